@@ -1,0 +1,45 @@
+"""Long-running Spark streaming jobs as Dagster assets that scale themselves.
+
+Names are resolved when first used: the driver imports this package on machines that have nothing
+but Spark, and a tracked run must not pay for what it does not use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
+    from dagster_sparkscale.declaration import DeclarationError as DeclarationError
+    from dagster_sparkscale.policies import AutoscalePolicy as AutoscalePolicy
+    from dagster_sparkscale.policies import RatioPolicy as RatioPolicy
+    from dagster_sparkscale.policies import RecoveryPolicy as RecoveryPolicy
+    from dagster_sparkscale.streams import DStream as DStream
+    from dagster_sparkscale.streams import StructuredStream as StructuredStream
+    from dagster_sparkscale.streams import streaming_asset as streaming_asset
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AutoscalePolicy": "policies",
+    "ClusterManager": "clusters.base",
+    "DStream": "streams",
+    "DeclarationError": "declaration",
+    "LocalCluster": "clusters.local",
+    "RatioPolicy": "policies",
+    "RecoveryPolicy": "policies",
+    "StandaloneCluster": "clusters.standalone",
+    "StructuredStream": "streams",
+    "build_defs": "definitions",
+    "streaming_asset": "streams",
+}
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

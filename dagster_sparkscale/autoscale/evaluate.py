@@ -1,0 +1,134 @@
+"""From what an agent reported to what a stream did in the evaluation window. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dagster_sparkscale.observations import Batch, Query, Status
+
+STALE_AFTER = 30.0
+"""Seconds after which an agent's last answer from Spark no longer counts as a measurement. The
+agent asks Spark at least every ten seconds, and whenever it is asked itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one stream did in one window. None means not measured, never zero."""
+
+    window: float
+    """Seconds."""
+    ratio: float | None = None
+    """R of the worst query: mean processing time of its completed batches / batch interval."""
+    query: str | None = None
+    """The query `ratio` was measured on."""
+    overdue: float | None = None
+    """Age of the batch in progress / batch interval, where that is above 1; of the worst query."""
+    completed: int = 0
+    """Batches completed without a failed output operation, all queries together."""
+    failed: int = 0
+    processing_ms: float | None = None
+    """Mean of the worst query."""
+    scheduling_ms: float | None = None
+    """Mean of the worst query."""
+    input_rate: float | None = None
+    """Records per second of the window that entered completed batches, all queries together."""
+    processed_rate: float | None = None
+    """Records per second of processing time, all queries together."""
+    backlog_records: int | None = None
+    pending_batches: int | None = None
+    registered: int | None = None
+    requested: int | None = None
+    batch_interval: float | None = None
+    """Seconds; as the running program has it, else as declared."""
+    silence: str | None = None
+    """Why `ratio` is None, in words."""
+
+
+def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluation:
+    """Evaluate the `window` seconds before the agent answered.
+
+    R is what Spark's ExecutorAllocationManager computes, floor(mean processing time in ms) / batch
+    interval in ms over the completed batches, those with a failed output operation left out. Each
+    query is seen by itself and the worst decides.
+
+    Args:
+        status: what the agent reported.
+        window: seconds.
+        batch_interval: the declared batch interval in seconds, for queries that don't tell theirs.
+    """
+    fresh = status.spark_age is not None and status.spark_age <= STALE_AFTER
+    batches = [b for b in status.batches if status.now - window < b.completed_at]
+    good = [b for b in batches if not b.failed]
+    intervals = {q.name: (q.interval_ms or batch_interval * 1000) for q in status.queries}
+    active = [q for q in status.queries if q.active]
+
+    worst: str | None = None
+    ratio: float | None = None
+    for query in active:
+        measured = _mean_processing_ms(b for b in good if b.query == query.name)
+        if measured is not None:
+            candidate = int(measured) / intervals[query.name]
+            if ratio is None or candidate > ratio:
+                worst, ratio = query.name, candidate
+    overdue = _overdue(active, intervals) if fresh else None
+
+    of_worst = [b for b in good if b.query == worst]
+    loaded = [b for b in good if b.records is not None]
+    records = sum(b.records or 0 for b in loaded)
+    busy_ms = sum(b.processing_ms for b in loaded)
+    return Evaluation(
+        window=window,
+        ratio=ratio,
+        query=worst,
+        overdue=overdue,
+        completed=sum(b.triggers for b in good),
+        failed=len(batches) - len(good),
+        processing_ms=_mean_processing_ms(of_worst),
+        scheduling_ms=_mean([b.scheduling_ms for b in of_worst if b.scheduling_ms is not None]),
+        input_rate=records / window if loaded else None,
+        processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
+        backlog_records=_total([q.backlog_records for q in active]),
+        pending_batches=_total([q.pending_batches for q in active]),
+        registered=status.registered if fresh else None,
+        requested=status.requested if fresh else None,
+        batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
+        silence=_why_silent(status, window, active, batches) if ratio is None else None,
+    )
+
+
+def _mean_processing_ms(batches: Iterable[Batch]) -> float | None:
+    total = count = 0
+    for batch in batches:
+        total += batch.processing_ms
+        count += batch.triggers
+    return total / count if count else None
+
+
+def _overdue(active: Sequence[Query], intervals: dict[str, float]) -> float | None:
+    ages = [q.running_ms / intervals[q.name] for q in active if q.running_ms is not None]
+    worst = max(ages, default=0.0)
+    return worst if worst > 1 else None
+
+
+def _mean(values: Sequence[int]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _total(values: Sequence[int | None]) -> int | None:
+    """The sum, or None as soon as one part is unknown: a part is not the whole."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _why_silent(
+    status: Status, window: float, active: Sequence[Query], batches: Sequence[Batch]
+) -> str:
+    if status.phase == "starting":
+        return "the driver is still starting"
+    if not status.queries:
+        return "the program has not started a query yet"
+    if not active:
+        errors = [q.error for q in status.queries if q.error]
+        return "no query is active" + (f"; the last one failed: {errors[-1]}" if errors else "")
+    if batches:
+        return f"all {len(batches)} batches of the last {window:g} s failed"
+    return f"no batch completed in the last {window:g} s"

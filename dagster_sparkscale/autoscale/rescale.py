@@ -1,0 +1,223 @@
+"""One rescale: what is asked for, what is refused, and what came of it. No Dagster here.
+
+The request is made under the stream's lease. The wait for executors is not: a newer request or a
+stop must not queue up behind executors that may never come. A newer target ends the wait.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dagster_sparkscale.clusters.base import (
+    AgentUnreachable,
+    ClusterManager,
+    Driver,
+    StaleEpoch,
+)
+from dagster_sparkscale.observations import Status
+from dagster_sparkscale.streams import Bounds, Stream
+
+_POLL = 0.5
+
+
+class Refused(ValueError):
+    """The request makes no sense; the text says what would."""
+
+
+@dataclass(frozen=True)
+class Request:
+    stream: str
+    target: int | None = None
+    """Executors wanted, absolute."""
+    delta: int | None = None
+    """Executors more (or, below 0, fewer) than are registered now."""
+    epoch: int | None = None
+    """The driver the request was made for; None: whichever runs."""
+    wait: float = 120.0
+    """Seconds to wait for the executors to come or go."""
+
+
+@dataclass
+class Story:
+    """What happened, as it happens. The run's page is made of this."""
+
+    driver: Driver
+    registered_before: int
+    requested_before: int | None
+    target: int
+    registered_after: int | None = None
+    requested_seconds: float | None = None
+    """From the start of the operation until the cluster had been asked."""
+    seconds: float | None = None
+    """From the start of the operation until its end."""
+    ending: str = "requested"
+    """`reached`, `short`, `superseded`, `gone`, or `requested` while waiting."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def missing(self) -> int | None:
+        """Executors that did not come (above 0) or did not go (below 0)."""
+        if self.registered_after is None:
+            return None
+        return self.target - self.registered_after
+
+
+def target_of(request: Request, bounds: Bounds, registered: int) -> int:
+    """The absolute target of `request`.
+
+    Raises:
+        Refused: neither or both of target and delta, or a target the stream can't have.
+    """
+    if (request.target is None) == (request.delta is None):
+        given = "both" if request.target is not None else "neither"
+        raise Refused(
+            f"target and delta: {given} given; give one: a target is a number of executors, "
+            "a delta is how many more than are registered now"
+        )
+    if request.target is not None:
+        target, said = request.target, f"target = {request.target}"
+    else:
+        assert request.delta is not None
+        if request.delta == 0:
+            raise Refused("delta = 0: changes nothing; give a number above or below 0")
+        target = registered + request.delta
+        said = f"delta = {request.delta} (from {registered} registered to {target})"
+    if target < bounds.minimum:
+        raise Refused(
+            f"{said}: {request.stream!r} has a minimum of {bounds.minimum}; to run none, use the "
+            "stop job; to go lower, change min_executors"
+        )
+    if bounds.maximum is not None and target > bounds.maximum:
+        why = bounds.note or "to go higher, change max_executors and restart the stream"
+        raise Refused(f"{said}: {request.stream!r} has a maximum of {bounds.maximum}; {why}")
+    return target
+
+
+def rescale(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    *,
+    holder: str,
+    tell: Callable[[str], None],
+    lease_wait: float = 30.0,
+) -> Story:
+    """Carry out `request` and follow it until the executors are there, or it is clear they won't.
+
+    Args:
+        holder: who asks, for people.
+        tell: called with a line for each thing that happens.
+        lease_wait: seconds to wait for an operation in progress to end.
+
+    Raises:
+        Refused: the request makes no sense, or the stream does not run.
+        StaleEpoch: the stream was started again since the request was made.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        ClusterError: the agent could not be asked; nothing was changed.
+    """
+    begun = time.monotonic()
+    with cluster.lease(stream.name, holder, wait=lease_wait):
+        driver = _running(cluster, stream, request)
+        before = cluster.status(driver, window=0)
+        if before.registered is None:
+            raise AgentUnreachable(
+                f"{stream.name!r}: its driver does not know its executors yet "
+                f"(it is {before.phase}); try again when it runs"
+            )
+        target = target_of(request, stream.bounds, before.registered)
+        tell(
+            f"before: {before.registered} registered, {before.requested} requested; "
+            f"requesting {target}"
+        )
+        asked = cluster.scale(driver, target)
+    story = Story(
+        driver=driver,
+        registered_before=before.registered,
+        requested_before=before.requested,
+        target=target,
+        registered_after=asked.registered,
+        requested_seconds=time.monotonic() - begun,
+    )
+    tell(f"requested {target} executors after {story.requested_seconds:.2f} s")
+    _follow(cluster, story, begun + request.wait, tell)
+    story.seconds = time.monotonic() - begun
+    if story.ending == "short":
+        _explain_shortfall(cluster, story)
+    return story
+
+
+def _running(cluster: ClusterManager, stream: Stream, request: Request) -> Driver:
+    driver = cluster.find(stream.name)
+    if driver is None or not driver.state.alive:
+        state = driver.state.value if driver else "not started"
+        raise Refused(
+            f"{stream.name!r} is {state}: materialize its asset to start it, then rescale"
+        )
+    if request.epoch is not None and driver.epoch != request.epoch:
+        raise StaleEpoch(
+            f"{stream.name!r}: decided for driver {request.epoch}, but driver {driver.epoch} runs "
+            "by now; the decision is void and the next evaluation makes its own"
+        )
+    return driver
+
+
+def _follow(
+    cluster: ClusterManager, story: Story, deadline: float, tell: Callable[[str], None]
+) -> None:
+    """Wait until the target is reached, overtaken or out of time; sets `story.ending`."""
+    silent = False
+    while True:
+        status = _ask(cluster, story.driver)
+        if status is None:
+            newest = cluster.find(story.driver.stream)
+            if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
+                story.ending = "gone"
+                story.notes.append("the driver ended while the operation waited for executors")
+                return
+            if not silent:
+                tell("the agent does not answer; waiting for it")
+            silent = True
+        else:
+            silent = False
+            if status.requested is not None and status.requested != story.target:
+                story.ending = "superseded"
+                story.notes.append(f"a newer request set the target to {status.requested}")
+                story.registered_after = status.registered
+                return
+            if status.registered is not None and status.registered != story.registered_after:
+                tell(f"{status.registered} registered, {story.target} requested")
+                story.registered_after = status.registered
+            if status.registered == story.target:
+                story.ending = "reached"
+                return
+            if status.blocked and time.monotonic() >= deadline:
+                story.notes.append(status.blocked)
+        if time.monotonic() >= deadline:
+            story.ending = "short"
+            return
+        time.sleep(_POLL)
+
+
+def _ask(cluster: ClusterManager, driver: Driver) -> Status | None:
+    try:
+        return cluster.status(driver, window=0)
+    except AgentUnreachable:
+        return None
+
+
+def _explain_shortfall(cluster: ClusterManager, story: Story) -> None:
+    missing = story.missing or 0
+    if missing > 0:
+        story.notes.append(
+            f"{missing} of {story.target} executors did not come; they stay requested"
+        )
+        capacity = cluster.capacity()
+        if capacity is None:
+            story.notes.append("the cluster manager could not be asked what it has left")
+        else:
+            story.notes.append(
+                f"the cluster has {capacity.workers} worker(s) with {capacity.cores} cores, "
+                f"{capacity.free_cores} of them free"
+            )
+    elif missing < 0:
+        story.notes.append(f"{-missing} executors have not left yet")

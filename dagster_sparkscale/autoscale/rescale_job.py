@@ -1,0 +1,86 @@
+"""The `rescale` job: launched by the sensor, or by hand from the launchpad."""
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
+from dagster_sparkscale.runs import OperationConfig, Report, Streams, metadata, operation_job
+from dagster_sparkscale.streams import Stream
+
+
+class RescaleConfig(OperationConfig):
+    """What a rescale run is told. Give `target` or `delta`, not both."""
+
+    target: int | None = Field(default=None, description="Executors wanted, absolute.")
+    delta: int | None = Field(
+        default=None, description="Executors more than are registered now; below 0: fewer."
+    )
+    wait_seconds: float = Field(
+        default=120.0, ge=0, description="How long to wait for the executors to come or go."
+    )
+    epoch: int | None = Field(
+        default=None,
+        description="The driver this was decided for; if another runs by now, nothing is done.",
+    )
+
+
+def rescale_job(streams: Streams) -> dg.JobDefinition:
+    """The job that sets the number of executors of one of `streams`."""
+
+    def carry_out(
+        context: dg.OpExecutionContext, stream: Stream, config: RescaleConfig, holder: str
+    ) -> Report:
+        story = rescale(
+            streams.cluster(context),
+            stream,
+            Request(
+                stream=stream.name,
+                target=config.target,
+                delta=config.delta,
+                epoch=config.epoch,
+                wait=config.wait_seconds,
+            ),
+            holder=holder,
+            tell=context.log.info,
+        )
+        for note in story.notes:
+            context.log.warning(note)
+        return _report(config.reason, story)
+
+    return operation_job(
+        streams,
+        "rescale",
+        RescaleConfig,
+        carry_out,
+        "Set the number of executors of a stream, to a target or by a delta, and follow them.",
+    )
+
+
+def _report(reason: str, story: Story) -> Report:
+    line = (
+        f"{story.registered_before} -> {story.registered_after} executors, target "
+        f"{story.target}: {story.ending} after {story.seconds or 0:.1f} s"
+    )
+    return Report(
+        line,
+        metadata(
+            {
+                "decision": f"scale to {story.target}",
+                "reason": reason,
+                "ending": story.ending,
+                "executors_before": story.registered_before,
+                "executors_requested_before": story.requested_before,
+                "executors_target": story.target,
+                "executors_after": story.registered_after,
+                "executors_missing": story.missing,
+                "requested_seconds": _seconds(story.requested_seconds),
+                "seconds": _seconds(story.seconds),
+                "notes": "; ".join(story.notes) or "none",
+                "epoch": story.driver.epoch,
+            }
+        ),
+    )
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

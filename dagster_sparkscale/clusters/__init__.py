@@ -1,0 +1,1 @@
+"""Cluster managers: one contract, one module an implementation."""

@@ -1,0 +1,98 @@
+"""`build_defs`: from declared streams and a cluster to everything Dagster needs."""
+
+import posixpath
+from collections import Counter
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster._core.libraries import DagsterLibraryRegistry
+
+import dagster_sparkscale
+from dagster_sparkscale.autoscale.rescale_job import rescale_job
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.declaration import DeclarationError
+from dagster_sparkscale.lifecycle.assets import stream_asset
+from dagster_sparkscale.lifecycle.jobs import restart_job, stop_job
+from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY
+from dagster_sparkscale.runs import Streams
+from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.watch.checks import health_checks
+from dagster_sparkscale.watch.sensor import autoscale_sensor
+
+DagsterLibraryRegistry.register(
+    "dagster-sparkscale", dagster_sparkscale.__version__, is_dagster_package=False
+)
+
+
+def build_defs(
+    streams: Sequence[Stream],
+    cluster: ClusterManager,
+    *,
+    cluster_key: str = DEFAULT_CLUSTER_KEY,
+    autoscaler_running: bool = True,
+) -> dg.Definitions:
+    """Assets, health checks, jobs and the autoscaler of `streams` on `cluster`.
+
+    Merge the result with the rest of a code location by `dg.Definitions.merge`.
+
+    Args:
+        streams: the declared streams, in any order.
+        cluster: the cluster manager they run on.
+        cluster_key: the resource's key. Give each cluster its own where a code location has
+            several; it then also ends the names of the jobs and of the sensor.
+        autoscaler_running: whether the sensor runs as soon as the code location is loaded. False
+            leaves that to a switch in the UI.
+
+    Raises:
+        DeclarationError: no stream, a name or a checkpoint twice, or something that is no stream.
+    """
+    _validate(streams, cluster, cluster_key)
+    known = Streams(streams, cluster_key)
+    rescale, restart, stop = rescale_job(known), restart_job(known), stop_job(known)
+    status = dg.DefaultSensorStatus
+    return dg.Definitions(
+        assets=[stream_asset(known, stream) for stream in known],
+        asset_checks=[health_checks(known, stream) for stream in known],
+        jobs=[rescale, restart, stop],
+        sensors=[
+            autoscale_sensor(
+                known,
+                rescale,
+                restart,
+                default_status=status.RUNNING if autoscaler_running else status.STOPPED,
+            )
+        ],
+        resources={cluster_key: cluster},
+    )
+
+
+def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: str) -> None:
+    if not streams:
+        raise DeclarationError("streams: empty; declare at least one StructuredStream or DStream")
+    for stream in streams:
+        if not isinstance(stream, Stream):
+            raise DeclarationError(
+                f"streams: {stream!r} is a {type(stream).__name__}; "
+                "must be a StructuredStream or a DStream"
+            )
+    if not isinstance(cluster, ClusterManager):
+        raise DeclarationError(
+            f"cluster: {cluster!r} is no cluster manager; use LocalCluster or StandaloneCluster"
+        )
+    if not cluster_key.isidentifier():
+        raise DeclarationError(f"cluster_key = {cluster_key!r}: must be a Python identifier")
+    for name, count in Counter(stream.name for stream in streams).items():
+        if count > 1:
+            raise DeclarationError(f"name = {name!r}: {count} streams have it; each needs its own")
+    owners: dict[str, str] = {}
+    for stream in streams:
+        if stream.checkpoint_location is None:
+            continue
+        place = posixpath.normpath(stream.checkpoint_location)
+        if place in owners:
+            raise DeclarationError(
+                f"checkpoint_location = {stream.checkpoint_location!r}: streams "
+                f"{owners[place]!r} and {stream.name!r} both have it; two drivers on one "
+                "checkpoint lose data"
+            )
+        owners[place] = stream.name

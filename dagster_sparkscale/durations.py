@@ -1,0 +1,49 @@
+"""Durations as users write them: seconds, `timedelta`, or Spark's own strings (`10s`, `2 min`)."""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+# The suffixes of Spark's JavaUtils.timeStringAs, plus the plural words people write.
+_SECONDS_PER_UNIT = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "second": 1.0,
+    "seconds": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "minute": 60.0,
+    "minutes": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+    "hours": 3600.0,
+    "d": 86400.0,
+    "day": 86400.0,
+    "days": 86400.0,
+}
+_PATTERN = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*$")
+
+
+def parse_duration(value: Any) -> float:
+    """Seconds in `value`: a number of seconds, a `timedelta`, or text such as `500ms` or `2 min`.
+
+    Raises:
+        ValueError: the text is not a number followed by a unit of time.
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and (match := _PATTERN.match(value)):
+        number, unit = match.groups()
+        if factor := _SECONDS_PER_UNIT.get(unit.lower() or "s"):
+            return float(number) * factor
+    raise ValueError('must be seconds or a duration such as "10s", "500ms" or "2 min"')
+
+
+Seconds = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
+"""A positive duration, held as seconds."""

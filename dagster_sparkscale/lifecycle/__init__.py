@@ -1,0 +1,1 @@
+"""Starting, restarting and stopping streams, by hand and after failures."""

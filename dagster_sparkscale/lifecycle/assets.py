@@ -1,0 +1,59 @@
+"""A stream as an asset: materializing it reconciles it."""
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
+from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.runs import Streams, asset_key, operation
+from dagster_sparkscale.streams import Stream
+
+
+class StartConfig(dg.Config):
+    """What a materialization is told."""
+
+    restart: bool = Field(
+        default=False, description="Stop the running driver gracefully and start a new one."
+    )
+    reason: str = Field(default="", description="Why; shown with the materialization.")
+
+
+def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
+    """The asset of `stream`."""
+
+    @dg.asset(
+        key=asset_key(stream),
+        deps=list(stream.deps),
+        group_name=stream.group,
+        owners=list(stream.owners),
+        tags=dict(stream.tags),
+        kinds={"spark", "streaming", *stream.kinds},
+        automation_condition=stream.automation_condition,
+        description=stream.description,
+        metadata={
+            "program": stream.program,
+            "batch_interval_seconds": stream.batch_interval,
+            "executor_cores": stream.executor_cores,
+            "executor_memory": stream.executor_memory,
+            "executors": (
+                f"{stream.bounds.minimum} to {stream.bounds.maximum or 'what the cluster has'}"
+                + (f" ({stream.bounds.note})" if stream.bounds.note else "")
+            ),
+            **({"checkpoint": stream.checkpoint_location} if stream.checkpoint_location else {}),
+            **stream.metadata,
+        },
+        required_resource_keys={streams.cluster_key},
+        # A refusal stays a refusal: running it again changes nothing.
+        op_tags={"dagster-sparkscale/kind": stream.kind},
+    )
+    def start(context: dg.AssetExecutionContext, config: StartConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with operation(context, streams, stream, "start") as holder:
+            outcome = reconcile(
+                streams.cluster(context), stream, holder=holder, restart=config.restart
+            )
+        context.log.info(describe(outcome))
+        return dg.MaterializeResult(
+            metadata=outcome_metadata(stream, outcome, config.reason or None)
+        )
+
+    return start

@@ -1,0 +1,135 @@
+"""The `stop` and `restart` jobs: launched by hand; `restart` also by the sensor after a failure."""
+
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
+from dagster_sparkscale.runs import OperationConfig, Report, Streams, metadata, operation_job
+from dagster_sparkscale.streams import Stream
+
+_LEASE_WAIT = 60.0
+_LOG_LINES = 40
+
+
+class StopConfig(OperationConfig):
+    """What a stop run is told."""
+
+    graceful: bool = Field(
+        default=True, description="Finish the batch in progress first. False: stop at once."
+    )
+    timeout_seconds: float = Field(
+        default=120.0, gt=0, description="After this long, what has not ended is killed."
+    )
+
+
+class RestartConfig(OperationConfig):
+    """What a restart run is told."""
+
+    failed_epoch: int | None = Field(
+        default=None,
+        description="Recovery: the driver that failed. If another runs by now, nothing is done.",
+    )
+
+
+def stop_job(streams: Streams) -> dg.JobDefinition:
+    """The job that stops one of `streams`."""
+
+    def carry_out(
+        context: dg.OpExecutionContext, stream: Stream, config: StopConfig, holder: str
+    ) -> Report:
+        cluster = streams.cluster(context)
+        with cluster.lease(stream.name, holder, wait=_LEASE_WAIT) as lease:
+            driver = cluster.find(stream.name)
+            if driver is None:
+                raise ValueError(f"{stream.name!r} was never started: there is nothing to stop")
+            ended = cluster.stop(
+                driver, lease, graceful=config.graceful, timeout=config.timeout_seconds
+            )
+        return Report(
+            f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now",
+            metadata(
+                {
+                    "reason": config.reason,
+                    "epoch": ended.epoch,
+                    "state": ended.state.value,
+                    "state_before": driver.state.value,
+                    "exit_reason": ended.exit_reason,
+                }
+            ),
+        )
+
+    return operation_job(
+        streams,
+        "stop",
+        StopConfig,
+        carry_out,
+        "Stop a stream. It stays stopped until its asset is materialized.",
+    )
+
+
+def restart_job(streams: Streams) -> dg.JobDefinition:
+    """The job that starts a new driver for one of `streams`."""
+
+    def carry_out(
+        context: dg.OpExecutionContext, stream: Stream, config: RestartConfig, holder: str
+    ) -> Report:
+        cluster = streams.cluster(context)
+        recovering = config.failed_epoch is not None
+        failed = cluster.find(stream.name) if recovering else None
+        if failed is not None and failed.epoch == config.failed_epoch:
+            tail = cluster.logs(failed, _LOG_LINES)
+            context.log.info(f"last log lines of driver {failed.epoch}:\n{tail}")
+        outcome = reconcile(
+            cluster,
+            stream,
+            holder=holder,
+            restart=not recovering,
+            cause="recovery" if recovering else "manual",
+            failed_epoch=config.failed_epoch,
+        )
+        return Report(describe(outcome), outcome_metadata(stream, outcome, config.reason))
+
+    return operation_job(
+        streams,
+        "restart",
+        RestartConfig,
+        carry_out,
+        "Stop a stream gracefully, if it runs, and start a new driver on the same checkpoint.",
+    )
+
+
+def describe(outcome: Outcome) -> str:
+    """One line on what starting came to."""
+    driver = outcome.driver
+    if outcome.action is Action.ATTACHED:
+        return f"driver {driver.epoch} runs already ({driver.where}): attached to it"
+    line = f"{outcome.action.value} driver {driver.epoch} ({driver.where})"
+    if outcome.status is None:
+        return f"{line}; its agent has not answered after {outcome.seconds:.0f} s"
+    if not any(query.active for query in outcome.status.queries):
+        return f"{line}; no query has started after {outcome.seconds:.0f} s"
+    return f"{line}; its first query ran after {outcome.seconds:.1f} s"
+
+
+def outcome_metadata(stream: Stream, outcome: Outcome, reason: str | None) -> dict[str, Any]:
+    """Metadata of a start: the same for an asset's materialization and for a restart run."""
+    driver, status = outcome.driver, outcome.status
+    url = (status.ui_url if status else None) or driver.ui_url
+    return metadata(
+        {
+            "action": outcome.action.value,
+            "reason": reason,
+            "epoch": driver.epoch,
+            "state": driver.state.value,
+            "where": driver.where,
+            "seconds": round(outcome.seconds, 3),
+            "app_id": status.app_id if status else driver.app_id,
+            "executors_registered": status.registered if status else None,
+            "executors_requested": status.requested if status else None,
+            "executors_maximum": stream.bounds.maximum,
+            "maximum_note": stream.bounds.note,
+            "spark_ui": dg.MetadataValue.url(url) if url else None,
+        }
+    )

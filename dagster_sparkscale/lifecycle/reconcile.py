@@ -1,0 +1,119 @@
+"""Starting is reconciling: re-attach to the driver that runs, start one only where none does."""
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+from dagster_sparkscale.clusters.base import (
+    AgentUnreachable,
+    ClusterError,
+    ClusterManager,
+    Driver,
+    DriverState,
+)
+from dagster_sparkscale.observations import Status
+from dagster_sparkscale.streams import Stream
+
+_POLL = 0.5
+_LOG_LINES = 40
+
+
+class Action(Enum):
+    STARTED = "started"
+    ATTACHED = "attached"
+    RESTARTED = "restarted"
+
+
+class StartFailed(ClusterError):
+    """The driver ended before its program ran; the text has the last lines of its log."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    action: Action
+    driver: Driver
+    status: Status | None
+    """The agent's last answer; None if it gave none in time."""
+    seconds: float
+    """From the request until the program's first query was seen, or until waiting ended."""
+
+
+def reconcile(
+    cluster: ClusterManager,
+    stream: Stream,
+    *,
+    holder: str,
+    restart: bool = False,
+    cause: str = "manual",
+    failed_epoch: int | None = None,
+    lease_wait: float = 60.0,
+    start_wait: float = 120.0,
+) -> Outcome:
+    """Make sure that exactly one driver of `stream` runs.
+
+    Args:
+        holder: who asks, for people.
+        restart: stop a running driver gracefully and start a new one.
+        cause: what goes into the history of submissions.
+        failed_epoch: start only if this is still the newest driver and it has failed.
+        lease_wait: seconds to wait for an operation in progress to end.
+        start_wait: seconds to wait for the program's first query. Running out of them is no
+            failure: a program may take its time.
+
+    Raises:
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        StartFailed: the driver ended at once.
+        ClusterError: the cluster manager could not do its part.
+    """
+    begun = time.monotonic()
+    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        driver = cluster.find(stream.name)
+        if (
+            driver is not None
+            and failed_epoch is not None
+            and (driver.epoch != failed_epoch or driver.state is not DriverState.FAILED)
+        ):
+            return Outcome(Action.ATTACHED, driver, None, time.monotonic() - begun)
+        action = Action.STARTED
+        if driver is not None and driver.state.alive:
+            if not restart:
+                return Outcome(
+                    Action.ATTACHED, driver, _ask(cluster, driver), time.monotonic() - begun
+                )
+            cluster.stop(driver, lease)
+            action = Action.RESTARTED
+        elif driver is not None and restart:
+            action = Action.RESTARTED
+        cluster.prepare()
+        driver = cluster.submit(stream, lease, cause=cause)
+    # The lease is given back: a start that takes long must not keep anybody from stopping it.
+    driver, status = _wait_for_first_query(cluster, driver, begun + start_wait)
+    return Outcome(action, driver, status, time.monotonic() - begun)
+
+
+def _wait_for_first_query(
+    cluster: ClusterManager, submitted: Driver, deadline: float
+) -> tuple[Driver, Status | None]:
+    driver, status = submitted, None
+    while True:
+        status = _ask(cluster, driver) if driver.agent_url else None
+        if status is not None and any(query.active for query in status.queries):
+            return driver, status
+        driver = cluster.find(submitted.stream) or driver
+        if driver.epoch != submitted.epoch or driver.state is DriverState.STOPPED:
+            return driver, status
+        if driver.state is DriverState.FAILED:
+            raise StartFailed(
+                f"driver {driver.epoch} of {driver.stream!r} ended before its first query "
+                f"({driver.exit_reason}). Its last log lines:\n{cluster.logs(driver, _LOG_LINES)}"
+            )
+        if time.monotonic() >= deadline:
+            return driver, status
+        time.sleep(_POLL)
+
+
+def _ask(cluster: ClusterManager, driver: Driver) -> Status | None:
+    try:
+        return cluster.status(driver, window=0)
+    except AgentUnreachable:
+        return None

@@ -1,0 +1,67 @@
+"""Whether a driver that failed is started again, and when. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dagster_sparkscale.clusters.base import Driver, Submission
+from dagster_sparkscale.policies import RecoveryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Not yet."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Left for a person to look at."""
+
+    reason: str
+
+
+Recovery = Restart | Wait | GiveUp
+
+
+def recover(
+    policy: RecoveryPolicy | None, driver: Driver, history: Sequence[Submission], now: float
+) -> Recovery:
+    """What to do about `driver`, which has failed.
+
+    Pauses double from `first_delay` up to `longest_delay`. The restarts that count against the
+    limit are those since the last start by hand, and within the policy's time.
+
+    Args:
+        now: seconds since the epoch, by the clock that wrote `history`.
+    """
+    failed = f"driver {driver.epoch} failed ({driver.exit_reason or 'reason unknown'})"
+    if policy is None:
+        return GiveUp(f"{failed}; its declaration says not to restart it")
+    attempts = _recent_recoveries(policy, history, now)
+    if attempts >= policy.limit:
+        return GiveUp(
+            f"{failed} after {attempts} restarts within {policy.within:g} s: giving up; "
+            "mend it and materialize the stream to start it again"
+        )
+    # The exponent is bounded so that a large limit cannot overflow a float.
+    delay = min(policy.first_delay * 2.0 ** min(attempts, 60), policy.longest_delay)
+    due = (driver.ended_at or driver.submitted_at) + delay
+    if now < due:
+        return Wait(f"{failed}; restart {attempts + 1} of {policy.limit} in {due - now:.0f} s")
+    return Restart(attempts + 1, f"{failed}; restart {attempts + 1} of {policy.limit}")
+
+
+def _recent_recoveries(policy: RecoveryPolicy, history: Sequence[Submission], now: float) -> int:
+    count = 0
+    for submission in reversed(history):
+        if submission.cause != "recovery" or submission.at <= now - policy.within:
+            break
+        count += 1
+    return count

@@ -1,0 +1,16 @@
+"""Names that appear in Dagster: metadata keys, tags, jobs. Users build plots and alerts on them."""
+
+PREFIX = "dagster-sparkscale/"
+
+STREAM_TAG = PREFIX + "stream"
+CLUSTER_TAG = PREFIX + "cluster"
+OPERATION_TAG = PREFIX + "operation"
+EPOCH_TAG = PREFIX + "epoch"
+REASON_TAG = PREFIX + "reason"
+
+DEFAULT_CLUSTER_KEY = "spark_cluster"
+
+
+def scoped(name: str, cluster_key: str) -> str:
+    """`name` for the default cluster; with the cluster's key behind it for any other."""
+    return name if cluster_key == DEFAULT_CLUSTER_KEY else f"{name}_{cluster_key}"

@@ -1,0 +1,144 @@
+"""What every tracked operation shares: its job, its tags, its lease holder, how its faults read.
+
+Operations run in the process of their run: a run that changes a number should cost little more
+than an empty one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+import dagster as dg
+from pydantic import Field, create_model
+
+from dagster_sparkscale.clusters.base import ClusterError, ClusterManager
+from dagster_sparkscale.names import (
+    CLUSTER_TAG,
+    EPOCH_TAG,
+    OPERATION_TAG,
+    PREFIX,
+    STREAM_TAG,
+    scoped,
+)
+from dagster_sparkscale.streams import Stream
+
+
+class Streams:
+    """The streams of one cluster, by name, and how Dagster knows them."""
+
+    def __init__(self, streams: Sequence[Stream], cluster_key: str) -> None:
+        self.cluster_key = cluster_key
+        self.by_name: Mapping[str, Stream] = {stream.name: stream for stream in streams}
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(self.by_name.values())
+
+    def cluster(self, context: Any) -> ClusterManager:
+        """The cluster manager among the resources of a run, sensor or check."""
+        cluster: ClusterManager = getattr(context.resources, self.cluster_key)
+        return cluster
+
+    def tags(self, stream: str, operation: str, epoch: int | None = None) -> dict[str, str]:
+        """Tags of a run of `operation` on `stream`: what the UI filters by, and how the sensor
+        sees that an operation is in flight."""
+        tags = {STREAM_TAG: stream, CLUSTER_TAG: self.cluster_key, OPERATION_TAG: operation}
+        if epoch is not None:
+            tags[EPOCH_TAG] = str(epoch)
+        return tags
+
+
+class OperationConfig(dg.Config):
+    """What every operation is told. `stream` gets the names of the declared streams as its type,
+    so that the launchpad offers them and refuses any other before a run starts."""
+
+    stream: Enum
+    reason: str = Field(default="by hand", description="Why; shown on the run's page.")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an operation came to: a line, and metadata for the run's page and the asset."""
+
+    line: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+C = TypeVar("C", bound=OperationConfig)
+
+
+def operation_job(
+    streams: Streams,
+    name: str,
+    config_type: type[C],
+    carry_out: Callable[[dg.OpExecutionContext, Stream, C, str], Report],
+    description: str,
+) -> dg.JobDefinition:
+    """A job that carries out one operation on one of `streams`.
+
+    Args:
+        carry_out: gets the context, the stream, the config and the name to hold the lease by.
+    """
+    job_name = scoped(name, streams.cluster_key)
+
+    def run(context: dg.OpExecutionContext, config: C) -> None:
+        stream = streams.by_name[config.stream.value]
+        context.log.info(f"{name} {stream.name}: {config.reason}")
+        with operation(context, streams, stream, name) as holder:
+            report = carry_out(context, stream, config, holder)
+        context.log.info(report.line)
+        context.log_event(
+            dg.AssetObservation(
+                asset_key=asset_key(stream), description=report.line, metadata=report.metadata
+            )
+        )
+        context.add_output_metadata(report.metadata)
+
+    names = Enum("Stream", {stream: stream for stream in streams.by_name})  # type: ignore[misc]
+    run.__annotations__["config"] = create_model(
+        config_type.__name__,
+        __base__=config_type,
+        stream=(names, Field(description=f"The stream to {name}.")),
+    )
+    op = dg.op(
+        name=job_name, required_resource_keys={streams.cluster_key}, description=description
+    )(run)
+
+    @dg.graph(name=job_name)
+    def graph() -> None:
+        op()
+
+    return graph.to_job(name=job_name, executor_def=dg.in_process_executor, description=description)
+
+
+def asset_key(stream: Stream) -> dg.AssetKey:
+    return dg.AssetKey([*stream.key_prefix, stream.name])
+
+
+@contextmanager
+def operation(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+    streams: Streams,
+    stream: Stream,
+    name: str,
+) -> Iterator[str]:
+    """Tag the run as `name` on `stream`, give its lease holder's name, and turn what the cluster
+    refuses into a failure of the run that says so without a stack trace."""
+    run = context.run
+    # A run from the launchpad has no tags yet. The run of an asset may start many streams, so
+    # its tags name none.
+    if STREAM_TAG not in run.tags and name != "start":
+        context.instance.add_run_tags(run.run_id, streams.tags(stream.name, name))
+    try:
+        yield f"{name} run {run.run_id[:8]}"
+    except (ClusterError, ValueError) as error:
+        raise dg.Failure(description=str(error), allow_retries=False) from None
+
+
+def metadata(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata under the library's prefix, with a null where nothing was measured."""
+    return {
+        PREFIX + key: dg.MetadataValue.null() if value is None else value
+        for key, value in values.items()
+    }

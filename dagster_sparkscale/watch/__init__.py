@@ -1,0 +1,1 @@
+"""Watching streams: look, assess, examine, report; and the sensor that does it every minute."""

@@ -1,0 +1,47 @@
+"""The health checks of a stream in Dagster: run by hand here, and by the sensor on every change."""
+
+import time
+from collections.abc import Iterator
+
+import dagster as dg
+
+from dagster_sparkscale.runs import Streams, asset_key
+from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.watch.assess import assess, window_of
+from dagster_sparkscale.watch.health import DESCRIPTIONS, Finding, Health
+from dagster_sparkscale.watch.sighting import look
+
+
+def severity(finding: Finding) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.ERROR if finding.urgent else dg.AssetCheckSeverity.WARN
+
+
+def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
+    """The checks of `stream`, as one step that asks its agent once."""
+    key = asset_key(stream)
+
+    @dg.multi_asset_check(
+        name=f"{'__'.join(key.path)}_health",
+        specs=[
+            dg.AssetCheckSpec(name=health.value, asset=key, description=DESCRIPTIONS[health])
+            for health in Health
+        ],
+        required_resource_keys={streams.cluster_key},
+        can_subset=False,
+    )
+    def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        cluster = streams.cluster(context)
+        sighting = look(cluster, stream.name, window=window_of(stream), timeout=10.0)
+        assessment = assess(stream, sighting, now=time.time())
+        for health, finding in assessment.health.items():
+            yield dg.AssetCheckResult(
+                asset_key=key,
+                check_name=health.value,
+                # What can't be told is not healthy when somebody asks.
+                passed=bool(finding.passed),
+                severity=severity(finding),
+                description=finding.text,
+                metadata={"log": sighting.log_tail} if sighting.log_tail else {},
+            )
+
+    return check

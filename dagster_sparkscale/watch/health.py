@@ -1,0 +1,103 @@
+"""Is a stream healthy: four checks, from what was seen. Pure."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dagster_sparkscale.autoscale.decisions import Decision, Hold
+from dagster_sparkscale.autoscale.evaluate import Evaluation
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.watch.sighting import Sighting
+
+STARTUP_GRACE = 300.0
+"""Seconds a program has, from its driver's start, to start its first query."""
+
+
+class Health(Enum):
+    RUNNING = "running"
+    BATCHES_COMPLETING = "batches_completing"
+    RATIO_BELOW_ONE = "ratio_below_one"
+    BELOW_MAXIMUM = "below_maximum"
+
+
+DESCRIPTIONS = {
+    Health.RUNNING: "The driver runs and its agent answers.",
+    Health.BATCHES_COMPLETING: "Every query is alive and completes batches.",
+    Health.RATIO_BELOW_ONE: "R is below 1: batches take less time than they have.",
+    Health.BELOW_MAXIMUM: "The policy is not held back by the maximum number of executors.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check. `passed` None: it could not be told; the last outcome stands."""
+
+    passed: bool | None
+    text: str
+    urgent: bool = True
+    """An error rather than a warning."""
+
+
+def examine(
+    sighting: Sighting, seen: Evaluation | None, decision: Decision
+) -> dict[Health, Finding]:
+    """The outcome of every check for one look at a stream."""
+    return {
+        Health.RUNNING: _running(sighting),
+        Health.BATCHES_COMPLETING: _completing(sighting, seen),
+        Health.RATIO_BELOW_ONE: _ratio(seen),
+        Health.BELOW_MAXIMUM: _maximum(seen, decision),
+    }
+
+
+def _running(sighting: Sighting) -> Finding:
+    driver = sighting.driver
+    if sighting.error is not None:
+        return Finding(False, sighting.error)
+    if driver is None:
+        return Finding(False, "never started: materialize the asset to start it", urgent=False)
+    if driver.state is DriverState.STOPPED:
+        return Finding(False, "stopped on request", urgent=False)
+    if driver.state is DriverState.FAILED:
+        return Finding(False, f"driver {driver.epoch} failed: {driver.exit_reason}")
+    return Finding(True, f"driver {driver.epoch} is {driver.state.value}")
+
+
+def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
+    status = sighting.status
+    if status is None or seen is None:
+        return Finding(None, "no answer to judge by")
+    ended = [q for q in status.queries if not q.active and q.error]
+    if ended:
+        return Finding(False, f"query {ended[-1].name!r} failed: {ended[-1].error}")
+    if not status.queries:
+        age = status.now - status.started_at
+        if age <= STARTUP_GRACE:
+            return Finding(None, f"no query yet, {age:.0f} s after the start")
+        return Finding(False, f"the program has not started a query in {age:.0f} s")
+    if seen.failed and not seen.completed:
+        return Finding(False, f"all {seen.failed} batches of the last {seen.window:g} s failed")
+    if seen.overdue is not None and not seen.completed:
+        return Finding(
+            False, f"the batch in progress has taken {seen.overdue:.1f} batch intervals so far"
+        )
+    if not any(q.active for q in status.queries):
+        return Finding(False, "no query is active")
+    if not seen.completed:
+        return Finding(None, seen.silence or "no batch completed")
+    return Finding(True, f"{seen.completed} batches completed in the last {seen.window:g} s")
+
+
+def _ratio(seen: Evaluation | None) -> Finding:
+    if seen is None or (seen.ratio is None and seen.overdue is None):
+        return Finding(None, "R is unknown", urgent=False)
+    ratio = seen.ratio if seen.ratio is not None else seen.overdue
+    assert ratio is not None
+    return Finding(ratio < 1, f"R is {ratio:.2f}", urgent=False)
+
+
+def _maximum(seen: Evaluation | None, decision: Decision) -> Finding:
+    if isinstance(decision, Hold) and decision.pinned:
+        return Finding(False, decision.reason, urgent=False)
+    if seen is None or (seen.ratio is None and seen.overdue is None):
+        return Finding(None, "R is unknown", urgent=False)
+    return Finding(True, decision.reason, urgent=False)

@@ -1,0 +1,56 @@
+"""What one look at a stream brought: its driver, its agent's answer, or why there is none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dagster_sparkscale.clusters.base import (
+    ClusterError,
+    ClusterManager,
+    Driver,
+    DriverState,
+    Submission,
+)
+from dagster_sparkscale.observations import Status
+
+LOG_LINES = 30
+
+
+@dataclass(frozen=True)
+class Sighting:
+    stream: str
+    driver: Driver | None = None
+    status: Status | None = None
+    error: str | None = None
+    """Why `driver` or `status` is missing, in words."""
+    history: Sequence[Submission] = ()
+    """Only for a failed driver: what its recovery depends on."""
+    log_tail: str = ""
+    """Only for a failed driver."""
+
+
+def look(cluster: ClusterManager, stream: str, *, window: float, timeout: float) -> Sighting:
+    """Find the stream's driver and ask its agent. Never raises: a fault is a finding.
+
+    Args:
+        window: seconds of batch history wanted.
+        timeout: seconds the agent has to answer.
+    """
+    driver: Driver | None = None
+    try:
+        driver = cluster.find(stream)
+        if driver is None:
+            return Sighting(stream)
+        if driver.state is DriverState.FAILED:
+            return Sighting(
+                stream,
+                driver,
+                history=tuple(cluster.history(stream)),
+                log_tail=cluster.logs(driver, LOG_LINES),
+            )
+        if not driver.state.alive:
+            return Sighting(stream, driver)
+        return Sighting(stream, driver, cluster.status(driver, timeout=timeout, window=window))
+    except ClusterError as error:
+        return Sighting(stream, driver, error=str(error))
+    except Exception as error:  # one stream's broken record must not silence the others
+        return Sighting(stream, driver, error=f"{type(error).__name__}: {error}")
