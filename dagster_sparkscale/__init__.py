@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
+    from dagster_sparkscale.clusters.local import LocalCluster as LocalCluster
+    from dagster_sparkscale.clusters.standalone import StandaloneCluster as StandaloneCluster
     from dagster_sparkscale.declaration import DeclarationError as DeclarationError
+    from dagster_sparkscale.definitions import build_defs as build_defs
     from dagster_sparkscale.policies import AutoscalePolicy as AutoscalePolicy
     from dagster_sparkscale.policies import RatioPolicy as RatioPolicy
     from dagster_sparkscale.policies import RecoveryPolicy as RecoveryPolicy

@@ -1,6 +1,8 @@
 """`build_defs`: from declared streams and a cluster to everything Dagster needs."""
 
+import keyword
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -8,13 +10,14 @@ import dagster as dg
 from dagster._core.libraries import DagsterLibraryRegistry
 
 import dagster_sparkscale
+from dagster_sparkscale.autoscale.decide import can_decide
 from dagster_sparkscale.autoscale.rescale_job import rescale_job
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declaration import DeclarationError
 from dagster_sparkscale.lifecycle.assets import stream_asset
 from dagster_sparkscale.lifecycle.jobs import restart_job, stop_job
-from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY
-from dagster_sparkscale.runs import Streams
+from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
+from dagster_sparkscale.runs import Streams, asset_key
 from dagster_sparkscale.streams import Stream
 from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.sensor import autoscale_sensor
@@ -67,23 +70,39 @@ def build_defs(
 
 
 def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: str) -> None:
+    if not isinstance(streams, Sequence):
+        raise DeclarationError(
+            f"streams: a single {type(streams).__name__}; must be a list of streams"
+        )
     if not streams:
         raise DeclarationError("streams: empty; declare at least one StructuredStream or DStream")
-    for stream in streams:
+    for position, stream in enumerate(streams):
+        # Not its value: a declaration that is still a dict may hold secrets.
         if not isinstance(stream, Stream):
             raise DeclarationError(
-                f"streams: {stream!r} is a {type(stream).__name__}; "
+                f"streams[{position}] is a {type(stream).__name__}; "
                 "must be a StructuredStream or a DStream"
+            )
+        if not can_decide(stream.autoscale):
+            raise DeclarationError(
+                f"{stream.name!r}: autoscale = {stream.autoscale!r}: "
+                f"{type(stream.autoscale).__name__} does not say how to decide; use RatioPolicy"
             )
     if not isinstance(cluster, ClusterManager):
         raise DeclarationError(
             f"cluster: {cluster!r} is no cluster manager; use LocalCluster or StandaloneCluster"
         )
-    if not cluster_key.isidentifier():
-        raise DeclarationError(f"cluster_key = {cluster_key!r}: must be a Python identifier")
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", cluster_key) or keyword.iskeyword(cluster_key):
+        raise DeclarationError(
+            f"cluster_key = {cluster_key!r}: must be letters, digits and underscores, "
+            "start with a letter, and be no keyword of Python"
+        )
+    if cluster_key == "io_manager":
+        raise DeclarationError("cluster_key = 'io_manager': Dagster has that resource itself")
     for name, count in Counter(stream.name for stream in streams).items():
         if count > 1:
             raise DeclarationError(f"name = {name!r}: {count} streams have it; each needs its own")
+    _validate_names(streams, cluster_key)
     owners: dict[str, str] = {}
     for stream in streams:
         if stream.checkpoint_location is None:
@@ -96,3 +115,20 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
                 "checkpoint lose data"
             )
         owners[place] = stream.name
+
+
+def _validate_names(streams: Sequence[Stream], cluster_key: str) -> None:
+    """Dagster makes one op of each asset, check and job, and wants their names to differ."""
+    taken: dict[str, str] = {}
+    for job in ("rescale", "restart", "stop"):
+        taken |= dict.fromkeys(
+            (scoped(job, cluster_key), f"{scoped(job, cluster_key)}_run"), "a job"
+        )
+    for stream in streams:
+        op = asset_key(stream).to_python_identifier()
+        for name in (op, f"{op}_health"):
+            if name in taken:
+                raise DeclarationError(
+                    f"name = {stream.name!r}: {name!r} is taken by {taken[name]}; rename the stream"
+                )
+            taken[name] = f"stream {stream.name!r}"

@@ -25,7 +25,7 @@ _SECONDS_PER_UNIT = {
     "day": 86400.0,
     "days": 86400.0,
 }
-_PATTERN = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*$")
+_PATTERN = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*$")
 
 
 def parse_duration(value: Any) -> float:
@@ -37,7 +37,10 @@ def parse_duration(value: Any) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError("must be a duration a number can hold") from None
     if isinstance(value, str) and (match := _PATTERN.match(value)):
         number, unit = match.groups()
         if factor := _SECONDS_PER_UNIT.get(unit.lower() or "s"):

@@ -4,9 +4,12 @@ The agent's JSON is read here and nowhere else. A field that the agent could not
 all the way: nothing here turns a missing metric into a zero.
 """
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+_LARGEST = 2**63
 
 
 class MalformedStatus(ValueError):
@@ -149,10 +152,13 @@ def _maybe(data: Mapping[str, Any], name: str, kind: type) -> Any:
     value = data.get(name)
     if value is None:
         return None
-    if kind is float and type(value) is int:
+    if kind is float and type(value) is int and abs(value) < _LARGEST:
         return float(value)
     if type(value) is not kind:
-        raise MalformedStatus(f"{name} = {value!r}: must be {kind.__name__}")
+        raise MalformedStatus(f"{name} = {reprlib.repr(value)}: must be {kind.__name__}")
+    # JSON as Python reads it has numbers that no later arithmetic survives.
+    if isinstance(value, int | float) and not abs(value) < _LARGEST:  # NaN is not, either
+        raise MalformedStatus(f"{name} = {reprlib.repr(value)}: must be a number of 64 bits")
     return value
 
 
@@ -168,7 +174,7 @@ def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise MalformedStatus(f"{name} = {value!r}: must be an object")
+        raise MalformedStatus(f"{name} = {reprlib.repr(value)}: must be an object")
     return value
 
 

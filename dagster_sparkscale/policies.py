@@ -59,11 +59,21 @@ class RecoveryPolicy(Declaration):
     longest_delay: Seconds = 300.0
     """Seconds no pause exceeds."""
 
-    limit: int = Field(default=5, ge=1)
-    """Restarts within `within` after which the stream is left for a person to look at."""
+    limit: int = Field(default=5, ge=1, le=20)
+    """Restarts within `within` after which the stream is left for a person to look at. At most 20:
+    that many starts every cluster manager remembers."""
 
     within: Seconds = 3600.0
     """Seconds over which restarts are counted."""
+
+    @model_validator(mode="after")
+    def _pauses_ordered(self) -> Self:
+        if self.longest_delay < self.first_delay:
+            raise ValueError(
+                f"longest_delay = {self.longest_delay:g}: must be at least "
+                f"first_delay = {self.first_delay:g}"
+            )
+        return self
 
 
 class RatioPolicy(AutoscalePolicy):

@@ -105,7 +105,8 @@ def operation_job(
         name=job_name, required_resource_keys={streams.cluster_key}, description=description
     )(run)
 
-    @dg.graph(name=job_name)
+    # Dagster wants every op and graph of a code location to have a name of its own.
+    @dg.graph(name=f"{job_name}_run")
     def graph() -> None:
         op()
 
@@ -126,9 +127,9 @@ def operation(
     """Tag the run as `name` on `stream`, give its lease holder's name, and turn what the cluster
     refuses into a failure of the run that says so without a stack trace."""
     run = context.run
-    # A run from the launchpad has no tags yet. The run of an asset may start many streams, so
-    # its tags name none.
-    if STREAM_TAG not in run.tags and name != "start":
+    # A run from the launchpad has no tags yet, or those of the run it was copied from. The run of
+    # an asset may start many streams, so its tags name none.
+    if name != "start" and run.tags.get(STREAM_TAG) != stream.name:
         context.instance.add_run_tags(run.run_id, streams.tags(stream.name, name))
     try:
         yield f"{name} run {run.run_id[:8]}"

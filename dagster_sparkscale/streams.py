@@ -11,8 +11,9 @@ from dagster_sparkscale.declaration import Declaration
 from dagster_sparkscale.durations import Seconds
 from dagster_sparkscale.policies import AutoscalePolicy, RecoveryPolicy
 
-_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
-_MEMORY = re.compile(r"^[1-9][0-9]*[kKmMgGtT]$")
+# No underscore in front: the names are members of an enum in the launchpad, which can't have those.
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+_MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]")
 
 # Switches of Spark's own allocation. Either beside ours would fight over the same executors.
 _RIVAL_SWITCHES = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
@@ -28,7 +29,7 @@ _FIELD_FOR_SETTING = {
 
 
 def _memory(value: str) -> str:
-    if not _MEMORY.match(value):
+    if not _MEMORY.fullmatch(value):
         raise ValueError('must be a JVM memory size such as "512m" or "2g"')
     return value.lower()
 
@@ -60,7 +61,7 @@ class Stream(Declaration):
     kind: Literal["structured", "dstream"]
 
     name: str
-    """Names the asset and the Spark application. Letters, digits and underscores."""
+    """Names the asset and the Spark application. Letters, digits, underscores; a letter first."""
 
     program: str
     """Path of the PySpark program. It runs unchanged."""
@@ -109,10 +110,12 @@ class Stream(Declaration):
     @field_validator("name")
     @classmethod
     def _name_is_safe(cls, value: str) -> str:
-        if not _NAME.match(value):
+        if not _NAME.fullmatch(value):
             raise ValueError(
-                "must be letters, digits and underscores, not start with a digit, at most 63 long"
+                "must be letters, digits and underscores, start with a letter, at most 63 long"
             )
+        if value == "mro":
+            raise ValueError("Python reserves this one word in enums; take another")
         return value
 
     @field_validator("program")
@@ -131,6 +134,13 @@ class Stream(Declaration):
         for key, setting in value.items():
             if not str(key).startswith("spark."):
                 raise ValueError(f'{key}: a Spark setting begins with "spark."')
+            if any(character.isspace() for character in str(key)):
+                raise ValueError(f"{str(key)!r}: the name of a setting has no blanks")
+            if not isinstance(setting, str | int | float):
+                raise ValueError(
+                    f"{key}: a value must be text, a number or a boolean, "
+                    f"not {type(setting).__name__}"
+                )
             if isinstance(setting, bool):
                 setting = str(setting).lower()
             text = str(setting)
@@ -162,7 +172,7 @@ class Stream(Declaration):
         text = self.spark_conf.get("spark.cores.max")
         if text is None:
             return self
-        if not text.isdigit() or int(text) < 1:
+        if not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
             raise ValueError(
                 f"spark_conf: spark.cores.max = {text}: must be a whole number above 0"
             )
@@ -172,6 +182,18 @@ class Stream(Declaration):
                 f"{self.executor_cores * self.bounds.minimum}, for {self.bounds.minimum} "
                 f"executor(s) of {self.executor_cores} core(s)"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _bounds_leave_room(self) -> Self:
+        bounds, policy = self.bounds, self.autoscale
+        why = f"{bounds.minimum}, the fewest executors this stream can run with"
+        if bounds.maximum is not None and bounds.maximum < bounds.minimum:
+            raise ValueError(f"autoscale.max_executors = {bounds.maximum}: must be at least {why}")
+        given = policy.initial_executors if policy else self.executors
+        if given is not None and given < bounds.minimum:
+            field = "autoscale.initial_executors" if policy else "executors"
+            raise ValueError(f"{field} = {given}: must be at least {why}")
         return self
 
     @property

@@ -15,6 +15,11 @@ def decide(policy: object, bounds: Bounds, seen: Evaluation) -> Decision:
     raise TypeError(f"{type(policy).__name__} is not a policy this version can decide by")
 
 
+def can_decide(policy: object) -> bool:
+    """Whether a function is registered for the type of `policy`."""
+    return decide.dispatch(type(policy)) is not decide.dispatch(object)
+
+
 @decide.register
 def _(policy: None, bounds: Bounds, seen: Evaluation) -> Decision:
     return Hold("the stream has no autoscale policy")

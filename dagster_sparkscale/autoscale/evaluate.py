@@ -16,12 +16,17 @@ class Evaluation:
 
     window: float
     """Seconds."""
+    uptime: float | None = None
+    """Seconds since the driver started."""
     ratio: float | None = None
     """R of the worst query: mean processing time of its completed batches / batch interval."""
     query: str | None = None
     """The query `ratio` was measured on."""
     overdue: float | None = None
     """Age of the batch in progress / batch interval, where that is above 1; of the worst query."""
+    stalled: float | None = None
+    """As `overdue`, of the worst query that completed no batch in the window: it has no R, and the
+    R of the others says nothing about it."""
     completed: int = 0
     """Batches completed without a failed output operation, all queries together."""
     failed: int = 0
@@ -63,13 +68,17 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
 
     worst: str | None = None
     ratio: float | None = None
+    silent: list[Query] = []
     for query in active:
         measured = _mean_processing_ms(b for b in good if b.query == query.name)
-        if measured is not None:
+        if measured is None:
+            silent.append(query)
+        else:
             candidate = int(measured) / intervals[query.name]
             if ratio is None or candidate > ratio:
                 worst, ratio = query.name, candidate
     overdue = _overdue(active, intervals) if fresh else None
+    stalled = _overdue(silent, intervals) if fresh else None
 
     of_worst = [b for b in good if b.query == worst]
     loaded = [b for b in good if b.records is not None]
@@ -77,9 +86,11 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
     busy_ms = sum(b.processing_ms for b in loaded)
     return Evaluation(
         window=window,
+        uptime=status.now - status.started_at,
         ratio=ratio,
         query=worst,
         overdue=overdue,
+        stalled=stalled,
         completed=sum(b.triggers for b in good),
         failed=len(batches) - len(good),
         processing_ms=_mean_processing_ms(of_worst),
@@ -129,6 +140,8 @@ def _why_silent(
     if not active:
         errors = [q.error for q in status.queries if q.error]
         return "no query is active" + (f"; the last one failed: {errors[-1]}" if errors else "")
-    if batches:
-        return f"all {len(batches)} batches of the last {window:g} s failed"
+    names = {q.name for q in active}
+    failed = sum(1 for b in batches if b.failed and b.query in names)
+    if failed:
+        return f"all {failed} batches of the last {window:g} s failed"
     return f"no batch completed in the last {window:g} s"

@@ -19,7 +19,8 @@ from dagster_sparkscale.streams import Bounds
 
 def round_half_up(value: float) -> int:
     """Java's `Math.round`, which Spark uses: Python's `round` goes to the even neighbour."""
-    return math.floor(value + 0.5)
+    below = math.floor(value)  # `value + 0.5` is itself rounded: 0.49999999999999994 would become 1
+    return below + 1 if value - below >= 0.5 else below
 
 
 def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> Decision:
@@ -40,16 +41,21 @@ def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> De
         return Hold(
             f"no executor is registered; {requested} requested, waiting for the cluster manager"
         )
+    if (
+        seen.stalled is not None
+        and seen.stalled >= policy.scale_up_ratio
+        and (seen.ratio is None or seen.stalled > seen.ratio)
+    ):
+        whose = "" if seen.ratio is None else f" of a query beside {seen.query!r}"
+        return _up(
+            seen.stalled,
+            f"no batch{whose} completed in {seen.window:g} s and the one in progress has taken "
+            f"{seen.stalled:.2f} batch intervals so far",
+            bounds,
+            registered,
+            requested,
+        )
     if seen.ratio is None:
-        if seen.overdue is not None and seen.overdue >= policy.scale_up_ratio:
-            return _up(
-                seen.overdue,
-                f"no batch completed in {seen.window:g} s and the one in progress has taken "
-                f"{seen.overdue:.2f} batch intervals so far",
-                bounds,
-                registered,
-                requested,
-            )
         return Hold(f"R is unknown: {seen.silence}")
     measured = f"R {seen.ratio:.2f}" + (f" of query {seen.query!r}" if seen.query else "")
     if seen.ratio >= policy.scale_up_ratio:
@@ -79,9 +85,14 @@ def _down(seen: Evaluation, why: str, bounds: Bounds, registered: int, requested
         return Hold(
             f"{why}, but the batch in progress has taken {seen.overdue:.2f} batch intervals so far"
         )
-    if registered <= bounds.minimum:
-        return Hold(f"{why}, but {bounds.minimum} is the minimum")
     target = bounds.clamp(registered - 1)
+    if registered <= bounds.minimum:
+        if target < requested:
+            return ScaleTo(
+                target,
+                f"{why}: {requested} requested, of which {registered} have registered -> {target}",
+            )
+        return Hold(f"{why}, but {bounds.minimum} is the minimum")
     if target == requested:
         return Hold(f"{why}; {target} are requested already, {registered} are still registered")
     return ScaleTo(target, f"{why}: {registered} registered -> {target}")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import (
+    AgentRefused,
     AgentUnreachable,
     ClusterManager,
     Driver,
@@ -201,7 +202,7 @@ def _follow(
 def _ask(cluster: ClusterManager, driver: Driver) -> Status | None:
     try:
         return cluster.status(driver, window=0)
-    except AgentUnreachable:
+    except (AgentUnreachable, AgentRefused):  # refused: another driver may have its address by now
         return None
 
 

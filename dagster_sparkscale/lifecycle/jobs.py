@@ -103,6 +103,8 @@ def restart_job(streams: Streams) -> dg.JobDefinition:
 def describe(outcome: Outcome) -> str:
     """One line on what starting came to."""
     driver = outcome.driver
+    if outcome.action is Action.ATTACHED and not driver.state.alive:
+        return f"driver {driver.epoch} is {driver.state.value} by now: nothing was done"
     if outcome.action is Action.ATTACHED:
         return f"driver {driver.epoch} runs already ({driver.where}): attached to it"
     line = f"{outcome.action.value} driver {driver.epoch} ({driver.where})"

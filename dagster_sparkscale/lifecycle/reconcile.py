@@ -10,9 +10,13 @@ from dagster_sparkscale.clusters.base import (
     ClusterManager,
     Driver,
     DriverState,
+    StaleEpoch,
 )
 from dagster_sparkscale.observations import Status
 from dagster_sparkscale.streams import Stream
+
+START_WAIT = 120.0
+"""Seconds to wait for the first query of a program that was started."""
 
 _POLL = 0.5
 _LOG_LINES = 40
@@ -47,9 +51,11 @@ def reconcile(
     cause: str = "manual",
     failed_epoch: int | None = None,
     lease_wait: float = 60.0,
-    start_wait: float = 120.0,
 ) -> Outcome:
     """Make sure that exactly one driver of `stream` runs.
+
+    A new driver is followed for `START_WAIT` seconds or until its first query runs. Running out of
+    them is no failure: a program may take its time.
 
     Args:
         holder: who asks, for people.
@@ -57,17 +63,21 @@ def reconcile(
         cause: what goes into the history of submissions.
         failed_epoch: start only if this is still the newest driver and it has failed.
         lease_wait: seconds to wait for an operation in progress to end.
-        start_wait: seconds to wait for the program's first query. Running out of them is no
-            failure: a program may take its time.
 
     Raises:
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
         StartFailed: the driver ended at once.
+        StaleEpoch: `failed_epoch` was given and no driver is known.
         ClusterError: the cluster manager could not do its part.
     """
     begun = time.monotonic()
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         driver = cluster.find(stream.name)
+        if driver is None and failed_epoch is not None:
+            raise StaleEpoch(
+                f"{stream.name!r}: driver {failed_epoch} failed, but the cluster manager knows no "
+                "driver of it any more; nothing was done: materialize its asset to start it"
+            )
         if (
             driver is not None
             and failed_epoch is not None
@@ -87,7 +97,7 @@ def reconcile(
         cluster.prepare()
         driver = cluster.submit(stream, lease, cause=cause)
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
-    driver, status = _wait_for_first_query(cluster, driver, begun + start_wait)
+    driver, status = _wait_for_first_query(cluster, driver, begun + START_WAIT)
     return Outcome(action, driver, status, time.monotonic() - begun)
 
 

@@ -27,7 +27,13 @@ class Assessment:
     seen: Evaluation | None = None
     restart: Restart | None = None
     """The driver has failed and is due to be started again."""
-    epoch: int = 0
+    epoch: int | None = None
+    """None: no driver is known."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether a run is wanted."""
+        return self.restart is not None or isinstance(self.decision, ScaleTo)
 
     @property
     def what(self) -> str:
@@ -62,7 +68,7 @@ def assess(
         due: whether the policy's interval has passed since its last evaluation.
     """
     driver, status = sighting.driver, sighting.status
-    state = driver.state.value if driver else "not started"
+    state = driver.state.value if driver else "unknown" if sighting.error else "not started"
     seen: Evaluation | None = None
     restart: Restart | None = None
     decision: Decision
@@ -92,7 +98,8 @@ def assess(
         )
     health = examine(sighting, seen, decision)
     if operation is not None and (restart or isinstance(decision, ScaleTo)):
-        decision = Hold(f"{operation} is in progress; otherwise: {decision}: {decision.reason}")
+        what = "restart" if restart else str(decision)
+        decision = Hold(f"{operation} is in progress; otherwise: {what}: {decision.reason}")
         restart = None
     elif not due and isinstance(decision, ScaleTo):
         decision = Hold(f"not due yet; otherwise: {decision}: {decision.reason}")
@@ -103,5 +110,5 @@ def assess(
         health=health,
         seen=seen,
         restart=restart,
-        epoch=driver.epoch if driver else 0,
+        epoch=driver.epoch if driver else None,
     )

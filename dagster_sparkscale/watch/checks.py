@@ -21,7 +21,7 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
     key = asset_key(stream)
 
     @dg.multi_asset_check(
-        name=f"{'__'.join(key.path)}_health",
+        name=f"{key.to_python_identifier()}_health",
         specs=[
             dg.AssetCheckSpec(name=health.value, asset=key, description=DESCRIPTIONS[health])
             for health in Health
@@ -33,12 +33,15 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
         cluster = streams.cluster(context)
         sighting = look(cluster, stream.name, window=window_of(stream), timeout=10.0)
         assessment = assess(stream, sighting, now=time.time())
+        runs = assessment.health[Health.RUNNING].passed
         for health, finding in assessment.health.items():
+            # Right after a start nothing is measured yet, and nothing is wrong either. Of a stream
+            # that does not run, nothing can be told that would be good news.
+            passed = runs if finding.passed is None else finding.passed
             yield dg.AssetCheckResult(
                 asset_key=key,
                 check_name=health.value,
-                # What can't be told is not healthy when somebody asks.
-                passed=bool(finding.passed),
+                passed=bool(passed),
                 severity=severity(finding),
                 description=finding.text,
                 metadata={"log": sighting.log_tail} if sighting.log_tail else {},

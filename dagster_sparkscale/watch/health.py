@@ -76,9 +76,9 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
         return Finding(False, f"the program has not started a query in {age:.0f} s")
     if seen.failed and not seen.completed:
         return Finding(False, f"all {seen.failed} batches of the last {seen.window:g} s failed")
-    if seen.overdue is not None and not seen.completed:
+    if seen.stalled is not None:
         return Finding(
-            False, f"the batch in progress has taken {seen.overdue:.1f} batch intervals so far"
+            False, f"the batch in progress has taken {seen.stalled:.1f} batch intervals so far"
         )
     if not any(q.active for q in status.queries):
         return Finding(False, "no query is active")
@@ -88,16 +88,22 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
 
 
 def _ratio(seen: Evaluation | None) -> Finding:
-    if seen is None or (seen.ratio is None and seen.overdue is None):
+    if seen is None or (seen.ratio is None and seen.stalled is None):
         return Finding(None, "R is unknown", urgent=False)
-    ratio = seen.ratio if seen.ratio is not None else seen.overdue
-    assert ratio is not None
+    ratio = max(value for value in (seen.ratio, seen.stalled) if value is not None)
     return Finding(ratio < 1, f"R is {ratio:.2f}", urgent=False)
 
 
 def _maximum(seen: Evaluation | None, decision: Decision) -> Finding:
     if isinstance(decision, Hold) and decision.pinned:
         return Finding(False, decision.reason, urgent=False)
-    if seen is None or (seen.ratio is None and seen.overdue is None):
+    if _load(seen) is None:
         return Finding(None, "R is unknown", urgent=False)
     return Finding(True, decision.reason, urgent=False)
+
+
+def _load(seen: Evaluation | None) -> float | None:
+    """R; where no batch completed, what the overdue one makes of it; None if it can't be told."""
+    if seen is None or (seen.uptime or 0.0) < seen.window:
+        return None
+    return seen.ratio if seen.ratio is not None else seen.overdue

@@ -5,6 +5,7 @@ one early materialization.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
@@ -32,7 +33,7 @@ class Memory:
         try:
             data = json.loads(cursor or "{}")
             return cls({name: _stream(item) for name, item in data.items()})
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             return cls()
 
     def of(self, stream: str) -> StreamMemory:
@@ -47,5 +48,21 @@ class Memory:
 
 
 def _stream(item: Mapping[str, object]) -> StreamMemory:
-    known = {f.name for f in fields(StreamMemory)}
-    return StreamMemory(**{name: value for name, value in item.items() if name in known})  # type: ignore[arg-type]
+    memory = StreamMemory()
+    for name in (f.name for f in fields(StreamMemory)):
+        if name in item:
+            setattr(memory, name, _like(getattr(memory, name), item[name]))
+    return memory
+
+
+def _like(default: object, value: object) -> object:
+    """`value`, if the sensor can work with it in the place of `default`."""
+    if isinstance(default, bool):
+        right = isinstance(value, bool)
+    elif isinstance(default, float):
+        right = type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    else:
+        right = isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
+    if not right:
+        raise TypeError(f"{value!r} is nothing like {default!r}")
+    return float(value) if isinstance(default, float) else value  # type: ignore[arg-type]

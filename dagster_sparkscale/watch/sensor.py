@@ -20,6 +20,7 @@ from dagster_sparkscale.watch.checks import severity
 from dagster_sparkscale.watch.collect import collect
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.report import observation
+from dagster_sparkscale.watch.sighting import Sighting
 
 DEADLINE = 30.0
 """Seconds a tick may spend on looking. Dagster ends a tick after 60; storing takes the rest."""
@@ -27,6 +28,10 @@ DEADLINE = 30.0
 MATERIALIZE_EVERY = 600.0
 """Seconds between two materializations that say data moved on. Freshness policies and `eager()`
 see only materializations, and one every minute would be noise."""
+
+LONGEST_PAUSE = 60.0
+"""Seconds between two ticks at most: whatever the policies say, streams are observed and failed
+drivers restarted."""
 
 OPERATION_LIMIT = 900.0
 """Seconds after which a run no longer counts as in flight: one whose process died may stay
@@ -53,24 +58,18 @@ def autoscale_sensor(
         now = time.time()
         memory = Memory.load(context.cursor)
         sightings = collect(streams.cluster(context), streams, deadline=deadline)
-        busy = operations_in_flight(context.instance, streams.cluster_key, now)
+        assessments = _assess_all(context.instance, streams, sightings, memory, now)
         events: list[Event] = []
         requests: list[dg.RunRequest] = []
-        lines: list[str] = []
         for stream in streams:
-            remembered = memory.of(stream.name)
-            interval = stream.autoscale.interval if stream.autoscale else 0.0
-            due = now - remembered.decided_at >= interval * _LATE
-            sighting = sightings[stream.name]
-            assessment = assess(stream, sighting, now=now, operation=busy.get(stream.name), due=due)
-            if due:
-                remembered.decided_at = now
-            lines.append(str(assessment))
+            assessment, remembered = assessments[stream.name], memory.of(stream.name)
+            log_tail = sightings[stream.name].log_tail
             events.append(observation(stream, asset_key(stream), assessment))
-            events.extend(changed_checks(stream, assessment, remembered, sighting.log_tail))
+            events.extend(changed_checks(stream, assessment, remembered, log_tail))
             events.extend(progress(stream, assessment, remembered, now))
             if request := _request(streams, stream, assessment, rescale, restart, now):
                 requests.append(request)
+        lines = [str(assessment) for assessment in assessments.values()]
         # One record for all: a thousand calls of Dagster's logger cost more than a thousand looks.
         context.log.info("\n".join(lines))
         return dg.SensorResult(
@@ -84,11 +83,45 @@ def autoscale_sensor(
         name=scoped("autoscaler", streams.cluster_key),
         evaluation_fn=evaluate_streams,
         jobs=[rescale, restart],
-        minimum_interval_seconds=max(1, int(min(intervals, default=60.0))),
+        # A longer interval of a policy is kept by when it last decided; the rest is seen to anyway.
+        minimum_interval_seconds=max(1, int(min([LONGEST_PAUSE, *intervals]))),
         default_status=default_status,
         required_resource_keys={streams.cluster_key},
         description="Evaluates every stream, observes it, and requests its rescales and restarts.",
     )
+
+
+def _assess_all(
+    instance: DagsterInstance,
+    streams: Streams,
+    sightings: Mapping[str, Sighting],
+    memory: Memory,
+    now: float,
+) -> dict[str, Assessment]:
+    assessments = {}
+    due = {}
+    for stream in streams:
+        remembered = memory.of(stream.name)
+        interval = stream.autoscale.interval if stream.autoscale else 0.0
+        # Below 0: the clock was set back since.
+        due[stream.name] = not 0 <= now - remembered.decided_at < interval * _LATE
+        if due[stream.name]:
+            remembered.decided_at = now
+        assessments[stream.name] = assess(
+            stream, sightings[stream.name], now=now, due=due[stream.name]
+        )
+    # Most ticks hold everything; only one that does not needs to ask what is in flight.
+    if any(assessment.acts for assessment in assessments.values()):
+        for name, operation in operations_in_flight(instance, streams.cluster_key, now).items():
+            if name in assessments:
+                assessments[name] = assess(
+                    streams.by_name[name],
+                    sightings[name],
+                    now=now,
+                    operation=operation,
+                    due=due[name],
+                )
+    return assessments
 
 
 def operations_in_flight(
@@ -145,7 +178,7 @@ def progress(
     """At most every `MATERIALIZE_EVERY` seconds, and only if records were processed since."""
     seen = assessment.seen
     memory.advanced |= bool(seen and seen.input_rate)
-    if not memory.advanced or now - memory.materialized_at < MATERIALIZE_EVERY:
+    if not memory.advanced or 0 <= now - memory.materialized_at < MATERIALIZE_EVERY:
         return
     memory.materialized_at, memory.advanced = now, False
     yield dg.AssetMaterialization(
@@ -186,6 +219,7 @@ def _shortened(lines: list[str]) -> str:
     text = "\n".join(lines)
     if len(text) <= _SKIP_REASON_LIMIT:
         return text
-    cut = text.rfind("\n", 0, _SKIP_REASON_LIMIT)
-    shown = text.count("\n", 0, cut) + 1
-    return f"{text[:cut]}\n... and {len(lines) - shown} more streams: see the tick's log"
+    whole = text[:_SKIP_REASON_LIMIT].count("\n")
+    if whole == 0:
+        return f"{text[:_SKIP_REASON_LIMIT]}... cut: see the tick's log"
+    return "\n".join([*lines[:whole], f"... and {len(lines) - whole} more: see the tick's log"])

@@ -45,7 +45,7 @@ def look(cluster: ClusterManager, stream: str, *, window: float, timeout: float)
                 stream,
                 driver,
                 history=tuple(cluster.history(stream)),
-                log_tail=cluster.logs(driver, LOG_LINES),
+                log_tail=_log_tail(cluster, driver),
             )
         if not driver.state.alive:
             return Sighting(stream, driver)
@@ -54,3 +54,11 @@ def look(cluster: ClusterManager, stream: str, *, window: float, timeout: float)
         return Sighting(stream, driver, error=str(error))
     except Exception as error:  # one stream's broken record must not silence the others
         return Sighting(stream, driver, error=f"{type(error).__name__}: {error}")
+
+
+def _log_tail(cluster: ClusterManager, driver: Driver) -> str:
+    """The log of a failed driver. It is there to be read; no recovery waits for it."""
+    try:
+        return cluster.logs(driver, LOG_LINES)
+    except Exception as error:
+        return f"the log can't be read: {error}"

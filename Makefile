@@ -1,0 +1,67 @@
+# `make` alone lists what there is. Everything is set up in .venv; nothing is installed elsewhere
+# except a Java runtime where there is none (see demo/java.py).
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+# The first of these that is Python 3.11 or newer. `make PYTHON=/path/to/python` picks another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+# `make demo HEADLESS=1`: no waiting for Ctrl-C, an exit code instead.
+HEADLESS ?=
+# `make bench ONLY=name`: that benchmark only.
+ONLY ?=
+# `make test ARGS="-k ratio -x"`: further arguments for pytest.
+ARGS ?=
+
+# Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.
+WITH_JAVA = JAVA_HOME="$$($(PY) -m demo.java)" && export JAVA_HOME
+
+.DEFAULT_GOAL := help
+.PHONY: help venv java demo test lint types bench clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
+		printf '  make %-8s %s\n' "$$n" "$$t"; done
+
+venv: $(STAMP) ## set up .venv
+
+# Again only when the dependencies change: the package itself is installed in place.
+$(STAMP): pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Python 3.11 or newer is needed, and none was found on the PATH." >&2; \
+		echo "Install one (Debian, Ubuntu: apt-get install python3 python3-venv; macOS: brew install python)," >&2; \
+		echo "or name one: make $(or $(firstword $(MAKECMDGOALS)),demo) PYTHON=/path/to/python3.12" >&2; exit 1; fi
+	@command -v "$(PYTHON)" >/dev/null || { echo "PYTHON=$(PYTHON): there is no such program" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \
+		f"PYTHON=$(PYTHON) is Python {v[0]}.{v[1]}; 3.11 or newer is needed")'
+	@[ -x $(PY) ] || "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Python could not create $(VENV). On Debian and Ubuntu the package python3-venv is missing:" >&2; \
+		echo "    apt-get install python3-venv" >&2; exit 1; }
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
+
+java: $(STAMP) ## see to a Java runtime for Spark; says where it is
+	@$(PY) -m demo.java
+
+demo: $(STAMP) ## two streams that scale up and down under a load, with the Dagster UI; Ctrl-C ends it
+	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless)
+
+test: $(STAMP) ## set up and run all tests
+	$(WITH_JAVA) && $(PY) -m pytest $(ARGS)
+
+lint: $(STAMP) ## check style and formatting
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(STAMP) ## check types
+	$(VENV)/bin/mypy
+
+bench: $(STAMP) ## measure; ONLY=name for one benchmark
+	$(WITH_JAVA) && $(PY) -m benchmarks $(ONLY)
+
+clean: ## remove what the targets above have made
+	rm -rf $(VENV) .demo .test .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist *.egg-info demo-report.json
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,85 @@
+"""Many real agents in one process, with a history but without a Spark.
+
+    python -m benchmarks.agents COUNT
+
+What is measured against them is the side that asks. They answer with what an agent of a stream
+with a batch every ten seconds answers. Prints their URLs as JSON, serves until its input ends.
+"""
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+from dagster_sparkscale.driver.agent import Agent, Snapshot
+from dagster_sparkscale.driver.history import Batch
+from dagster_sparkscale.driver.options import Options
+from dagster_sparkscale.driver.server import Server
+
+TOKEN = "benchmark-token-of-no-value"
+BATCHES = 360
+"""An hour of batches of ten seconds."""
+
+
+class StillAgent(Agent):
+    """An agent whose Spark has just answered."""
+
+    def _fresh_snapshot(self) -> Snapshot:
+        query = {
+            "name": "q",
+            "active": True,
+            "interval_ms": 10_000,
+            "running_ms": 1_000,
+            "pending_batches": None,
+            "backlog_records": 1_000,
+            "error": None,
+        }
+        executors = [
+            {"id": str(i), "host": "127.0.0.1", "cores": 2, "active_tasks": 1, "receivers": 0}
+            for i in range(4)
+        ]
+        return Snapshot(time.monotonic(), 4, 0, None, executors, [query])
+
+
+def agent(name: str) -> Agent:
+    made = StillAgent(
+        Options(
+            stream=name,
+            epoch=1,
+            interval_ms=10_000,
+            initial_executors=4,
+            max_executors=8,
+            token=TOKEN,
+            announce=None,
+            bind="127.0.0.1",
+            port=0,
+            advertise=None,
+            program=Path("none.py"),
+            arguments=(),
+        )
+    )
+    made.phase = "running"
+    made._attached = True
+    now = time.time()
+    for number in range(BATCHES):
+        at = now - 10 * (BATCHES - number)
+        made.history.add(Batch("q", at, 5_000, 0, 1_000, batch_id=number))
+    return made
+
+
+def main(count: int) -> None:
+    urls = {}
+    for number in range(count):
+        name = f"stream_{number}"
+        server = Server("127.0.0.1", 0, agent(name), lambda graceful, timeout: None)
+        urls[name] = f"http://127.0.0.1:{server.server_port}"
+        # Not `start()`: a thousand servers in one process would wake it two thousand times a
+        # second, which no driver does.
+        threading.Thread(target=server.serve_forever, args=(3600.0,), daemon=True).start()
+    print(json.dumps(urls), flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

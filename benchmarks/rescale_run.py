@@ -1,0 +1,135 @@
+"""What a rescale run costs above an empty one.
+
+Both are launched through a real webserver into a real code server, each run in a process of its
+own, in turn. Ours: seconds from the request of the run until the cluster has been asked for the
+executors. Peer: seconds from the request of an empty in-process run until it has succeeded.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster_graphql import DagsterGraphQLClient
+
+from benchmarks.figures import Figure, paired_ratio
+from demo.processes import Children, port_to_use
+
+REPETITIONS = 7
+_DEADLINE = 180.0
+
+
+def measure() -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
+        folder = Path(name)
+        (folder / "home").mkdir()
+        # The default run coordinator is the one that launches at once.
+        (folder / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+        with _webserver(folder) as client:
+            return [_measure(client, dg.DagsterInstance.from_config(str(folder / "home")))]
+
+
+def _measure(client: DagsterGraphQLClient, instance: dg.DagsterInstance) -> Figure:
+    from benchmarks.rescale_location import defs
+
+    cluster: Any = defs.resources["spark_cluster"]  # type: ignore[index]
+    stream = next(iter(defs.resolve_all_asset_specs())).key.to_user_string()
+    try:
+        defs.resolve_implicit_global_asset_job_def().execute_in_process(instance=instance)
+        ours, theirs, inside = [], [], []
+        # The first of each is a warm-up: imports are compiled, files come into the cache.
+        for repetition in range(REPETITIONS + 1):
+            empty = _ended(instance, client.submit_job_execution("empty"))
+            target = 1 + (repetition + 1) % 2
+            config = {"stream": stream, "target": target, "wait_seconds": 0.0}
+            run = client.submit_job_execution(
+                "rescale", run_config={"ops": {"rescale": {"config": config}}}
+            )
+            rescale = _ended(instance, run)
+            if repetition:
+                assert empty.end_time is not None
+                theirs.append(empty.end_time - empty.create_timestamp.timestamp())
+                ours.append(_requested_at(instance, run) - rescale.create_timestamp.timestamp())
+                inside.append(_metadata(instance, run, "requested_seconds"))
+            _wait(lambda want=target: _registered(cluster, stream) == want)
+        return paired_ratio(
+            "rescale_run",
+            ours,
+            theirs,
+            goal=1.3,
+            detail={
+                "ours": "run requested -> executors requested",
+                "theirs": "empty in-process run requested -> succeeded",
+                "inside_operation_seconds": inside,
+            },
+        )
+    finally:
+        cluster.shutdown(force=True)
+
+
+@contextmanager
+def _webserver(folder: Path) -> Iterator[DagsterGraphQLClient]:
+    os.environ["SPARKSCALE_BENCH_FOLDER"] = str(folder / "spark")
+    port = port_to_use(0)
+    children = Children(folder / "processes.json", folder / "logs")
+    command = [
+        *(sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)),
+        *("-m", "benchmarks.rescale_location"),
+    ]
+    env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "NO_PROXY": "*"}
+    try:
+        children.start("webserver", command, env, Path.cwd())
+        client = DagsterGraphQLClient("127.0.0.1", port_number=port)
+        _wait(lambda: _answers(client))
+        yield client
+    finally:
+        children.end("webserver")
+
+
+def _answers(client: DagsterGraphQLClient) -> bool:
+    try:
+        return bool(client.get_run_status("00000000-0000-0000-0000-000000000000"))
+    except Exception as error:
+        return "not found" in str(error).lower()
+
+
+def _ended(instance: dg.DagsterInstance, run_id: str) -> Any:
+    def record() -> Any:
+        return instance.get_run_record_by_id(run_id)
+
+    _wait(lambda: record().dagster_run.is_finished)
+    assert record().dagster_run.is_success, run_id
+    return record()
+
+
+def _requested_at(instance: dg.DagsterInstance, run_id: str) -> float:
+    """When the run's log says that the cluster has been asked."""
+    for entry in instance.all_logs(run_id):
+        if entry.user_message.startswith("requested "):
+            return entry.timestamp
+    raise AssertionError(f"run {run_id} never requested anything")
+
+
+def _metadata(instance: dg.DagsterInstance, run_id: str, key: str) -> Any:
+    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_OBSERVATION):
+        assert entry.asset_observation is not None
+        return entry.asset_observation.metadata[f"dagster-sparkscale/{key}"].value
+    return None
+
+
+def _registered(cluster: Any, stream: str) -> int | None:
+    registered: int | None = cluster.status(cluster.find(stream), window=0).registered
+    return registered
+
+
+def _wait(condition: Any) -> None:
+    deadline = time.monotonic() + _DEADLINE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the benchmark waited too long")
+        time.sleep(0.1)

@@ -1,0 +1,158 @@
+"""A real Standalone cluster of its own on this machine: the default, with nothing to set up.
+
+    python -m dagster_sparkscale.clusters.local start|status|stop --state-dir .sparkscale
+
+The master and the workers are detached processes, as the drivers are: they outlive Dagster, and
+are found again by the state folder.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from dagster_sparkscale.clusters.base import Capacity, ClusterError, Driver, Lease
+from dagster_sparkscale.clusters.daemons import Daemons, Size
+from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.standalone import StandaloneCluster
+from dagster_sparkscale.clusters.store import streams
+from dagster_sparkscale.streams import Stream
+
+
+class LocalCluster(StandaloneCluster):
+    """An embedded Spark cluster: master and workers on the loopback of this machine.
+
+    It is started when the first stream is, and repaired whenever one is started: a master that
+    died comes back at its address and recovers the running streams.
+    """
+
+    master: str = Field(default="", description="Leave empty: the embedded master's.")
+    workers: int = Field(default=2, description="Number of workers.")
+    cores_per_worker: int = Field(
+        default=4,
+        description="Cores each worker offers. May be more than the machine has; executors then "
+        "share its processors.",
+    )
+    memory_per_worker: str = Field(
+        default="4g", description='Memory each worker offers to executors, such as "4g".'
+    )
+
+    def prepare(self) -> None:
+        """Start the cluster, or what has died of it. Cheap when nothing has.
+
+        Raises:
+            ClusterError: no Java, no Spark, or something did not come up; says which and why.
+        """
+        for name, value in (("workers", self.workers), ("cores_per_worker", self.cores_per_worker)):
+            if value < 1:
+                raise ClusterError(f"{name} = {value}: must be at least 1")
+        daemons = self._daemons()
+        if daemons.addresses() is not None and not daemons.dead(self.workers):
+            return
+        size = Size(self.workers, self.cores_per_worker, self.memory_per_worker)
+        daemons.start(size, java_home(self.java_home), spark_home(), bool(self._running()))
+
+    def start(self) -> None:
+        """The same as `prepare`."""
+        self.prepare()
+
+    def shutdown(self, force: bool = False) -> None:
+        """End the master and all workers.
+
+        Args:
+            force: stop the streams that run first, without waiting for their batches.
+
+        Raises:
+            ClusterError: streams are running and `force` is not set, or something can't be killed.
+        """
+        running = self._running()
+        if running and not force:
+            names = ", ".join(driver.stream for driver in running)
+            raise ClusterError(
+                f"streams run on the embedded cluster: {names}; stop them first, or use force"
+            )
+        for driver in running:
+            with self.lease(driver.stream, "cluster shutdown", wait=60.0) as lease:
+                newest = self.find(driver.stream)
+                if newest is not None:
+                    self.stop(newest, lease, graceful=False, timeout=15.0)
+        self._daemons().stop()
+
+    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+        self.prepare()
+        return super().submit(stream, lease, cause)
+
+    def _running(self) -> list[Driver]:
+        found = [self.find(name) for name in streams(self._state_path())]
+        return [driver for driver in found if driver is not None and driver.state.alive]
+
+    def _daemons(self) -> Daemons:
+        return Daemons(self._state_path())
+
+    def _master(self) -> str:
+        addresses = self._daemons().addresses()
+        if addresses is None:
+            raise ClusterError(
+                f"the embedded cluster of {self._state_path()} has not been started: call "
+                "prepare(), or run `python -m dagster_sparkscale.clusters.local start`"
+            )
+        return addresses[0]
+
+    def _web_urls(self) -> Sequence[str]:
+        addresses = self._daemons().addresses()
+        return [addresses[1]] if addresses else []
+
+
+def _describe(cluster: LocalCluster, capacity: Capacity | None) -> str:
+    addresses = cluster._daemons().addresses()
+    if addresses is None:
+        return "The cluster has not been started."
+    if capacity is None:
+        return f"The master at {addresses[0]} does not answer."
+    lines = [
+        f"master {addresses[0]}, UI {addresses[1]}",
+        f"{capacity.workers} worker(s), {capacity.free_cores} of {capacity.cores} cores free",
+        *capacity.details,
+    ]
+    lines += [
+        f"{driver.stream}: {driver.state.value}, epoch {driver.epoch}, {driver.where}"
+        for driver in cluster._running()
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m dagster_sparkscale.clusters.local",
+        description="Start, look at or stop the embedded Spark cluster.",
+    )
+    parser.add_argument("action", choices=("start", "status", "stop"))
+    parser.add_argument("--state-dir", default=".sparkscale")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cores-per-worker", type=int, default=4)
+    parser.add_argument("--memory-per-worker", default="4g")
+    parser.add_argument("--force", action="store_true", help="stop: stop running streams as well")
+    options = parser.parse_args(arguments)
+    fields: dict[str, Any] = {
+        name: getattr(options, name)
+        for name in ("state_dir", "workers", "cores_per_worker", "memory_per_worker")
+    }
+    cluster = LocalCluster(**fields)
+    try:
+        if options.action == "start":
+            cluster.start()
+        if options.action == "stop":
+            cluster.shutdown(force=options.force)
+            print("Stopped.")
+        else:
+            print(_describe(cluster, cluster.capacity()))
+    except ClusterError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

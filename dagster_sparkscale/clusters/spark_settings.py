@@ -1,0 +1,94 @@
+"""The Spark settings of a submission, and the file they travel in. Pure.
+
+What must not change: a setting that the user gave always wins over one of ours; every value
+survives the way through Java's properties format unchanged, so that no value can become a second
+setting.
+"""
+
+from collections.abc import Mapping
+
+from dagster_sparkscale.streams import Stream
+
+# What makes scaling down cheap: executors hand over their blocks before they go, and are made to
+# go if they do not. Storage decommissioning looks for blocks every 30 s by default: an executor
+# would sit idle that long.
+_DECOMMISSION = {
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.storage.decommission.rddBlocks.enabled": "true",
+    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+    "spark.storage.decommission.replicationReattemptInterval": "1s",
+    "spark.executor.decommission.forceKillTimeout": "120s",
+}
+
+
+def settings(
+    stream: Stream,
+    epoch: int,
+    master: str,
+    common: Mapping[str, str] | None = None,
+    driver_host: str | None = None,
+) -> dict[str, str]:
+    """All settings that the driver of `stream` is started with.
+
+    `common` are settings of the cluster; the stream's own win over them, and both win over the
+    defaults made here.
+    """
+    bounds = stream.bounds
+    made: dict[str, str] = {"spark.ui.port": "0", **_DECOMMISSION}
+    if driver_host:
+        made["spark.driver.host"] = driver_host
+        made["spark.driver.bindAddress"] = driver_host
+    if bounds.maximum is not None:
+        made["spark.cores.max"] = str(bounds.maximum * stream.executor_cores)
+    if stream.checkpoint_location and stream.kind == "structured":
+        made["spark.sql.streaming.checkpointLocation"] = stream.checkpoint_location
+    made.update(common or {})
+    made.update(stream.spark_conf)
+    made.update(
+        {
+            "spark.master": master,
+            "spark.app.name": stream.name,
+            "spark.executor.cores": str(stream.executor_cores),
+            "spark.executor.memory": stream.executor_memory,
+            "spark.driver.memory": stream.driver_memory,
+            "spark.sparkscale.stream": stream.name,
+            "spark.sparkscale.epoch": str(epoch),
+            "spark.sparkscale.batchIntervalMs": str(interval_ms(stream)),
+        }
+    )
+    if stream.checkpoint_location:
+        made["spark.sparkscale.checkpointLocation"] = stream.checkpoint_location
+    return made
+
+
+def interval_ms(stream: Stream) -> int:
+    """The batch interval in whole milliseconds, at least 1."""
+    return max(1, round(stream.batch_interval * 1000))
+
+
+def properties(content: Mapping[str, str]) -> str:
+    """`content` as a Java properties file, in plain ASCII.
+
+    Spark trims values, so spaces at the ends of one are lost whatever is written here.
+    """
+    return "".join(f"{_escape(key, True)}={_escape(content[key])}\n" for key in sorted(content))
+
+
+_ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+
+
+def _escape(text: str, key: bool = False) -> str:
+    made = []
+    for index, character in enumerate(text):
+        if character in _ESCAPES:
+            made.append(_ESCAPES[character])
+        elif (character == " " and (key or index == 0)) or (key and character in "=:#!"):
+            made.append("\\" + character)
+        elif " " <= character <= "~":
+            made.append(character)
+        else:
+            data = character.encode("utf-16-be", "surrogatepass")
+            units = (data[i : i + 2].hex() for i in range(0, len(data), 2))
+            made.extend(f"\\u{unit}" for unit in units)
+    return "".join(made)

@@ -1,0 +1,232 @@
+"""Streams on a Spark Standalone cluster, their drivers on this host (client deploy mode).
+
+The driver runs as a detached process beside Dagster and outlives it; its executors run on the
+cluster's workers. What is remembered lies in the state folder: every process of the deployment
+must be given the same one, for it is what keeps two drivers off one checkpoint.
+"""
+
+import secrets
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, field_validator
+
+from dagster_sparkscale.clusters import drivers, leases, masters, processes
+from dagster_sparkscale.clusters.agent_client import shared_client
+from dagster_sparkscale.clusters.base import (
+    AlreadyRunning,
+    Capacity,
+    ClusterError,
+    ClusterManager,
+    Driver,
+    Lease,
+    Submission,
+)
+from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.spark_settings import properties, settings
+from dagster_sparkscale.clusters.store import StreamFolder
+from dagster_sparkscale.observations import Status
+from dagster_sparkscale.streams import Stream
+
+ANNOUNCE_SECONDS = 30.0
+"""How long `submit` waits for the driver's agent before it returns a driver still starting."""
+
+# Settings that each stream makes for itself: one here would be overridden, or bound every stream
+# without its declaration knowing.
+_PER_STREAM = (
+    "spark.app.name",
+    "spark.cores.max",
+    "spark.driver.memory",
+    "spark.executor.cores",
+    "spark.executor.instances",
+    "spark.executor.memory",
+    "spark.master",
+)
+
+
+class StandaloneCluster(ClusterManager):
+    """Runs streams on a Standalone cluster, with their drivers on the host that Dagster runs on.
+
+    All settings may be `dg.EnvVar`s.
+    """
+
+    master: str = Field(
+        description="URL of the master, spark://host:7077; several with commas between them."
+    )
+    web_urls: list[str] = Field(
+        default_factory=list,
+        description="Web UIs of the masters, http://host:8080: needed to tell the free cores.",
+    )
+    state_dir: str = Field(
+        default=".sparkscale",
+        description="Folder of what is remembered of the streams. The same one for every process "
+        "of the deployment; relative to the folder that Dagster is started in.",
+    )
+    driver_host: str | None = Field(
+        default=None,
+        description="Address at which the workers reach this host. Default: 127.0.0.1 for a "
+        "master on the loopback, else what Spark finds.",
+    )
+    executor_python: str | None = Field(
+        default=None,
+        description="Python of the executors. Default: this one for a master on the loopback, "
+        "else PYSPARK_PYTHON or python3 as found on the workers.",
+    )
+    java_home: str | None = Field(default=None, description="Java of the drivers. Default: found.")
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Spark settings of all streams. Dagster shows them: secrets as dg.EnvVar.",
+    )
+    agent_bind: str = Field(
+        default="127.0.0.1", description="Address that the agents listen at; loopback by default."
+    )
+
+    @field_validator("master", mode="before")
+    @classmethod
+    def _master_is_url(cls, value: Any) -> Any:
+        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and value:
+            masters.hosts(value)
+        return value
+
+    @field_validator("spark_conf", mode="before")
+    @classmethod
+    def _settings_are_common(cls, value: Any) -> Any:
+        for key in value if isinstance(value, Mapping) else ():
+            if not str(key).startswith("spark."):
+                raise ValueError(f'{key}: a Spark setting begins with "spark."')
+            if key in _PER_STREAM:
+                raise ValueError(f"drop {key}: each stream declares its own")
+        return value
+
+    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        folder = self._folder(stream)
+        folder.create()
+        return leases.hold(folder.path, stream, holder, wait)
+
+    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+        folder = self._folder(stream.name)
+        leases.check(folder.path, stream.name, lease)
+        program = Path(stream.program).expanduser().absolute()
+        if not program.is_file():
+            raise ClusterError(
+                f"{stream.name}: program = {stream.program!r}: there is no file {program}"
+            )
+        arguments = stream.program_arguments()
+        java, spark = java_home(self.java_home), spark_home()
+        master, loopback = self._master(), masters.is_loopback(self._master())
+        record = folder.read()
+        if record is None:
+            record = folder.new_record()
+            folder.write(record)
+        elif record.epoch:
+            driver = drivers.describe(folder, record)
+            if driver.state.alive:
+                raise AlreadyRunning(drivers.occupied(driver, folder.submission(driver.epoch)))
+            # A driver killed alone may leave its JVM behind, and that still writes the checkpoint.
+            processes.clear(processes.marker(stream.name, None, record.id))
+        record = drivers.next_record(record, cause)
+        submission = folder.submission(record.epoch)
+        submission.create()
+        submission.write_private(submission.token, secrets.token_urlsafe(32))
+        host = self.driver_host or ("127.0.0.1" if loopback else None)
+        made = settings(stream, record.epoch, master, self.spark_conf, host)
+        submission.write_private(submission.properties, properties(made))
+        python = sys.executable  # has this package, so a driver started with it has it too
+        env = drivers.environment(
+            stream,
+            submission,
+            processes.marker(stream.name, record.epoch, record.id),
+            java=java,
+            spark=spark,
+            python=python,
+            executor_python=self.executor_python or (python if loopback else None),
+            loopback=loopback,
+        )
+        folder.write(record)
+        processes.launch(
+            submission,
+            drivers.command(
+                stream, record.epoch, submission, python, self.agent_bind, program, arguments
+            ),
+            env,
+        )
+        driver = drivers.await_agent(folder, record, ANNOUNCE_SECONDS)
+        folder.prune()
+        return driver
+
+    def find(self, stream: str) -> Driver | None:
+        folder = self._folder(stream)
+        record = folder.read()
+        return drivers.describe(folder, record) if record and record.epoch else None
+
+    def history(self, stream: str) -> Sequence[Submission]:
+        record = self._folder(stream).read()
+        return record.history if record else ()
+
+    def status(self, driver: Driver, timeout: float = 5.0, window: float | None = None) -> Status:
+        submission = self._folder(driver.stream).submission(driver.epoch)
+        return drivers.ask_status(driver, submission, timeout, window)
+
+    def scale(self, driver: Driver, target: int, timeout: float = 10.0) -> Status:
+        folder = self._folder(driver.stream)
+        drivers.check_epoch(driver, folder.read())
+        submission = folder.submission(driver.epoch)
+        url, token = drivers.address(driver, submission), submission.read_token()
+        return shared_client().scale(driver.stream, url, token, target, driver.epoch, timeout)
+
+    def stop(
+        self, driver: Driver, lease: Lease, graceful: bool = True, timeout: float = 120.0
+    ) -> Driver:
+        folder = self._folder(driver.stream)
+        leases.check(folder.path, driver.stream, lease)
+        record = drivers.check_epoch(driver, folder.read())
+        if record.desired != "stopped":
+            # First of all: should this process die now, nobody takes the end for a failure.
+            record = replace(record, desired="stopped", desired_since=time.time())
+            folder.write(record)
+        submission = folder.submission(record.epoch)
+
+        def alive() -> bool:
+            return drivers.describe(folder, record).state.alive
+
+        if alive() and drivers.ask_to_stop(driver, submission, graceful, timeout):
+            processes.wait_until(lambda: not alive(), timeout if graceful else min(timeout, 15.0))
+        there = alive()
+        if there and record.host != processes.here():
+            raise ClusterError(drivers.out_of_reach(drivers.describe(folder, record), submission))
+        mark = processes.marker(driver.stream, None, record.id)
+        if there:
+            processes.terminate(submission, mark, alive)
+        else:
+            processes.clear(mark)
+        return drivers.describe(folder, record)
+
+    def logs(self, driver: Driver, lines: int = 50) -> str:
+        return self._folder(driver.stream).submission(driver.epoch).tail(lines)
+
+    def capacity(self) -> Capacity | None:
+        content = masters.alive(self._web_urls())
+        return masters.capacity(content) if content else None
+
+    def _folder(self, stream: str) -> StreamFolder:
+        return StreamFolder(self._state_path(), stream)
+
+    def _state_path(self) -> Path:
+        return Path(self.state_dir).expanduser().absolute()
+
+    def _master(self) -> str:
+        try:
+            masters.hosts(self.master)
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
+        return self.master
+
+    def _web_urls(self) -> Sequence[str]:
+        return self.web_urls

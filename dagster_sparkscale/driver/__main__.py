@@ -1,0 +1,74 @@
+"""python -m dagster_sparkscale.driver [options] program.py [arguments...]"""
+
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+
+from .agent import Agent
+from .announce import announce, url_of
+from .log import say
+from .options import Options, parse
+from .program import run
+from .server import Server
+from .session import CannotStart, create_context, lend_to_program
+from .stop import Stopper
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Start the agent and Spark, run the program, and return the driver's exit code."""
+    options = parse(sys.argv[1:] if argv is None else argv)
+    agent = Agent(options)
+    stopper = Stopper(agent)
+    try:
+        server = Server(options.bind, options.port, agent, stopper.request)
+    except OSError as error:
+        say(f"cannot listen on {options.bind} port {options.port}: {error}")
+        return 1
+    url = url_of(_host(options), server.server_port)
+    server.start()
+    say(f"agent of {options.stream}, epoch {options.epoch}, at {url}")
+
+    code = _run(options, agent, stopper, url)
+    agent.phase = "ended"
+    stopper.program_ended()
+    # Asked to stop, it has done what it should, even if being stopped made the program raise.
+    return 0 if stopper.requested else code
+
+
+def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
+    def tell() -> None:
+        if options.announce is not None:
+            announce(options.announce, agent.announcement(url, os.getpid(), socket.gethostname()))
+
+    try:
+        tell()
+        context = create_context(options.stream, url)
+        agent.attach(context)
+        lend_to_program()
+        agent.structured.install()
+        tell()
+    except CannotStart as error:
+        say(f"Spark cannot be started: {error}")
+        return 1
+    except Exception:
+        say("Spark cannot be started:")
+        traceback.print_exc()
+        return 1
+    agent.phase = "running"
+    if stopper.requested:
+        agent.phase = "stopping"
+        return 0
+    return run(options.program, options.arguments)
+
+
+def _host(options: Options) -> str:
+    if options.advertise:
+        return options.advertise
+    everywhere = options.bind in ("", "0.0.0.0", "::")
+    return socket.gethostname() if everywhere else options.bind
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""What the one DStreams graph of an application does: batches, what waits, where receivers are.
+
+Read when somebody asks, from `org.apache.spark.streaming.ui.StreamingJobProgressListener`, which
+every StreamingContext keeps anyway: nothing of ours runs while batches do.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .history import LIMIT, Batch, History
+from .jvm import Jvm
+
+QUERY = "dstream"
+"""The name that the batches of a DStreams application go by; it has but one graph."""
+
+
+@dataclass(frozen=True)
+class Receivers:
+    """Where the receivers run, from `org.apache.spark.streaming.scheduler.ReceiverTracker`."""
+
+    per_executor: Mapping[str, int] = field(default_factory=dict)
+    unplaced: int = 0
+    """Receivers that run nowhere at the moment, as they do while they are being started."""
+
+
+class DStreams:
+    """Reads the active StreamingContext, if the program has one. For one thread."""
+
+    def __init__(self, jvm: Jvm, history: History, clock: Callable[[], float] = time.time) -> None:
+        self._jvm = jvm
+        self._class = jvm.view.org.apache.spark.streaming.StreamingContext
+        self._history = history
+        self._clock = clock
+        self._recorded: deque[int] = deque(maxlen=2 * LIMIT)
+        self._completed = 0
+        self._interval_ms: int | None = None
+        self._seen: Any = None
+
+    def active(self) -> Any:
+        """The Scala StreamingContext that is started and not stopped; None if there is none."""
+        found = self._class.getActive()
+        return found.get() if found.isDefined() else None
+
+    def observe(self) -> tuple[dict[str, Any] | None, Receivers]:
+        """The graph's state as JSON, None if the program never started one; and its receivers.
+
+        Batches completed since the last call go into the history.
+        """
+        streaming = self.active()
+        if streaming is None:
+            if self._seen is None:
+                return None, Receivers()
+            self._collect(self._seen)  # what completed while it was being stopped
+            return self._state(active=False), Receivers()
+        listener = streaming.progressListener()
+        if self._seen is None or not listener.equals(self._seen):
+            self._seen, self._completed = listener, 0
+            self._interval_ms = int(listener.batchDuration())
+        self._collect(listener)
+        running = self._jvm.read(listener.runningBatches())
+        waiting = self._jvm.read(listener.waitingBatches())
+        begun = [b["processingStartTime"] for b in running if b["processingStartTime"]]
+        state = self._state(
+            active=True,
+            running_ms=max(0, int(self._clock() * 1000) - min(begun)) if begun else None,
+            pending_batches=len(waiting) + len(running),
+            backlog_records=sum(records_of(batch) for batch in waiting),
+        )
+        return state, self._receivers(streaming)
+
+    def _state(self, active: bool, **more: int | None) -> dict[str, Any]:
+        return {
+            "name": QUERY,
+            "active": active,
+            "interval_ms": self._interval_ms,
+            "running_ms": None,
+            "pending_batches": None,
+            "backlog_records": None,
+            "error": None,
+            **more,
+        }
+
+    def _collect(self, listener: Any) -> None:
+        completed = int(listener.numTotalCompletedBatches())
+        new = min(completed - self._completed, LIMIT)
+        if new <= 0:
+            return
+        self._completed = completed
+        # One more may complete between the two calls, so a few older ones are read too.
+        for data in self._jvm.read(listener.retainedCompletedBatches().takeRight(new + 2)):
+            batch = batch_of(data)
+            if batch.batch_id is not None and batch.batch_id not in self._recorded:
+                self._recorded.append(batch.batch_id)
+                self._history.add(batch)
+
+    def _receivers(self, streaming: Any) -> Receivers:
+        allocated = self._jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())
+        per_executor: dict[str, int] = {}
+        for executor in allocated.values():
+            if executor is not None:
+                per_executor[executor] = per_executor.get(executor, 0) + 1
+        return Receivers(per_executor, sum(executor is None for executor in allocated.values()))
+
+
+def records_of(data: Mapping[str, Any]) -> int:
+    """Records of a batch, from the JSON of `org.apache.spark.streaming.ui.BatchUIData`."""
+    return sum(info["numRecords"] for info in data["streamIdToInputInfo"].values())
+
+
+def batch_of(data: Mapping[str, Any]) -> Batch:
+    """A completed batch, from the JSON of `org.apache.spark.streaming.ui.BatchUIData`."""
+    submitted, start, end = (
+        data[name] for name in ("submissionTime", "processingStartTime", "processingEndTime")
+    )
+    return Batch(
+        query=QUERY,
+        completed_at=end / 1000,
+        processing_ms=end - start,
+        scheduling_ms=start - submitted,
+        records=records_of(data),
+        failed=any(op.get("failureReason") for op in data["outputOperations"].values()),
+        batch_id=data["batchTime"]["millis"],
+    )

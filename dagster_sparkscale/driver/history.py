@@ -1,0 +1,61 @@
+"""A bounded history of batches. Pure: no Spark, no clock."""
+
+import threading
+from collections import deque
+from dataclasses import asdict, dataclass
+from typing import Any
+
+LIMIT = 1000
+"""Batches kept; as many as Spark's own UI keeps (spark.streaming.ui.retainedBatches)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One completed batch; or, with `processing_ms` 0 and no records, triggers without data."""
+
+    query: str
+    completed_at: float
+    """Seconds since the epoch."""
+    processing_ms: int
+    scheduling_ms: int | None = None
+    records: int | None = None
+    failed: bool = False
+    triggers: int = 1
+    """How many triggers this stands for; above 1 only where triggers found no data."""
+    batch_id: int | None = None
+    """Structured Streaming: the batch's number. DStreams: its time, epoch milliseconds."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class History:
+    """The latest batches of all queries, each with a sequence number. Safe for threads."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._lock = threading.Lock()
+        self._batches: deque[Batch] = deque(maxlen=limit)
+        self._last_seq = 0
+
+    def add(self, batch: Batch) -> int:
+        """Record a batch; returns its sequence number, 1 for the first ever."""
+        with self._lock:
+            self._batches.append(batch)
+            self._last_seq += 1
+            return self._last_seq
+
+    def read(self, since: int | None = None, after: float | None = None) -> tuple[list[Batch], int]:
+        """What is kept, oldest first, and the sequence number of the last batch ever recorded.
+
+        Args:
+            since: only batches with a higher sequence number.
+            after: only batches completed later than this, seconds since the epoch.
+        """
+        with self._lock:
+            batches, last = list(self._batches), self._last_seq
+        if since is not None:
+            newer = last - since
+            batches = batches[max(0, len(batches) - newer) :] if newer > 0 else []
+        if after is not None:
+            batches = [batch for batch in batches if batch.completed_at > after]
+        return batches, last

@@ -1,0 +1,107 @@
+"""The driver's command line."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_EXECUTORS = 10_000
+"""No number of executors above this is taken for meant."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line, checked."""
+
+    stream: str
+    epoch: int
+    """The stream's fencing number: a request that carries another one is refused."""
+    interval_ms: int
+    """The declared batch interval, in milliseconds; used where Spark does not tell the real one."""
+    initial_executors: int
+    max_executors: int | None
+    token: str
+    announce: Path | None
+    bind: str
+    port: int
+    advertise: str | None
+    program: Path
+    arguments: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Options({self.stream!r}, epoch {self.epoch}, {self.program})"
+
+
+def parse(argv: Sequence[str]) -> Options:
+    """Read the command line.
+
+    Raises:
+        SystemExit: with code 2, after saying what is wrong, as argparse does.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m dagster_sparkscale.driver",
+        description="Run a PySpark streaming program with an agent that reports on it and scales "
+        "it. Spark settings come from the properties file that PYSPARK_SUBMIT_ARGS names.",
+    )
+    parser.add_argument("--stream", required=True, help="name of the stream")
+    parser.add_argument("--epoch", required=True, type=_whole(0), help="fencing number")
+    parser.add_argument("--interval-ms", required=True, type=_whole(1), help="batch interval")
+    parser.add_argument("--initial-executors", required=True, type=_whole(1, MAX_EXECUTORS))
+    parser.add_argument("--max-executors", type=_whole(1, MAX_EXECUTORS))
+    parser.add_argument("--token-file", required=True, help="file with the token to ask for")
+    parser.add_argument("--announce", help="file to write the agent's address to")
+    parser.add_argument("--bind", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", default=0, type=_whole(0, 65535), help="0: any free port")
+    parser.add_argument("--advertise", help="host to announce instead of the one listened on")
+    parser.add_argument("program", help="the PySpark program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    given = parser.parse_args(argv)
+
+    program = Path(given.program)
+    if not program.is_file():
+        parser.error(f"program: {given.program}: no such file")
+    try:
+        token = Path(given.token_file).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "must be ASCII text"
+        parser.error(f"--token-file: {given.token_file}: {reason}")
+    if len(token) < 16 or not token.isprintable() or " " in token:
+        parser.error(
+            f"--token-file: {given.token_file}: must hold one token of at least 16 characters"
+        )
+    if given.announce and not os.path.isdir(os.path.dirname(given.announce) or "."):
+        parser.error(f"--announce: {given.announce}: its folder does not exist")
+    return Options(
+        stream=given.stream,
+        epoch=given.epoch,
+        interval_ms=given.interval_ms,
+        initial_executors=given.initial_executors,
+        max_executors=given.max_executors,
+        token=token,
+        announce=Path(given.announce) if given.announce else None,
+        bind=given.bind,
+        port=given.port,
+        advertise=given.advertise,
+        program=program,
+        arguments=tuple(given.arguments),
+    )
+
+
+class _whole:
+    """An argparse type: a whole number within bounds."""
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self.least, self.most = least, most
+
+    def __call__(self, text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = self.least - 1
+        if number < self.least or (self.most is not None and number > self.most):
+            upper = f" and at most {self.most}" if self.most is not None else ""
+            raise argparse.ArgumentTypeError(
+                f"{text!r}: must be a whole number of at least {self.least}{upper}"
+            )
+        return number

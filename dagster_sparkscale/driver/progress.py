@@ -1,0 +1,90 @@
+"""Reading the JSON of Structured Streaming's events. Pure: no Spark, no clock."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+ERROR_LENGTH = 500
+"""Characters kept of why a query died."""
+
+
+def milliseconds(timestamp: str) -> int:
+    """Milliseconds since the epoch of an event's timestamp, `2026-01-31T12:00:00.000Z`."""
+    return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
+
+
+def trigger_interval(trigger: str) -> int | None:
+    """Milliseconds between triggers, from `ProcessingTimeTrigger(2000)`.
+
+    None where there is no interval: as fast as possible, once, continuous.
+    """
+    found = re.fullmatch(r"ProcessingTimeTrigger\((\d+)\)", trigger)
+    return int(found[1]) or None if found else None
+
+
+def backlog(progress: Mapping[str, Any]) -> int | None:
+    """Records that the sources had and the query had not taken at a progress event.
+
+    None if it cannot be told of every source: a missing metric is not a zero.
+    """
+    total = 0
+    for source in progress.get("sources") or ():
+        behind = _distance(source.get("endOffset"), source.get("latestOffset"))
+        if behind is None:
+            return None
+        total += behind
+    return total if progress.get("sources") else None
+
+
+def _distance(end: Any, latest: Any) -> int | None:
+    end, latest = _parsed(end), _parsed(latest)
+    if _is_count(end) and _is_count(latest):
+        return max(0, int(latest - end))
+    if not _is_partitioned(end) or not _is_partitioned(latest):
+        return None
+    total = 0
+    for topic, partitions in latest.items():
+        for partition, offset in partitions.items():
+            if partition not in end.get(topic, {}):
+                return None  # a new partition: where it begins is not told
+            total += max(0, int(offset - end[topic][partition]))
+    return total
+
+
+def _parsed(offset: Any) -> Any:
+    if isinstance(offset, str):  # a source may give its offset's JSON as a text
+        try:
+            return json.loads(offset)
+        except ValueError:
+            return None
+    return offset
+
+
+def _is_count(offset: Any) -> bool:
+    return isinstance(offset, (int, float)) and not isinstance(offset, bool)
+
+
+def _is_partitioned(offset: Any) -> bool:
+    """Whether it has the shape of Kafka's offsets, {topic: {partition: offset}}."""
+    return isinstance(offset, Mapping) and all(
+        isinstance(partitions, Mapping) and all(_is_count(at) for at in partitions.values())
+        for partitions in offset.values()
+    )
+
+
+def why_it_died(exception: str) -> str:
+    """The gist of a terminated event's exception: one line, no stack frames, bounded.
+
+    Of an error raised by Python code Spark gives the whole traceback: its first line that is not
+    indented says what was raised.
+    """
+    message = exception.split("\n\tat ", 1)[0]
+    lines = [line.rstrip() for line in message.splitlines() if line.strip()]
+    if not lines:
+        return "unknown error"
+    frames = [number for number, line in enumerate(lines) if line.startswith("  ")]
+    if "Traceback (most recent call last)" in message and frames and frames[-1] + 1 < len(lines):
+        return lines[frames[-1] + 1][:ERROR_LENGTH]
+    return lines[0].strip()[:ERROR_LENGTH]

@@ -1,0 +1,208 @@
+"""What is known of each Structured Streaming query, from its events. No Spark in here."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .history import Batch, History
+from .progress import backlog, milliseconds, why_it_died
+
+ENDED_KEPT = 50
+"""Queries that have ended and are still listed, at most."""
+
+
+@dataclass
+class Query:
+    """One query. All times in milliseconds, since the epoch where they are points in time."""
+
+    label: str
+    run_id: str
+    started_ms: int
+    active: bool = True
+    error: str | None = None
+    interval_ms: int | None = None
+    """The trigger's interval; None where it has none, or it is not known yet."""
+    trigger_ms: int | None = None
+    """When the last trigger that is known of began."""
+    completed_ms: int | None = None
+    """When the last batch completed."""
+    processing_ms: int | None = None
+    """How long the last batch took; None after a trigger that found no data."""
+    batch_id: int | None = None
+    backlog: int | None = None
+
+    def next_trigger(self, interval_ms: int) -> int:
+        """When the trigger after the last one that is known of began, as Spark's
+        `ProcessingTimeExecutor` has it: at the next multiple of the interval, or as soon as a
+        batch that overran it was done."""
+        if self.trigger_ms is None:
+            return self.started_ms
+        due = (self.trigger_ms // interval_ms + 1) * interval_ms
+        return max(due, self.completed_ms or 0)
+
+
+class Queries:
+    """All queries of an application, fed with the JSON of their events. Safe for threads.
+
+    Args:
+        interval_ms: stands in where a trigger has no interval of its own, milliseconds.
+    """
+
+    def __init__(
+        self, history: History, interval_ms: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._history = history
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._queries: dict[str, Query] = {}
+
+    def started(self, event: Mapping[str, Any]) -> None:
+        """`QueryStartedEvent`."""
+        with self._lock:
+            label = event.get("name") or event["id"]
+            same = self._queries.get(label)
+            if same is not None and same.active:
+                label = f"{label} {event['id'][:8]}"  # of two sessions: names are unique in one
+            self._queries.pop(label, None)  # started again, it is the newest
+            self._queries[label] = Query(label, event["runId"], milliseconds(event["timestamp"]))
+            ended = [query.label for query in self._queries.values() if not query.active]
+            for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
+                del self._queries[old]
+
+    def progressed(self, event: Mapping[str, Any]) -> None:
+        """`QueryProgressEvent`: a trigger has run a batch."""
+        progress = event["progress"]
+        took = int(progress["durationMs"].get("triggerExecution", progress["batchDuration"]))
+        with self._lock:
+            query = self._find(progress["runId"])
+            if query is None:
+                return
+            interval = query.interval_ms or self._interval_ms
+            overran = max(0, (query.processing_ms or 0) - interval)
+            began = milliseconds(progress["timestamp"])
+            # Spark posts no event for the odd trigger without data between two batches.
+            if query.trigger_ms is not None:
+                self._found_nothing(
+                    query, (began - query.next_trigger(interval)) // interval, began
+                )
+            query.trigger_ms = began
+            query.completed_ms = query.trigger_ms + took
+            query.processing_ms = took
+            query.batch_id = int(progress["batchId"])
+            query.backlog = backlog(progress)
+            self._history.add(
+                Batch(
+                    query=query.label,
+                    completed_at=query.completed_ms / 1000,
+                    processing_ms=took,
+                    scheduling_ms=overran,
+                    records=int(progress["numInputRows"]),
+                    batch_id=query.batch_id,
+                )
+            )
+
+    def idled(self, event: Mapping[str, Any]) -> None:
+        """`QueryIdleEvent`: triggers have found no data.
+
+        Spark posts one in spark.sql.streaming.noDataProgressEventInterval (10 s), however many
+        triggers there were: they are counted from the time since the last trigger known of.
+        """
+        with self._lock:
+            query = self._find(event["runId"])
+            if query is None:
+                return
+            at = milliseconds(event["timestamp"])
+            interval = query.interval_ms or self._interval_ms
+            earlier = (at - query.next_trigger(interval)) // interval
+            query.trigger_ms, query.processing_ms = at, None
+            self._found_nothing(query, max(0, earlier) + 1, at)
+
+    def _found_nothing(self, query: Query, triggers: int, at_ms: int) -> None:
+        if triggers > 0:
+            self._history.add(
+                Batch(
+                    query=query.label,
+                    completed_at=at_ms / 1000,
+                    processing_ms=0,
+                    scheduling_ms=0,
+                    records=0,
+                    triggers=triggers,
+                )
+            )
+
+    def terminated(self, event: Mapping[str, Any]) -> None:
+        """`QueryTerminatedEvent`: stopped, finished or died."""
+        with self._lock:
+            query = self._find(event["runId"])
+            if query is None:
+                return
+            query.active = False
+            query.backlog = None
+            if not event.get("exception"):
+                return
+            query.error = why_it_died(event["exception"])
+            now = int(self._clock() * 1000)
+            began = query.next_trigger(query.interval_ms or self._interval_ms)
+            self._history.add(
+                Batch(
+                    query=query.label,
+                    completed_at=now / 1000,
+                    processing_ms=max(0, now - began),
+                    failed=True,
+                    batch_id=None if query.batch_id is None else query.batch_id + 1,
+                )
+            )
+
+    def _find(self, run_id: str) -> Query | None:
+        found = (query for query in self._queries.values() if query.run_id == run_id)
+        return next(found, None)
+
+    def set_interval(self, run_id: str, interval_ms: int | None) -> None:
+        """The interval that the query's trigger really has."""
+        with self._lock:
+            if query := self._find(run_id):
+                query.interval_ms = interval_ms
+
+    def completed_since(self, run_id: str, moment: float) -> bool:
+        """Whether the query has completed a batch later than `moment`, seconds since the epoch."""
+        with self._lock:
+            query = self._find(run_id)
+            return bool(query and (query.completed_ms or 0) > moment * 1000)
+
+    def active(self) -> list[str]:
+        """Run ids of the queries that have started and not terminated."""
+        with self._lock:
+            return [query.run_id for query in self._queries.values() if query.active]
+
+    def as_json(self, triggers: Mapping[str, int | None]) -> list[dict[str, Any]]:
+        """The queries as the agent reports them.
+
+        Args:
+            triggers: of each query with a trigger in progress, by run id, when that began (in
+                milliseconds since the epoch; None if Spark does not tell).
+        """
+        now = int(self._clock() * 1000)
+        with self._lock:
+            listed = []
+            for query in self._queries.values():
+                running = None
+                if query.active and query.run_id in triggers:
+                    began = triggers[query.run_id]
+                    if began is None:
+                        began = query.next_trigger(query.interval_ms or self._interval_ms)
+                    running = max(0, now - began)
+                listed.append(
+                    {
+                        "name": query.label,
+                        "active": query.active,
+                        "interval_ms": query.interval_ms,
+                        "running_ms": running,
+                        "pending_batches": None,
+                        "backlog_records": query.backlog,
+                        "error": query.error,
+                    }
+                )
+            return listed

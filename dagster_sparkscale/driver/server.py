@@ -1,0 +1,261 @@
+"""The agent's HTTP endpoint."""
+
+import hmac
+import io
+import json
+import math
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from .agent import Agent, NotReady
+from .options import MAX_EXECUTORS
+
+MAX_BODY = 64 * 1024
+"""Bytes of a request's body, at most."""
+MAX_CONNECTIONS = 32
+REQUEST_WITHIN = 15.0
+"""Seconds from one answer (or the connection) to the end of the next request. A bound on the
+whole: a client that sends a byte now and then does not keep its connection longer."""
+LONGEST_STOP = 24 * 3600.0
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, code: int, error: str, **more: Any) -> None:
+        super().__init__(error)
+        self.code, self.body = code, {"error": error, **more}
+
+
+class Server(ThreadingHTTPServer):
+    """Listens from the moment it is made; answers once `start` was called."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(
+        self, bind: str, port: int, agent: Agent, stop: Callable[[bool, float], None]
+    ) -> None:
+        if ":" in bind:
+            self.address_family = socket.AF_INET6
+        self.agent, self.stop_program = agent, stop
+        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__((bind, port), Handler)
+
+    def start(self) -> None:
+        """Answer requests on a thread of its own."""
+        threading.Thread(target=self.serve_forever, name="sparkscale-http", daemon=True).start()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._slots.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's, which looks its own name up: that may take long, and is of no use.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke is no news."""
+
+
+class _Timed(io.RawIOBase):
+    """A socket's bytes, up to a deadline."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.deadline = time.monotonic() + REQUEST_WITHIN
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request took too long")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "sparkscale", ""
+    disable_nagle_algorithm = True
+    timeout = REQUEST_WITHIN
+    server: Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._raw = _Timed(self.connection)
+        self.rfile = io.BufferedReader(self._raw)
+
+    def handle_one_request(self) -> None:
+        self._raw.deadline = time.monotonic() + REQUEST_WITHIN
+        super().handle_one_request()
+
+    def do_GET(self) -> None:
+        self._answer("GET")
+
+    def do_PUT(self) -> None:
+        self._answer("PUT")
+
+    def do_POST(self) -> None:
+        self._answer("POST")
+
+    def _answer(self, method: str) -> None:
+        afterwards: Callable[[], None] | None = None
+        try:
+            self._authorize()
+            body = self._body()
+            url = urlsplit(self.path)
+            route = (method, url.path)
+            if route == ("GET", "/v1/status"):
+                code, answer = 200, self._status(url.query)
+            elif route == ("PUT", "/v1/executors"):
+                code, answer = 200, self._executors(body)
+            elif route == ("POST", "/v1/stop"):
+                code, answer, afterwards = self._stop(body)
+            else:
+                raise Refused(404, f"{method} {url.path[:100]}: there is no such thing here")
+        except Refused as refusal:
+            code, answer = refusal.code, refusal.body
+        except NotReady as reason:
+            code, answer = 503, {"error": str(reason)}
+        except OSError:  # the client has gone, or took too long over its body
+            self.close_connection = True
+            return
+        except Exception as error:
+            code, answer = 500, {"error": f"the agent failed: {type(error).__name__}: {error}"}
+        try:
+            self._send(code, answer)
+        finally:
+            if afterwards is not None:
+                afterwards()
+
+    def _authorize(self) -> None:
+        given = self.headers.get("Authorization", "")
+        wanted = f"Bearer {self.server.agent.options.token}"
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
+            self.close_connection = True  # the body, unread, must not pass for a request
+            raise Refused(401, "Authorization: must be the stream's bearer token")
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding"):
+            self.close_connection = True
+            raise Refused(411, "Transfer-Encoding: give a Content-Length instead")
+        text = self.headers.get("Content-Length", "0")
+        if not (text.isascii() and text.isdigit()) or int(text[:10]) > MAX_BODY:
+            self.close_connection = True
+            raise Refused(413, f"Content-Length: {text[:20]}: must be at most {MAX_BODY}")
+        body = self.rfile.read(int(text))
+        if len(body) < int(text):
+            self.close_connection = True
+            raise Refused(400, "the body ended early")
+        return body
+
+    def _status(self, query: str) -> dict[str, Any]:
+        asked = {name: values[-1] for name, values in parse_qs(query).items()}
+        since, window = asked.get("since"), asked.get("window")
+        if since is not None and not (since.isascii() and since.isdigit() and len(since) < 16):
+            raise Refused(400, f"since: {since[:40]!r}: must be a sequence number")
+        seconds: float | None = None
+        if window is not None:
+            try:
+                seconds = float(window)
+            except ValueError:
+                seconds = math.nan
+            if not 0 <= seconds < math.inf:
+                raise Refused(400, f"window: {window[:40]!r}: must be a number of seconds")
+        return self.server.agent.status(None if since is None else int(since), seconds)
+
+    def _executors(self, body: bytes) -> dict[str, Any]:
+        given = self._json(body)
+        target = given.get("target")
+        if type(target) is not int or not 1 <= target <= MAX_EXECUTORS:
+            raise Refused(
+                400, f"target: {_shown(target)}: must be a whole number from 1 to {MAX_EXECUTORS}"
+            )
+        self._same_epoch(given)
+        self.server.agent.set_target(target)
+        return self.server.agent.status(batches=False)
+
+    def _stop(self, body: bytes) -> tuple[int, dict[str, Any], Callable[[], None]]:
+        given = self._json(body)
+        graceful = given.get("graceful", True)
+        if type(graceful) is not bool:
+            raise Refused(400, f"graceful: {_shown(graceful)}: must be true or false")
+        timeout = given.get("timeout", 120)
+        if type(timeout) not in (int, float) or not 0 < timeout <= LONGEST_STOP:
+            raise Refused(
+                400,
+                f"timeout: {_shown(timeout)}: must be seconds, above 0 and at most "
+                f"{LONGEST_STOP:.0f}",
+            )
+        self._same_epoch(given)
+        # Asked for once it is answered: an abrupt stop may end the process first.
+        return 202, {"stopping": True}, lambda: self.server.stop_program(graceful, timeout)
+
+    def _same_epoch(self, given: dict[str, Any]) -> None:
+        epoch, current = given.get("epoch"), self.server.agent.options.epoch
+        if type(epoch) is not int:
+            raise Refused(400, f"epoch: {_shown(epoch)}: must be the epoch of the driver meant")
+        if epoch != current:
+            raise Refused(409, f"epoch: {epoch}: this driver's is {current}", epoch=current)
+
+    def _json(self, body: bytes) -> dict[str, Any]:
+        try:
+            given = json.loads(body)
+        except (ValueError, RecursionError):
+            given = None
+        if not isinstance(given, dict):
+            raise Refused(400, "body: must be a JSON object")
+        return given
+
+    def _send(self, code: int, answer: dict[str, Any]) -> None:
+        content = json.dumps(answer, allow_nan=False).encode()
+        try:
+            self.connection.settimeout(REQUEST_WITHIN)
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(content)
+        except OSError:
+            self.close_connection = True
+
+    def send_error(self, code: int, message: str | None = None, explain: Any = None) -> None:
+        """What http.server itself refuses, such as a malformed request, as JSON too."""
+        self.close_connection = True
+        self.request_version = getattr(self, "request_version", None) or "HTTP/1.1"
+        self._send(code, {"error": message or self.responses.get(code, ("refused",))[0]})
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged: a sensor's would drown the program's own lines."""
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)[:40] if value is not None else "missing"

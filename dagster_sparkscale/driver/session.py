@@ -1,0 +1,128 @@
+"""Creates the SparkContext, and lends it to a program that believes it creates its own."""
+
+import functools
+import os
+import re
+import sys
+from typing import Any
+
+from .log import say
+
+# As spark.redaction.regex has it by default.
+_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+
+
+class CannotStart(Exception):
+    """Spark could not be started; the text says why."""
+
+
+def create_context(name: str, agent_url: str) -> Any:
+    """The SparkContext, from the settings that PYSPARK_SUBMIT_ARGS names.
+
+    Only a SparkContext and no SparkSession: the program's own builder makes that, and so the
+    static settings it may make, such as spark.sql.extensions, have their effect.
+
+    Raises:
+        CannotStart: there are no settings, or no JVM.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        SparkContext._ensure_initialized()
+    except (PySparkRuntimeError, OSError) as error:
+        raise CannotStart(f"no JVM: {error} Is Java installed, and JAVA_HOME right?") from None
+    conf = SparkConf()
+    if not conf.contains("spark.master"):
+        raise CannotStart(
+            "spark.master is not set: PYSPARK_SUBMIT_ARGS must be "
+            '"--properties-file <file> pyspark-shell" with a file that sets it'
+        )
+    if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":  # spark-submit's own
+        conf.set("spark.app.name", name)
+    # The driver's output goes to a file, where progress bars are a nuisance.
+    conf.setIfMissing("spark.ui.showConsoleProgress", "false")
+    conf.set("spark.sparkscale.agent.url", agent_url)
+    # spark-submit hands spark.pyspark.python on to the environment of a Python program that it
+    # starts; this one was started without it.
+    python = conf.get("spark.pyspark.python", None)
+    os.environ.setdefault("PYSPARK_PYTHON", python or sys.executable)
+    return SparkContext(conf=conf)
+
+
+def lend_to_program() -> None:
+    """Let the program's first `SparkContext(...)` take over the one that is active.
+
+    A DStreams program commonly creates its context by the constructor, which raises while
+    another is active. Later ones raise as they always do.
+    """
+    from pyspark import SparkContext
+
+    original_init = SparkContext.__init__
+    original_get = SparkContext.getOrCreate.__func__
+    taken = False
+
+    def take_over(
+        self: Any,
+        master: str | None = None,
+        appName: str | None = None,
+        sparkHome: str | None = None,
+        pyFiles: Any = None,
+        environment: dict[str, Any] | None = None,
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        nonlocal taken
+        active = SparkContext._active_spark_context
+        if taken or active is None or active is self:
+            original_init(self, master, appName, sparkHome, pyFiles, environment, *args, **options)
+            return
+        taken = True
+        # conf is the eighth parameter: batchSize and serializer come between.
+        conf = options.get("conf", args[2] if len(args) > 2 else None)
+        asked = dict(conf.getAll()) if conf is not None else {}
+        asked.update(
+            {
+                key: value
+                for key, value in (("spark.master", master), ("spark.app.name", appName))
+                if value is not None
+            }
+        )
+        # Shared, not copied: stopping either stops both.
+        self.__dict__ = active.__dict__
+        SparkContext._active_spark_context = self
+        self.environment.update(environment or {})
+        for path in pyFiles or ():
+            self.addPyFile(path)
+        say("the program's SparkContext is the one that was created from the stream's settings")
+        _tell_differences(self, asked)
+
+    @classmethod  # type: ignore[misc]
+    def get_or_create(cls: Any, conf: Any = None) -> Any:
+        nonlocal taken
+        context = SparkContext._active_spark_context
+        if context is None or taken:
+            return original_get(cls, conf)
+        taken = True
+        if conf is not None:
+            _tell_differences(context, dict(conf.getAll()))
+        return context
+
+    SparkContext.__init__ = functools.wraps(original_init)(take_over)
+    SparkContext.getOrCreate = get_or_create
+
+
+def _tell_differences(context: Any, asked: dict[str, str]) -> None:
+    has = dict(context.getConf().getAll())
+    for key, value in sorted(asked.items()):
+        # What begins with spark.sql is applied to the session by its builder.
+        if has.get(key) != value and not key.startswith("spark.sql."):
+            say(
+                f"not applied, because the stream's settings win: {_shown(key, value)} "
+                f"(it is {_shown(key, has[key]) if key in has else 'not set'})"
+            )
+
+
+def _shown(key: str, value: str) -> str:
+    hidden = _SECRET.search(key) or _SECRET.search(value)
+    return f"{key} = {'(hidden)' if hidden else value[:200]}"

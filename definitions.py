@@ -1,0 +1,88 @@
+"""The reference code location: copy this file, and declare your own streams in it.
+
+Two streams, each with its policy, on a Spark cluster that is started on this machine. `make demo`
+puts a load on them that rises and falls; `dagster dev` loads them by workspace.yaml.
+"""
+
+import os
+from pathlib import Path
+
+import dagster as dg
+
+from dagster_sparkscale import (
+    DStream,
+    LocalCluster,
+    RatioPolicy,
+    StructuredStream,
+    build_defs,
+    streaming_asset,
+)
+from sensors.pinned import pinned_sensor
+
+HERE = Path(__file__).resolve().parent
+# Where data, checkpoints and the cluster's own records are kept.
+DATA = Path(os.environ.get("SPARKSCALE_DATA", HERE / ".sparkscale"))
+# How often each stream is evaluated. A minute suits production; the demo has less patience.
+INTERVAL = os.environ.get("SPARKSCALE_DEMO_INTERVAL", "60s")
+
+# Embedded: two workers that offer more cores than the machine may have, which suits programs that
+# mostly wait. For a cluster that exists, put StandaloneCluster(...) in its place.
+cluster = LocalCluster(
+    state_dir=str(DATA / "cluster"), workers=2, cores_per_worker=6, memory_per_worker="4g"
+)
+
+clicks = StructuredStream(
+    name="clicks",
+    description="Clicks, rated one by one. R is about 0.5 on one executor while the load is calm.",
+    program=str(HERE / "jobs" / "clicks.py"),
+    arguments=("--input", str(DATA / "clicks"), "--output", str(DATA / "rated_clicks")),
+    batch_interval="3s",
+    executor_memory="512m",
+    checkpoint_location=str(DATA / "checkpoints" / "clicks"),
+    autoscale=RatioPolicy(interval=INTERVAL, min_executors=1, max_executors=4),
+    deps=("click_files",),
+    group="streams",
+    owners=("team:web-analytics",),
+)
+
+
+@streaming_asset(
+    DStream,
+    program=str(HERE / "jobs" / "orders.py"),
+    batch_interval="3s",
+    receivers=2,
+    # Two receivers take two of the four cores that the minimum of two executors has.
+    executor_cores=2,
+    executor_memory="512m",
+    autoscale=RatioPolicy(interval=INTERVAL, min_executors=2, max_executors=4),
+    spark_conf={
+        # A batch is cut into one task for each block a receiver has stored: two receivers and a
+        # batch of 3 s make 12 tasks.
+        "spark.streaming.blockInterval": "500ms",
+        # Tasks go to whoever is free. By default each would wait 3 s for the executor that holds
+        # its block, and new executors would have nothing to do.
+        "spark.locality.wait": "0s",
+    },
+    deps=("order_feed",),
+    group="streams",
+    owners=("team:shop",),
+)
+def orders() -> list[str]:
+    """Orders, priced one by one as two receivers take them in."""
+    # Called each time the stream is started: the place to look something up.
+    port = os.environ.get("ORDER_FEED_PORT", "9099")
+    return ["--port", port, "--output", str(DATA / "priced_orders")]
+
+
+STREAMS = [clicks, orders]
+
+# What the streams read, so that lineage shows where the data comes from.
+sources = [
+    dg.AssetSpec("click_files", group_name="sources", description="Clicks, as JSON files."),
+    dg.AssetSpec("order_feed", group_name="sources", description="Orders, a line each, over TCP."),
+]
+
+defs = dg.Definitions.merge(
+    build_defs(STREAMS, cluster),
+    dg.Definitions(assets=sources, sensors=[pinned_sensor(STREAMS)]),
+)

@@ -1,0 +1,96 @@
+"""What happened in a demo: the report, and whether it was what should happen. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One evaluation of one stream by the autoscaler. None means not measured."""
+
+    stream: str
+    time: float
+    """Seconds since the epoch."""
+    r: float | None
+    decision: str
+    registered: int | None
+    requested: int | None = None
+    input_rate: float | None = None
+    """Records per second."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One tracked run."""
+
+    run_id: str
+    job: str
+    stream: str
+    status: str
+    seconds: float | None
+    """From its start to its end; None if it did not get so far."""
+    before: int | None = None
+    """Executors, for a rescale."""
+    after: int | None = None
+
+    @property
+    def scaled_up(self) -> bool:
+        return self._rescaled and (self.after or 0) > (self.before or 0)
+
+    @property
+    def scaled_down(self) -> bool:
+        return self._rescaled and (self.after or 0) < (self.before or 0)
+
+    @property
+    def _rescaled(self) -> bool:
+        return (
+            self.job == "rescale"
+            and self.status == "SUCCESS"
+            and self.before is not None
+            and self.after is not None
+        )
+
+
+@dataclass
+class Report:
+    ticks: list[Tick] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+
+    def missing(self, streams: Sequence[str]) -> list[str]:
+        """What should have happened by a tracked run and has not, in words."""
+        lines = []
+        for stream in streams:
+            runs = [run for run in self.runs if run.stream == stream]
+            if not any(run.scaled_up for run in runs):
+                lines.append(f"{stream}: no scale-up by a run")
+            if not any(run.scaled_down for run in runs):
+                lines.append(f"{stream}: no scale-down by a run")
+        return lines
+
+    def to_json(self, streams: Sequence[str]) -> dict[str, Any]:
+        return {
+            "ticks": [asdict(tick) for tick in self.ticks],
+            "runs": [asdict(run) for run in self.runs],
+            "missing": self.missing(streams),
+        }
+
+
+def tick_line(tick: Tick) -> str:
+    """`clicks   R 0.47  1 executor (1 requested)   10.0/s in   hold: R 0.47 is between ...`"""
+    r = "R    ?" if tick.r is None else f"R {tick.r:4.2f}"
+    registered = "?" if tick.registered is None else str(tick.registered)
+    requested = "?" if tick.requested is None else str(tick.requested)
+    rate = "?" if tick.input_rate is None else f"{tick.input_rate:.1f}"
+    return (
+        f"{tick.stream:<8}{r}   executors {registered} of {requested} requested   "
+        f"in {rate:>5}/s   {tick.decision}: {tick.reason}"
+    )
+
+
+def run_line(run: Run) -> str:
+    """`clicks  rescale run 1a2b3c4d: 1 -> 3 executors, SUCCESS after 6.1 s`"""
+    change = "" if run.after is None else f" {run.before} -> {run.after} executors,"
+    seconds = "" if run.seconds is None else f" after {run.seconds:.1f} s"
+    return f"{run.stream:<8}{run.job} run {run.run_id[:8]}:{change} {run.status}{seconds}"

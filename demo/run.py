@@ -1,0 +1,329 @@
+"""The demo: a cluster, two streams, a load that rises and falls, and Dagster with its UI.
+
+    python -m demo.run              until Ctrl-C
+    python -m demo.run --headless   until every stream was scaled up and down by tracked runs;
+                                    exits with 1 if that did not happen in time
+
+All state is in .demo, which is fresh every time. Whatever ends the demo, every process it started
+is ended, and demo-report.json is written.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import psutil
+
+from demo.processes import MARK, Children, marked, port_to_use, read_notes, still_running
+from demo.report import Report, Run, Tick, run_line, tick_line
+
+ROOT = Path(__file__).resolve().parent.parent
+STATE = ROOT / ".demo"
+REPORT = ROOT / "demo-report.json"
+STREAMS = ("clicks", "orders")
+INTERVAL = "15s"
+POLL_SECONDS = 1.0
+LOADED_WITHIN = 120.0
+STARTED_WITHIN = 180.0
+
+
+class Interrupted(BaseException):
+    """Ctrl-C, or a signal that means the same. No fault handler on the way may swallow it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class DemoFailed(Exception):
+    """The demo can't go on, or what should have happened has not; the text says what."""
+
+
+def say(text: str) -> None:
+    lines = text.splitlines() or [""]
+    print(f"{time.strftime('%H:%M:%S')}  {lines[0]}", flush=True)
+    for line in lines[1:]:
+        print(f"          {line}", flush=True)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Two streams that scale up and down.")
+    parser.add_argument("--headless", action="store_true", help="end by itself, with a verdict")
+    parser.add_argument("--deadline", type=float, default=420, help="seconds; only if headless")
+    parser.add_argument("--port", type=int, default=3000, help="of the UI, if it is free")
+    options = parser.parse_args(argv)
+
+    # Also where they are ignored at first, as in a process put into the background by a script.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        _clear_away_earlier()
+    except DemoFailed as failure:
+        say(str(failure))
+        return 1
+    demo = Demo(headless=options.headless, deadline=options.deadline, port=options.port)
+    code = 0
+    try:
+        demo.play()
+    except Interrupted as interrupted:
+        say(f"{interrupted}: ending everything")
+        # An end by Ctrl-C is how the demo is meant to end, unless it was to end by itself.
+        wanted = interrupted.number == signal.SIGINT and not options.headless
+        code = 0 if wanted else 128 + interrupted.number
+    except Exception as failure:
+        say(f"FAILED: {failure}")
+        if not isinstance(failure, DemoFailed):
+            say(f"This was not foreseen ({type(failure).__name__}); logs are in {demo.logs}")
+        code = 1
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _already_ending)
+        left = demo.end()
+        demo.write_report()
+    if left:
+        say("Still running, although everything was to be ended:\n" + "\n".join(left))
+        return code or 1
+    say("All processes have ended.")
+    return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number)
+
+
+def _already_ending(number: int, frame: FrameType | None) -> None:
+    say("Ending already; this takes up to a minute.")
+
+
+class Demo:
+    def __init__(self, *, headless: bool, deadline: float, port: int) -> None:
+        self.headless = headless
+        self.deadline = time.monotonic() + deadline
+        self.seconds = deadline
+        self.port = port
+        self.logs = STATE / "logs"
+        self.report = Report()
+        self._load_report = STATE / "load.json"
+        self._go = STATE / "go"
+        self._phase = "waiting"
+        self._cluster: Any = None
+        STATE.mkdir()
+        self._children = Children(STATE / "processes.json", self.logs)
+        # The notes begin with this process: a second demo must not start beside it.
+        self._children.note("demo", os.getpid())
+
+    def play(self) -> None:
+        say(f"State and logs are in {STATE}")
+        home = STATE / "dagster"
+        home.mkdir()
+        shutil.copy(ROOT / "dagster.yaml", home)
+        os.environ.update(
+            {MARK: str(STATE)},
+            DAGSTER_HOME=str(home),
+            SPARKSCALE_DATA=str(STATE / "spark"),
+            SPARKSCALE_DEMO_INTERVAL=INTERVAL,
+        )
+        self._start_load()
+        self._start_dagster()
+
+        # Only now: definitions.py reads the environment, and importing takes a while.
+        import definitions
+
+        self._cluster = definitions.cluster
+        say("Starting the Spark cluster ...")
+        self._cluster.prepare()
+        say(f"The cluster runs:\n{self._cluster_status()}")
+        self._materialize()
+        self._follow()
+
+    def _start_load(self) -> None:
+        command = [sys.executable, "-m", "demo.load", "--clicks", str(STATE / "spark" / "clicks")]
+        command += ["--report", str(self._load_report), "--start-when", str(self._go)]
+        self._children.start("load", command, os.environ, ROOT)
+        until = time.monotonic() + 30
+        while not self._load_report.exists():
+            self._check_children()
+            if time.monotonic() > until:
+                raise DemoFailed(f"the load did not start:\n{self._children.log_tail('load')}")
+            time.sleep(0.1)
+        os.environ["ORDER_FEED_PORT"] = str(self._load()["port"])
+
+    def _start_dagster(self) -> None:
+        port = port_to_use(self.port)
+        self.url = f"http://127.0.0.1:{port}"
+        say("Starting Dagster ...")
+        workspace = ["-w", str(ROOT / "workspace.yaml")]
+        python = [sys.executable, "-m"]
+        webserver = [*python, "dagster_webserver", "-h", "127.0.0.1", "-p", str(port), *workspace]
+        self._children.start("webserver", webserver, os.environ, ROOT)
+        daemon = [*python, "dagster._daemon", "run", *workspace]
+        self._children.start("daemon", daemon, os.environ, ROOT)
+
+    def _materialize(self) -> None:
+        from demo.dagster_ui import DagsterUI
+
+        ui = DagsterUI(self.url)
+        location = ui.wait_until_loaded(LOADED_WITHIN, self._check_children)
+        say(f"Dagster runs. Look at  {self.url}")
+        for place, what in (
+            ("/assets", "the streams as assets: click one, then Overview or Events for R"),
+            ("/runs", "every start and rescale, as a run"),
+            ("/automation", "the sensor that decides: its ticks say why"),
+        ):
+            print(f"            {self.url}{place:<14}{what}", flush=True)
+        if not self.headless:
+            print("            Ctrl-C ends everything.", flush=True)
+        for stream in STREAMS:
+            run_id = ui.materialize(location, stream)
+            say(f"{stream}: materializing the asset, which starts the stream: run {run_id[:8]}")
+
+    def _cluster_status(self) -> str:
+        from dagster_sparkscale.clusters import local
+
+        with contextlib.redirect_stdout(StringIO()) as out:
+            local.main(["status", "--state-dir", self._cluster.state_dir])
+        return out.getvalue().strip()
+
+    def _follow(self) -> None:
+        import dagster as dg
+
+        from demo.follow import Follower
+
+        starting = set(STREAMS)
+        started_until = time.monotonic() + STARTED_WITHIN
+        with dg.DagsterInstance.get() as instance:
+            follower = Follower(instance, STREAMS)
+            self.report = follower.report
+            while True:
+                self._check_children()
+                for news in follower.news():
+                    say(tick_line(news) if isinstance(news, Tick) else run_line(news))
+                    if isinstance(news, Run):
+                        self._check_run(news, starting)
+                if not starting and not self._go.exists():
+                    say("Both streams run: the load begins, calm at first")
+                    self._go.touch()
+                if starting and time.monotonic() > started_until:
+                    raise DemoFailed(f"not started in time: {', '.join(sorted(starting))}")
+                self._say_phase()
+                if self.headless:
+                    missing = self.report.missing(STREAMS)
+                    if not missing:
+                        say("Every stream was scaled up and down by tracked runs.")
+                        return
+                    if time.monotonic() > self.deadline:
+                        raise DemoFailed(
+                            f"within {self.seconds:.0f} s this did not happen:\n"
+                            + "\n".join(missing)
+                        )
+                time.sleep(POLL_SECONDS)
+
+    def _check_run(self, run: Run, starting: set[str]) -> None:
+        if run.job == "start":
+            if run.status != "SUCCESS":
+                raise DemoFailed(f"{run.stream} did not start; see {self.url}/runs/{run.run_id}")
+            starting.discard(run.stream)
+
+    def _check_children(self) -> None:
+        ended = self._children.ended()
+        if ended is None:
+            return
+        name, code = ended
+        if name == "load" and code == 0:
+            say("The load has ended, as it does after some hours. Ctrl-C ends the rest.")
+            self._children.end("load")
+        else:
+            raise DemoFailed(
+                f"{name} has ended by itself (exit code {code}):\n{self._children.log_tail(name)}"
+            )
+
+    def _load(self) -> dict[str, Any]:
+        load: dict[str, Any] = json.loads(self._load_report.read_text())
+        return load
+
+    def _say_phase(self) -> None:
+        load = self._load()
+        if load["phase"] != self._phase:
+            self._phase = load["phase"]
+            say(
+                f"---- load: {self._phase} ({load['clicks_per_second']:.0f} clicks/s, "
+                f"{load['orders_per_second']:.0f} orders/s) ----"
+            )
+
+    def end(self) -> list[str]:
+        """End everything. Returns a line for each process that is left, which should be none."""
+        # First what could start something anew, then the streams with what they run on.
+        steps: list[tuple[str, Callable[[], None]]] = [
+            ("Dagster", lambda: self._children.end("webserver", "daemon")),
+            ("the streams and the cluster", self._end_cluster),
+            ("the load", lambda: self._children.end("load")),
+        ]
+        for what, step in steps:
+            say(f"Ending {what} ...")
+            try:
+                step()
+            except Exception as error:  # the next ones have to be ended all the same
+                say(f"Ending {what}: {type(error).__name__}: {error}")
+        return end_leftovers()
+
+    def _end_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.shutdown(force=True)
+
+    def write_report(self) -> None:
+        REPORT.write_text(json.dumps(self.report.to_json(STREAMS), indent=1) + "\n")
+        say(f"{REPORT.name}: {len(self.report.ticks)} ticks, {len(self.report.runs)} runs")
+
+
+def _clear_away_earlier() -> None:
+    """Make room for a fresh state folder. A demo that was killed may have left processes.
+
+    Raises:
+        DemoFailed: another demo is running.
+    """
+    notes = read_notes(STATE / "processes.json")
+    demo = notes.get("demo")
+    if demo is not None and still_running(*demo):
+        raise DemoFailed(f"A demo is running already: process {demo[0]}. End it first.")
+    if STATE.exists():
+        end_leftovers()
+        shutil.rmtree(STATE)
+    REPORT.unlink(missing_ok=True)
+
+
+def end_leftovers() -> list[str]:
+    """End what a demo has started and not ended; returns a line for each process that stays."""
+    leftovers = marked(STATE)
+    for process in leftovers:
+        with contextlib.suppress(psutil.Error):
+            say(f"Ending what was left: process {process.pid}, {process.name()}")
+    for process in leftovers:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, stubborn = psutil.wait_procs(leftovers, timeout=10)
+    for process in stubborn:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=5)
+    return [f"process {process.pid}: {_command(process)}" for process in marked(STATE)]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())[:200]
+    except psutil.Error:
+        return "?"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

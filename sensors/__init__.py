@@ -1,0 +1,1 @@
+"""Sensors that this deployment has of its own, beside those the library brings."""

@@ -1,0 +1,421 @@
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.autoscale.decide import can_decide, decide
+from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
+from dagster_sparkscale.autoscale.evaluate import Evaluation, evaluate
+from dagster_sparkscale.autoscale.ratio import decide_by_ratio, round_half_up
+from dagster_sparkscale.observations import Query
+from dagster_sparkscale.policies import AutoscalePolicy, RatioPolicy
+from dagster_sparkscale.streams import Bounds
+from tests.autoscale import reference
+from tests.fakes import QUERY, batch, scaled, status, structured
+
+POLICY = RatioPolicy()
+BOUNDS = Bounds(minimum=1, maximum=10, initial=1)
+
+
+def decided(
+    bounds: Bounds = BOUNDS, policy: RatioPolicy = POLICY, registered=4, requested=None, **seen
+):
+    """The decision on an evaluation; as many executors requested as registered, if not given."""
+    requested = registered if requested is None else requested
+    evaluation = Evaluation(
+        window=60.0, registered=registered, requested=requested, silence="nothing seen", **seen
+    )
+    return decide(policy, bounds, evaluation)
+
+
+def target(decision, requested: int) -> int:
+    """The number of executors requested once `decision` is carried out."""
+    return decision.target if isinstance(decision, ScaleTo) else requested
+
+
+class TestCasesOfSpark12133:
+    """The design's cases: a batch time of 60 s, up at 0.9, down at 0.3."""
+
+    @pytest.mark.parametrize(
+        ("processing_seconds", "executors"),
+        [(2, 3), (10, 3), (20, 4), (30, 4), (45, 4), (60, 5), (80, 5)],
+    )
+    def test_a_batch_time_of_60_s(self, processing_seconds, executors):
+        report = status(registered=4, requested=4, batches=(batch(processing_seconds),))
+        evaluation = evaluate(report, window=60.0, batch_interval=60.0)
+        decision = decide(RatioPolicy(max_executors=10), BOUNDS, evaluation)
+        assert target(decision, 4) == executors
+        assert isinstance(decision, Hold) == (executors == 4)
+
+    @pytest.mark.parametrize(
+        ("ratio", "executors"),
+        [(0.3, 3), (0.31, 4), (0.49, 4), (0.5, 4), (0.89, 4), (0.9, 5), (1.49, 5), (1.5, 6)],
+    )
+    def test_thresholds_are_inclusive_as_in_sparks_code(self, ratio, executors):
+        assert target(decided(ratio=ratio), 4) == executors
+
+    def test_the_designs_own_preset_removes_up_to_a_half(self):
+        assert decided(policy=RatioPolicy.spark_12133(), ratio=0.5).target == 3
+        assert isinstance(decided(policy=RatioPolicy.spark_12133(), ratio=0.51), Hold)
+
+    def test_the_ceiling_is_what_the_cores_admit_whatever_the_maximum_says(self):
+        stream = structured(
+            executor_cores=2,
+            spark_conf={"spark.cores.max": 10},
+            autoscale=RatioPolicy(max_executors=50),
+        )
+        report = status(registered=4, requested=4, batches=(batch(60),))
+        evaluation = evaluate(report, window=60.0, batch_interval=10.0)
+        assert decide(stream.autoscale, stream.bounds, evaluation).target == 5
+        full = replace(evaluation, registered=5, requested=5)
+        held = decide(stream.autoscale, stream.bounds, full)
+        assert held.pinned
+        assert "spark.cores.max 10 / executor_cores 2" in held.reason
+
+
+class TestRounding:
+    @pytest.mark.parametrize(
+        ("value", "rounded"),
+        [
+            (0.0, 0),
+            (0.49, 0),
+            (0.5, 1),
+            (1.5, 2),
+            (2.5, 3),
+            (3.5, 4),
+            (2.4999, 2),
+            (1e9 + 0.5, 10**9 + 1),
+        ],
+    )
+    def test_halves_go_up_as_javas_do(self, value, rounded):
+        assert round_half_up(value) == rounded
+
+    @given(st.floats(0, 2**53))
+    @example(0.49999999999999994)
+    @example(1.4999999999999998)
+    @example(2.0**52 + 1)
+    def test_it_agrees_with_exact_arithmetic(self, value):
+        assert round_half_up(value) == reference.half_up(Fraction(value))
+
+    @given(st.integers(0, 10**9), st.integers(1, 10**6))
+    def test_it_agrees_on_every_ratio_of_milliseconds(self, milliseconds, interval):
+        value = milliseconds / interval
+        assert round_half_up(value) == reference.half_up(Fraction(value))
+
+
+executor_counts = st.integers(1, 60)
+intervals_ms = st.integers(1, 10**6)
+
+
+class TestAgainstSpark:
+    """With everything as Spark assumes it, the decision is Spark's."""
+
+    @given(
+        processing_ms=st.lists(st.integers(0, 2 * 10**6), min_size=1, max_size=6),
+        failed_ms=st.lists(st.integers(0, 10**7), max_size=3),
+        interval_ms=intervals_ms,
+        registered=executor_counts,
+        low=executor_counts,
+        high=st.none() | executor_counts,
+        thresholds=st.tuples(st.integers(1, 400), st.integers(1, 400)),
+    )
+    def test_the_same_executors_are_asked_for(
+        self, processing_ms, failed_ms, interval_ms, registered, low, high, thresholds
+    ):
+        down, up = (Fraction(n, 100) for n in sorted(thresholds))
+        assume(up > down)
+        assume(high is None or high >= low)
+        # Outside its bounds, Spark's manager stays where it is: one of its defects, mended here.
+        assume(low <= registered and (high is None or registered <= high))
+        stream = structured(
+            autoscale=RatioPolicy(
+                min_executors=low,
+                max_executors=high,
+                scale_up_ratio=float(up),
+                scale_down_ratio=float(down),
+            )
+        )
+        r = reference.ratio(processing_ms, interval_ms)
+        # A ratio that is not equal to a threshold but whose float is: nobody can tell.
+        assume(all(float(r) != float(t) or r == t for t in (up, down)))
+        report = status(
+            registered=registered,
+            requested=registered,
+            queries=(Query(QUERY, active=True, interval_ms=interval_ms),),
+            batches=(
+                *(batch(ms / 1000) for ms in processing_ms),
+                *(batch(ms / 1000, failed=True) for ms in failed_ms),
+            ),
+        )
+        expected = reference.executors_after(
+            Fraction(float(r)), registered=registered, up=Fraction(float(up)),
+            down=Fraction(float(down)), low=low, high=high,
+        )  # fmt: skip
+        evaluation = evaluate(report, window=60.0, batch_interval=1.0)
+        decision = decide(stream.autoscale, stream.bounds, evaluation)
+        assert target(decision, registered) == (registered if expected is None else expected)
+
+    @given(
+        ratio=st.floats(0, 50),
+        registered=st.integers(1, 30),
+        requested=st.integers(1, 30),
+        low=st.integers(1, 10),
+        span=st.integers(0, 20),
+    )
+    def test_whatever_is_outstanding_is_overridden(self, ratio, registered, requested, low, span):
+        bounds = Bounds(low, low + span, low)
+        assume(bounds.clamp(requested) == requested)
+        expected = reference.executors_after(
+            Fraction(ratio),
+            registered=registered,
+            up=Fraction(0.9),
+            down=Fraction(0.3),
+            low=low,
+            high=bounds.maximum,
+        )
+        decision = decided(bounds, ratio=ratio, registered=registered, requested=requested)
+        if expected is not None:
+            assert target(decision, requested) == bounds.clamp(expected)
+        elif ratio <= 0.3:
+            # Spark removes nobody at the minimum, and here what has not come yet is called off.
+            assert target(decision, requested) == low
+        else:
+            assert target(decision, requested) == requested
+
+
+class TestMendedDefects:
+    def test_an_overdue_batch_without_a_completed_one_is_overload(self):
+        report = status(queries=(Query(QUERY, active=True, running_ms=35_000),))
+        evaluation = evaluate(report, window=60.0, batch_interval=10.0)
+        decision = decide(POLICY, BOUNDS, evaluation)
+        assert decision == ScaleTo(
+            6,
+            "no batch completed in 60 s and the one in progress has taken 3.50 batch intervals "
+            "so far: 2 registered -> 6",
+        )
+
+    def test_a_batch_that_is_overdue_by_less_than_the_threshold_is_awaited(self):
+        policy = RatioPolicy(scale_up_ratio=2.0)
+        decision = decided(policy=policy, overdue=1.5, stalled=1.5)
+        assert isinstance(decision, Hold)
+
+    def test_a_query_that_is_stuck_decides_though_another_one_is_idle(self):
+        queries = (Query("idle", active=True), Query("stuck", active=True, running_ms=50_000))
+        report = status(queries=queries, batches=(batch(0.1, query="idle"),))
+        evaluation = evaluate(report, window=60.0, batch_interval=10.0)
+        decision = decide(POLICY, BOUNDS, evaluation)
+        assert target(decision, 2) == 7
+        assert "of a query beside 'idle'" in decision.reason
+
+    def test_the_worse_of_a_stuck_and_a_slow_query_decides(self):
+        assert decided(ratio=4.0, query="a", overdue=2.0, stalled=2.0).target == 8
+        assert decided(ratio=2.0, query="a", overdue=4.0, stalled=4.0).target == 8
+
+    def test_nothing_is_removed_while_a_batch_is_overdue(self):
+        decision = decided(ratio=0.1, overdue=1.2)
+        assert isinstance(decision, Hold)
+        assert "the batch in progress has taken 1.20 batch intervals" in decision.reason
+
+    def test_executors_that_all_died_are_asked_for_again(self):
+        # SPARK-42972: without executors no batch completes, and Spark's manager waits for one.
+        decision = decided(Bounds(3, 10, 3), registered=0, requested=0)
+        assert decision == ScaleTo(3, "0 requested is outside the bounds 3 to 10")
+
+    def test_executors_that_are_still_requested_are_awaited(self):
+        decision = decided(registered=0, requested=3, ratio=9.0, overdue=5.0, stalled=5.0)
+        assert isinstance(decision, Hold)
+        assert "waiting for the cluster manager" in decision.reason
+
+    @pytest.mark.parametrize(
+        ("bounds", "requested", "moved_to"),
+        [
+            (Bounds(5, 10, 5), 4, 5),
+            (Bounds(1, 3, 1), 4, 3),
+            (Bounds(6, None, 6), 1, 6),
+        ],
+    )
+    @pytest.mark.parametrize("ratio", [None, 0.1, 0.5, 5.0])
+    def test_a_number_outside_changed_bounds_is_brought_back(
+        self, bounds, requested, moved_to, ratio
+    ):
+        decision = decided(bounds, registered=4, requested=requested, ratio=ratio)
+        assert decision.target == moved_to
+        assert f"{requested} requested is outside the bounds" in decision.reason
+
+    def test_requests_that_are_outstanding_do_not_pile_up(self):
+        # 4 of 9 came; R says 5: what is asked for is 4 + 1, not 9 + 1.
+        assert decided(registered=4, requested=9, ratio=1.0).target == 5
+
+    def test_requests_that_are_outstanding_are_called_off_when_load_falls(self):
+        assert decided(registered=4, requested=9, ratio=0.1).target == 3
+
+    def test_they_are_called_off_at_the_minimum_as_well(self):
+        decision = decided(registered=1, requested=9, ratio=0.1)
+        assert decision.target == 1
+        assert "9 requested, of which 1 have registered" in decision.reason
+
+    def test_an_executor_that_is_still_leaving_is_not_removed_twice(self):
+        decision = decided(registered=4, requested=3, ratio=0.1)
+        assert isinstance(decision, Hold)
+        assert "3 are requested already, 4 are still registered" in decision.reason
+
+    def test_executors_that_are_still_coming_are_not_requested_twice(self):
+        decision = decided(registered=4, requested=5, ratio=1.0)
+        assert isinstance(decision, Hold)
+        assert not decision.pinned
+        assert "5 are requested already, 4 have registered" in decision.reason
+
+
+class TestHolds:
+    @pytest.mark.parametrize(("registered", "requested"), [(None, 4), (4, None), (None, None)])
+    @pytest.mark.parametrize("ratio", [None, 0.0, 5.0])
+    def test_an_unknown_number_of_executors_holds(self, registered, requested, ratio):
+        seen = Evaluation(
+            window=60.0, ratio=ratio, stalled=9.0, registered=registered, requested=requested
+        )
+        decision = decide_by_ratio(POLICY, BOUNDS, seen)
+        assert isinstance(decision, Hold)
+        assert "not known" in decision.reason
+
+    def test_an_unknown_ratio_holds_and_says_why_it_is_unknown(self):
+        assert decided().reason == "R is unknown: nothing seen"
+
+    def test_between_the_thresholds_it_holds_and_says_what_is_outstanding(self):
+        assert decided(ratio=0.5, query="a").reason == "R 0.50 of query 'a' is between 0.3 and 0.9"
+        reason = decided(ratio=0.5, registered=4, requested=6).reason
+        assert reason == "R 0.50 is between 0.3 and 0.9; 4 of 6 have registered"
+
+    def test_at_the_minimum_nothing_is_removed(self):
+        decision = decided(ratio=0.0, registered=1)
+        assert decision == Hold("R 0.00 is at or below 0.3, but 1 is the minimum")
+
+    @pytest.mark.parametrize(("registered", "requested"), [(10, 10), (12, 10)])
+    def test_at_the_maximum_a_stream_is_pinned(self, registered, requested):
+        decision = decided(ratio=1.2, registered=registered, requested=requested)
+        assert decision.pinned
+        assert decision.reason == "R 1.20 is at or above 0.9, but 10 executors are the maximum"
+
+    def test_a_cluster_that_gives_no_more_is_not_a_policy_at_its_maximum(self):
+        decision = decided(ratio=1.2, registered=9, requested=10)
+        assert isinstance(decision, Hold)
+        assert not decision.pinned
+
+
+class TestWhichPolicyDecides:
+    def test_a_stream_without_a_policy_is_held(self):
+        seen = Evaluation(window=60.0, ratio=9.0, registered=1, requested=1)
+        assert decide(None, BOUNDS, seen) == Hold("the stream has no autoscale policy")
+
+    def test_a_policy_that_nobody_taught_to_decide_is_refused_by_its_name(self):
+        class Mine(AutoscalePolicy):
+            pass
+
+        with pytest.raises(TypeError, match="Mine is not a policy this version can decide by"):
+            decide(Mine(), BOUNDS, Evaluation(window=60.0))
+
+    def test_which_policies_can_be_decided_by_is_known_beforehand(self):
+        class Mine(RatioPolicy):
+            pass
+
+        assert can_decide(None)
+        assert can_decide(RatioPolicy())
+        assert can_decide(Mine())
+        assert not can_decide(AutoscalePolicy())
+        assert not can_decide("ratio")
+
+
+ratios = st.floats(0, 1000)
+anything = st.builds(
+    Evaluation,
+    window=st.floats(1, 1e4),
+    ratio=st.none() | ratios,
+    query=st.none() | st.text(),
+    overdue=st.none() | st.floats(1, 1000),
+    stalled=st.none() | st.floats(1, 1000),
+    registered=st.none() | st.integers(0, 100),
+    requested=st.none() | st.integers(0, 100),
+    silence=st.text(min_size=1),
+)
+any_bounds = st.tuples(st.integers(1, 50), st.none() | st.integers(0, 50)).map(
+    lambda pair: Bounds(pair[0], None if pair[1] is None else sum(pair), pair[0])
+)
+policies = st.tuples(st.floats(0.01, 5), st.floats(0.01, 5)).flatmap(
+    lambda pair: (
+        st.just(RatioPolicy(scale_up_ratio=max(pair), scale_down_ratio=min(pair)))
+        if pair[0] != pair[1]
+        else st.nothing()
+    )
+)
+
+
+class TestProperties:
+    @given(policies, any_bounds, anything)
+    def test_a_target_is_always_within_the_bounds_and_a_change(self, policy, bounds, seen):
+        decision = decide(policy, bounds, seen)
+        if isinstance(decision, ScaleTo):
+            assert bounds.clamp(decision.target) == decision.target
+            assert decision.target != seen.requested
+
+    @given(policies, any_bounds, anything)
+    def test_every_decision_says_why_and_is_the_same_again(self, policy, bounds, seen):
+        decision = decide(policy, bounds, seen)
+        assert decision.reason.strip()
+        assert str(decision) in ("hold", f"scale to {getattr(decision, 'target', None)}")
+        assert decide(policy, bounds, seen) == decision
+
+    @given(policies, any_bounds, anything)
+    def test_nothing_is_scaled_on_what_was_not_measured(self, policy, bounds, seen):
+        for blind in (replace(seen, registered=None), replace(seen, requested=None)):
+            assert isinstance(decide(policy, bounds, blind), Hold)
+        silent = replace(seen, ratio=None, overdue=None, stalled=None)
+        if seen.requested is not None and bounds.clamp(seen.requested) == seen.requested:
+            assert isinstance(decide(policy, bounds, silent), Hold)
+
+    @given(policies, any_bounds, st.integers(1, 100), ratios, ratios)
+    def test_more_load_never_means_fewer_executors(self, policy, bounds, registered, one, other):
+        registered = bounds.clamp(registered)
+        less, more = sorted((one, other))
+        after = [
+            target(decided(bounds, policy, registered=registered, ratio=ratio), registered)
+            for ratio in (less, more)
+        ]
+        assert after[0] <= after[1]
+
+    @given(
+        st.tuples(ratios, ratios).map(sorted),
+        any_bounds,
+        st.integers(1, 100),
+        st.integers(0, 100),
+    )
+    def test_among_overloads_more_load_never_asks_for_less(self, pair, bounds, registered, extra):
+        requested = bounds.clamp(registered + extra)
+        after = [
+            target(
+                decided(bounds, registered=registered, requested=requested, ratio=0.9 + ratio),
+                requested,
+            )
+            for ratio in pair
+        ]
+        assert after[0] <= after[1]
+
+    @given(anything, any_bounds, policies)
+    def test_nothing_is_removed_beside_an_overdue_batch(self, seen, bounds, policy):
+        assume(seen.overdue is not None and seen.registered is not None)
+        decision = decide(policy, bounds, seen)
+        if isinstance(decision, ScaleTo) and bounds.clamp(seen.requested) == seen.requested:
+            assert decision.target >= min(seen.registered, bounds.maximum or seen.registered)
+
+    @given(st.lists(st.floats(0, 3), min_size=1, max_size=30), st.integers(1, 20))
+    def test_with_a_cluster_that_obeys_no_sequence_of_loads_leaves_the_bounds(self, loads, start):
+        stream = scaled(min_executors=2, max_executors=12)
+        executors = stream.bounds.clamp(start)
+        for load in loads:
+            decision = decided(stream.bounds, registered=executors, ratio=load)
+            after = target(decision, executors)
+            assert 2 <= after <= 12
+            assert executors - after <= 1, "one executor is removed at a time"
+            assert after - executors <= max(1, floor(load + 0.5))
+            executors = after

@@ -1,0 +1,342 @@
+import threading
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.autoscale import rescale as module
+from dagster_sparkscale.autoscale.rescale import Refused, Request, rescale, target_of
+from dagster_sparkscale.clusters.base import (
+    AgentRefused,
+    AgentUnreachable,
+    DriverState,
+    OperationInProgress,
+    StaleEpoch,
+)
+from dagster_sparkscale.streams import Bounds
+from tests.fakes import World, dstream, scaled, structured
+
+BOUNDS = Bounds(minimum=2, maximum=8, initial=2)
+STREAM = scaled(min_executors=1, max_executors=20)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(module, "_POLL", 0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def asked(target=None, delta=None, **fields) -> Request:
+    return Request("clicks", target=target, delta=delta, **fields)
+
+
+def carry_out(world: World, request: Request, stream=STREAM, lines: list | None = None, **how):
+    tell = [].append if lines is None else lines.append
+    return rescale(world.cluster, stream, request, holder="rescale run 1", tell=tell, **how)
+
+
+class TestTargetOf:
+    def test_a_target_is_taken_as_it_is(self):
+        assert target_of(asked(5), BOUNDS, registered=3) == 5
+
+    @pytest.mark.parametrize(("delta", "target"), [(1, 5), (4, 8), (-1, 3), (-2, 2)])
+    def test_a_delta_counts_from_the_registered(self, delta, target):
+        assert target_of(asked(delta=delta), BOUNDS, registered=4) == target
+
+    @pytest.mark.parametrize("target", [2, 8])
+    def test_the_bounds_themselves_are_fine(self, target):
+        assert target_of(asked(target), BOUNDS, registered=4) == target
+
+    @pytest.mark.parametrize("target", [0, 3])
+    def test_a_target_and_a_delta_are_refused(self, target):
+        with pytest.raises(Refused, match="^target and delta: both given; give one"):
+            target_of(asked(target, delta=1), BOUNDS, registered=4)
+
+    def test_neither_is_refused(self):
+        with pytest.raises(Refused, match="^target and delta: neither given; give one"):
+            target_of(asked(), BOUNDS, registered=4)
+
+    def test_a_delta_of_nothing_is_refused(self):
+        with pytest.raises(Refused, match="^delta = 0: changes nothing"):
+            target_of(asked(delta=0), BOUNDS, registered=4)
+
+    @pytest.mark.parametrize("target", [1, 0, -5])
+    def test_below_the_minimum_is_refused_with_what_to_do(self, target):
+        with pytest.raises(Refused) as refused:
+            target_of(asked(target), BOUNDS, registered=4)
+        assert str(refused.value) == (
+            f"target = {target}: 'clicks' has a minimum of 2; to run none, use the stop job; "
+            "to go lower, change min_executors"
+        )
+
+    def test_above_the_maximum_is_refused_with_what_to_do(self):
+        with pytest.raises(Refused) as refused:
+            target_of(asked(9), BOUNDS, registered=4)
+        assert str(refused.value) == (
+            "target = 9: 'clicks' has a maximum of 8; to go higher, change max_executors and "
+            "restart the stream"
+        )
+
+    def test_above_what_the_cores_admit_is_refused_with_the_reason_for_that_maximum(self):
+        bounds = structured(executor_cores=2, spark_conf={"spark.cores.max": 8}).bounds
+        with pytest.raises(Refused, match="maximum of 4; no maximum was declared, but 4 is all"):
+            target_of(asked(5), bounds, registered=4)
+
+    @pytest.mark.parametrize(("delta", "result"), [(5, 9), (-3, 1)])
+    def test_a_delta_out_of_bounds_says_what_it_would_come_to(self, delta, result):
+        with pytest.raises(Refused) as refused:
+            target_of(asked(delta=delta), BOUNDS, registered=4)
+        assert str(refused.value).startswith(f"delta = {delta} (from 4 registered to {result}): ")
+
+    def test_without_a_maximum_any_number_is_fine(self):
+        assert target_of(asked(10**6), Bounds(1, None, 1), registered=1) == 10**6
+
+    @given(
+        target=st.none() | st.integers(-5, 15),
+        delta=st.none() | st.integers(-15, 15),
+        registered=st.integers(0, 12),
+        low=st.integers(1, 5),
+        span=st.none() | st.integers(0, 8),
+    )
+    def test_the_answer_is_the_wanted_number_or_a_refusal(
+        self, target, delta, registered, low, span
+    ):
+        bounds = Bounds(low, None if span is None else low + span, low)
+        wanted = target if delta is None else registered + delta
+        one = (target is None) != (delta is None)
+        fine = one and delta != 0 and bounds.clamp(wanted) == wanted
+        try:
+            assert target_of(asked(target, delta), bounds, registered) == wanted
+            assert fine
+        except Refused as error:
+            assert not fine
+            assert str(error)
+
+
+class TestStory:
+    def test_up_and_reached(self, world):
+        world.run(STREAM, executors=2)
+        lines = []
+        story = carry_out(world, asked(5), lines=lines)
+        assert story.ending == "reached"
+        assert (story.registered_before, story.requested_before) == (2, 2)
+        assert (story.target, story.registered_after, story.missing) == (5, 5, 0)
+        assert story.notes == []
+        assert 0 <= story.requested_seconds <= story.seconds
+        assert lines[0] == "before: 2 registered, 2 requested; requesting 5"
+        assert lines[1].startswith("requested 5 executors after ")
+        assert lines[2:] == [f"{n} registered, 5 requested" for n in (3, 4, 5)]
+
+    def test_down_and_reached(self, world):
+        world.run(STREAM, executors=4)
+        story = carry_out(world, asked(delta=-3))
+        assert (story.ending, story.target, story.registered_after) == ("reached", 1, 1)
+
+    def test_what_is_there_already_is_reached_and_asked_for_all_the_same(self, world):
+        kept = world.run(STREAM, executors=3)
+        kept.requested = 3
+        assert carry_out(world, asked(3)).ending == "reached"
+        assert world.calls[-1] == "scale clicks 3"
+
+    def test_the_cluster_has_no_more_to_give(self, world):
+        world.cores = 3
+        world.run(STREAM, executors=2)
+        story = carry_out(world, asked(6, wait=0))
+        assert (story.ending, story.registered_after, story.missing) == ("short", 3, 3)
+        assert story.notes == [
+            "3 of 6 executors did not come; they stay requested",
+            "the cluster has 1 worker(s) with 3 cores, 0 of them free",
+        ]
+        assert world.streams["clicks"].requested == 6
+
+    def test_a_cluster_that_cannot_be_asked_is_said_to_be_so(self, world):
+        world.cores, world.master_answers = 2, False
+        world.run(STREAM, executors=2)
+        story = carry_out(world, asked(3, wait=0))
+        assert story.notes[-1] == "the cluster manager could not be asked what it has left"
+
+    def test_executors_that_stay_are_counted_and_the_reason_given(self, world):
+        kept = world.run(STREAM, executors=5)
+        kept.blocked = "executor 3 holds a receiver"
+        story = carry_out(world, asked(2, wait=0))
+        assert (story.ending, story.missing) == ("short", -2)
+        assert story.notes == ["executor 3 holds a receiver", "2 executors have not left yet"]
+
+    def test_a_newer_target_ends_the_wait(self, world):
+        kept = world.run(STREAM, executors=2)
+
+        def a_newer_request(kept):
+            if kept.requested == 6 and kept.registered == 3:
+                kept.requested = 2
+
+        world.on_look = a_newer_request
+        story = carry_out(world, asked(6))
+        assert story.ending == "superseded"
+        assert story.notes == ["a newer request set the target to 2"]
+        assert kept.requested == 2
+
+    def test_the_wait_is_not_under_the_lease(self, world):
+        world.run(STREAM, executors=2)
+        held = []
+
+        def look(kept):
+            held.append("clicks" in world.leases)
+
+        world.on_look = look
+        carry_out(world, asked(4))
+        assert held[0] is True, "what is there before the change is looked at under the lease"
+        assert held[1:] and not any(held[1:])
+
+    @pytest.mark.parametrize("state", [DriverState.FAILED, DriverState.STOPPED])
+    def test_the_driver_ends_while_executors_are_awaited(self, world, state):
+        world.run(STREAM, executors=2)
+
+        def the_driver_ends(kept):
+            if kept.registered == 3:
+                world.end("clicks", state)
+
+        world.on_look = the_driver_ends
+        story = carry_out(world, asked(6))
+        assert story.ending == "gone"
+        assert story.notes == ["the driver ended while the operation waited for executors"]
+
+    @pytest.mark.parametrize("same_address", [False, True])
+    def test_the_stream_is_started_again_while_executors_are_awaited(self, world, same_address):
+        world.run(STREAM, executors=2)
+
+        def another_driver_starts(kept):
+            if kept.driver.epoch == 1 and kept.registered == 3:
+                world.end("clicks", DriverState.STOPPED)
+                world.run(STREAM, executors=2)
+                # At the address of the old one it refuses the old one's token.
+                world.streams["clicks"].refuses = "wrong token" if same_address else None
+
+        world.on_look = another_driver_starts
+        cluster = world.cluster
+        if same_address:
+            replaced = type(cluster).status
+
+            def status(self, driver, **how):
+                if world.streams["clicks"].refuses:
+                    raise AgentRefused("wrong token")
+                return replaced(self, driver, **how)
+
+            cluster = type("SameAddress", (type(cluster),), {"status": status})(world=world.key)
+        story = rescale(cluster, STREAM, asked(6), holder="x", tell=[].append)
+        assert story.ending == "gone"
+        assert world.streams["clicks"].requested == 2, "the new driver was left alone"
+
+    def test_an_agent_that_is_silent_for_a_while_is_awaited(self, world):
+        kept = world.run(STREAM, executors=2)
+        silences = iter([True, False, False, True, True])
+
+        def sometimes_silent(kept):
+            if kept.requested == 6:
+                kept.reachable = not next(silences, False)
+
+        world.on_look = sometimes_silent
+        lines = []
+        assert carry_out(world, asked(6), lines=lines).ending == "reached"
+        assert lines.count("the agent does not answer; waiting for it") == 2
+        assert kept.registered == 6
+
+    def test_with_no_time_to_wait_the_request_is_made_all_the_same(self, world):
+        world.run(STREAM, executors=1)
+        story = carry_out(world, asked(9, wait=0))
+        assert story.ending == "short"
+        assert "scale clicks 9" in world.calls
+
+    def test_a_dstream_keeps_a_core_for_its_batches(self, world):
+        stream = dstream(receivers=2)
+        world.run(stream, executors=4)
+        with pytest.raises(Refused, match="'clicks' has a minimum of 3"):
+            carry_out(world, asked(2), stream=stream)
+
+
+class TestRefusals:
+    """Nothing is changed, and the text says why."""
+
+    @pytest.fixture(autouse=True)
+    def nothing_is_scaled(self, world):
+        yield
+        assert not any(call.startswith("scale") for call in world.calls)
+        assert not world.leases
+
+    def test_a_stream_that_was_never_started(self, world):
+        with pytest.raises(Refused, match="'clicks' is not started: materialize its asset"):
+            carry_out(world, asked(3))
+
+    @pytest.mark.parametrize("state", [DriverState.FAILED, DriverState.STOPPED])
+    def test_a_stream_that_has_ended(self, world, state):
+        world.run(STREAM)
+        world.end("clicks", state)
+        with pytest.raises(Refused, match=f"'clicks' is {state.value}: materialize its asset"):
+            carry_out(world, asked(3))
+
+    def test_an_epoch_that_has_moved_on(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+        world.run(STREAM)
+        with pytest.raises(StaleEpoch, match="decided for driver 1, but driver 2 runs by now"):
+            carry_out(world, asked(3, epoch=1))
+
+    def test_a_target_out_of_bounds(self, world):
+        world.run(STREAM)
+        with pytest.raises(Refused, match="maximum of 20"):
+            carry_out(world, asked(21))
+
+    def test_an_agent_that_cannot_be_reached(self, world):
+        world.run(STREAM).reachable = False
+        with pytest.raises(AgentUnreachable, match="does not answer"):
+            carry_out(world, asked(3))
+
+    def test_an_agent_that_refuses(self, world):
+        world.run(STREAM).refuses = "wrong token"
+        with pytest.raises(AgentRefused, match="wrong token"):
+            carry_out(world, asked(3))
+
+    def test_a_driver_that_does_not_know_its_executors(self, world):
+        class NotYet(type(world.cluster)):
+            def status(self, driver, **how):
+                return replace(super().status(driver, **how), registered=None, phase="starting")
+
+        world.run(STREAM)
+        with pytest.raises(AgentUnreachable, match=r"executors yet \(it is starting\)"):
+            rescale(NotYet(world=world.key), STREAM, asked(delta=1), holder="x", tell=[].append)
+
+    def test_a_lease_that_another_operation_holds(self, world):
+        world.run(STREAM)
+        with (
+            world.cluster.lease("clicks", "stop run 7"),
+            pytest.raises(OperationInProgress, match="stop run 7 holds 'clicks'"),
+        ):
+            carry_out(world, asked(3), lease_wait=0)
+
+
+def test_a_lease_that_is_given_back_in_time_is_waited_for(world):
+    world.run(STREAM, executors=2)
+    inside, leave = threading.Event(), threading.Event()
+
+    def other_operation():
+        with world.cluster.lease("clicks", "other"):
+            inside.set()
+            leave.wait(60)
+
+    other = threading.Thread(target=other_operation)
+    other.start()
+    assert inside.wait(60)
+    done = []
+    waiting = threading.Thread(
+        target=lambda: done.append(carry_out(world, asked(3), lease_wait=60).ending)
+    )
+    waiting.start()
+    assert world.streams["clicks"].requested == 2
+    leave.set()
+    other.join(60)
+    waiting.join(60)
+    assert done == ["reached"]

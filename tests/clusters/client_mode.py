@@ -1,0 +1,33 @@
+"""The part of the contract that is common to clusters whose drivers are processes of this host."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dagster_sparkscale.clusters import processes
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.standalone import StandaloneCluster
+from tests.clusters.contract import ClusterContract, kill
+
+
+def note(cluster: StandaloneCluster, driver: Driver, name: str) -> dict[str, Any]:
+    """A file of the driver's submission."""
+    folder = cluster._folder(driver.stream).submission(driver.epoch)
+    content: dict[str, Any] = json.loads((folder.path / name).read_text())
+    return content
+
+
+class ClientModeContract(ClusterContract):
+    def kill_driver(self, cluster: StandaloneCluster, driver: Driver) -> None:
+        kill(note(cluster, driver, "driver.json")["pid"])
+
+    def nothing_left(self, cluster: StandaloneCluster, name: str, epoch: int) -> bool:
+        record = cluster._folder(name).read()
+        assert record is not None
+        return not processes.marked(processes.marker(name, epoch, record.id))
+
+    def tokens(self, cluster: StandaloneCluster) -> list[str]:
+        return [path.read_text() for path in Path(cluster.state_dir).rglob("token")]
+
+    def folders(self, cluster: StandaloneCluster) -> list[Path]:
+        return [Path(cluster.state_dir)]

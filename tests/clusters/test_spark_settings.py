@@ -1,0 +1,122 @@
+"""The settings of a submission, and that they arrive in the JVM as they were meant."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.clusters.java import java_home
+from dagster_sparkscale.clusters.spark_settings import properties, settings
+from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.streams import DStream, Stream, StructuredStream
+
+MASTER = "spark://h:7077"
+
+
+def declared(kind: type[Stream] = StructuredStream, **fields: object) -> Stream:
+    given = {"name": "clicks", "program": "a.py", "batch_interval": "10s", **fields}
+    return kind(**given)
+
+
+def test_what_the_declaration_says() -> None:
+    made = settings(
+        declared(executor_cores=2, executor_memory="512M", driver_memory="2g"), 3, MASTER
+    )
+    assert made["spark.master"] == MASTER
+    assert made["spark.app.name"] == made["spark.sparkscale.stream"] == "clicks"
+    assert made["spark.executor.cores"] == "2"
+    assert made["spark.executor.memory"] == "512m"
+    assert made["spark.driver.memory"] == "2g"
+    assert made["spark.sparkscale.epoch"] == "3"
+    assert made["spark.sparkscale.batchIntervalMs"] == "10000"
+    assert made["spark.ui.port"] == "0"
+    assert made["spark.decommission.enabled"] == "true"
+    assert "spark.cores.max" not in made
+    assert "spark.executor.instances" not in made
+
+
+def test_a_maximum_bounds_the_cores_unless_they_are_given() -> None:
+    policy = RatioPolicy(max_executors=5)
+    assert settings(declared(autoscale=policy, executor_cores=2), 1, MASTER)[
+        "spark.cores.max"
+    ] == str(10)
+    given = declared(autoscale=policy, spark_conf={"spark.cores.max": 3})
+    assert settings(given, 1, MASTER)["spark.cores.max"] == "3"
+
+
+def test_the_streams_setting_wins_over_the_clusters_and_both_over_the_default() -> None:
+    common = {"spark.ui.port": "4041", "spark.x": "cluster"}
+    stream = declared(spark_conf={"spark.x": "stream", "spark.decommission.enabled": False})
+    made = settings(stream, 1, MASTER, common)
+    assert made["spark.ui.port"] == "4041"
+    assert made["spark.x"] == "stream"
+    assert made["spark.decommission.enabled"] == "false"
+
+
+@pytest.mark.parametrize(("kind", "set_for_queries"), [(StructuredStream, True), (DStream, False)])
+def test_the_checkpoint_is_told(kind: type[Stream], set_for_queries: bool) -> None:
+    made = settings(declared(kind, checkpoint_location="/c"), 1, MASTER)
+    assert made["spark.sparkscale.checkpointLocation"] == "/c"
+    assert ("spark.sql.streaming.checkpointLocation" in made) is set_for_queries
+
+
+def test_the_drivers_address() -> None:
+    made = settings(declared(), 1, MASTER, driver_host="127.0.0.1")
+    assert made["spark.driver.host"] == made["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.host" not in settings(declared(), 1, MASTER)
+
+
+def test_the_file_is_plain_ascii_with_one_line_a_setting() -> None:
+    text = properties({"spark.b": " \\d+#=:\u00e9\U0001f600\n", "spark.a b": "!x"})
+    assert text == ("spark.a\\ b=!x\n" + "spark.b=\\ \\\\d+#=:\\u00e9\\ud83d\\ude00\\n\n")
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1).map(lambda text: "spark." + text), st.text(), min_size=1, max_size=5
+    )
+)
+def test_no_value_makes_a_second_line(content: dict[str, str]) -> None:
+    text = properties(content)
+    assert text.isascii()
+    assert len(text.splitlines()) == len(content)
+
+
+# As the driver's JVM reads it: java.util.Properties, from UTF-8.
+_READER = """
+import java.io.*; import java.util.*; import java.nio.charset.StandardCharsets;
+class R { public static void main(String[] a) throws Exception {
+    Properties p = new Properties();
+    p.load(new InputStreamReader(new FileInputStream(a[0]), StandardCharsets.UTF_8));
+    for (String k : new TreeSet<String>(p.stringPropertyNames())) {
+        for (String s : new String[] {k, p.getProperty(k)}) {
+            StringBuilder b = new StringBuilder();
+            for (char c : s.toCharArray()) b.append(String.format("%04x", (int) c));
+            System.out.println(b);
+        }
+    }
+} }
+"""
+
+
+def test_a_jvm_reads_what_was_written(tmp_path: Path) -> None:
+    content = {
+        f"spark.k{character}": f" a{character}b {character}" for character in "\\=:#! \té中😀'\"$"
+    }
+    content |= {
+        "spark.empty": "",
+        "spark.#x": "#",
+        "spark.regex": r"(?i)\bsecret\d\\",
+        "spark.u": "\\u0041",
+    }
+    (tmp_path / "p").write_text(properties(content))
+    (tmp_path / "R.java").write_text(_READER)
+    command = [str(java_home() / "bin/java"), str(tmp_path / "R.java"), str(tmp_path / "p")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode and "jdk.compiler" in done.stderr:
+        pytest.skip("this Java has no compiler")
+    assert done.returncode == 0, done.stderr
+    lines = [bytes.fromhex(line).decode("utf-16-be") for line in done.stdout.split("\n")[:-1]]
+    assert dict(zip(lines[::2], lines[1::2], strict=True)) == content

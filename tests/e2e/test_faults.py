@@ -1,0 +1,242 @@
+"""The whole chain against a real cluster, and what it does when things break."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import psutil
+import pytest
+
+from dagster_sparkscale import ClusterManager, RatioPolicy, RecoveryPolicy, StructuredStream
+from dagster_sparkscale.clusters.base import DriverState
+from tests.e2e.deployment import PROGRAMS, deployed, failure, paced_stream, told
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
+
+
+def test_a_stream_is_started_attached_to_scaled_by_the_sensor_and_by_hand_and_stopped(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    with deployed(local_cluster, paced_stream("spine", tmp_path), tmp_path) as d:
+        started = told(d.materialize())
+        assert started["action"] == "started"
+        first = d.driver()
+        assert first.state is DriverState.RUNNING
+        wait_for("one executor", lambda: d.registered() == 1)
+
+        # Materializing again attaches, from a resource that knows nothing of the first.
+        assert told(d.materialize())["action"] == "attached"
+        assert d.driver().epoch == first.epoch
+
+        # Overload: the batch of 2 s takes 3 s, R is 1.5, and one tick asks for one run.
+        d.pace(3.0)
+        tick = wait_for_request(d, "rescale")
+        [request] = tick.run_requests or []
+        assert request.tags["dagster-sparkscale/stream"] == "spine"
+        story = told(d.requested(request))
+        assert story["ending"] == "reached", story
+        assert (story["executors_before"], story["executors_after"]) == (1, 3)
+        assert "at or above 0.9" in story["reason"]
+        assert d.registered() == 3
+
+        # Pinned: R is still high, the maximum is reached, the check says so.
+        wait_for("the check to fail", lambda: failed_check(d.tick(), "below_maximum"), every=1)
+
+        # Calm: one executor goes.
+        d.pace(0.1)
+        tick = wait_for_request(d, "rescale")
+        story = told(d.requested((tick.run_requests or [])[0]))
+        assert (story["ending"], story["executors_after"]) == ("reached", 2), story
+
+        # By hand, relative to what is registered.
+        story = told(d.run("rescale", delta=1, reason="the newsletter goes out"))
+        assert (story["executors_before"], story["executors_after"]) == (2, 3)
+        assert story["reason"] == "the newsletter goes out"
+        assert "target = 9" in failure(d.run("rescale", target=9))
+        assert "give one" in failure(d.run("rescale", target=1, delta=1))
+
+        # Stopped, it stays stopped: the sensor leaves it alone.
+        assert told(d.run("stop", reason="enough"))["state"] == "stopped"
+        tick = d.tick()
+        assert not tick.run_requests
+        assert "stopped on request" in str(tick.skip_reason)
+        assert "is stopped" in failure(d.run("rescale", target=2))
+
+
+def test_a_driver_killed_9_is_restarted_by_a_tracked_run_on_the_same_checkpoint(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    with deployed(local_cluster, paced_stream("killed", tmp_path), tmp_path) as d:
+        told(d.materialize())
+        before = d.driver()
+        python = driver_process(d)
+        os.kill(python.pid, signal.SIGKILL)
+        wait_for("the failure", lambda: d.driver().state is DriverState.FAILED)
+
+        tick = wait_for_request(d, "restart")
+        assert failed_check(tick, "running") or "failed" in str(tick.cursor)
+        [request] = tick.run_requests or []
+        restarted = told(d.requested(request))
+        assert restarted["action"] == "started"
+        assert d.driver().epoch == before.epoch + 1
+        # The same run once more, as after a daemon that died between request and record: void.
+        assert told(d.requested(request))["action"] == "attached"
+        assert d.driver().epoch == before.epoch + 1
+        # A decision made for the old driver is refused.
+        assert "void" in failure(d.run("rescale", target=2, epoch=before.epoch))
+
+
+def test_a_program_that_crashes_at_start_shows_its_last_lines_and_its_crash_loop_ends(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    stream = StructuredStream(
+        name="crasher",
+        program=str(PROGRAMS / "crash.py"),
+        batch_interval=2,
+        executor_memory="512m",
+        recovery=RecoveryPolicy(first_delay=0.1, limit=2),
+    )
+    with deployed(local_cluster, stream, tmp_path) as d:
+        assert "no such topic" in failure(d.materialize())
+        for _ in range(2):
+            [request] = wait_for_request(d, "restart").run_requests or []
+            assert "no such topic" in failure(d.requested(request))
+        tick = d.tick()
+        assert not tick.run_requests
+        assert "giving up" in str(tick.skip_reason)
+
+
+def test_a_target_above_what_the_cluster_has_says_how_many_came(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    # No maximum: nothing but the cluster's own 12 cores limits it.
+    stream = paced_stream("greedy", tmp_path, executor_cores=4, autoscale=RatioPolicy(interval=10))
+    with deployed(local_cluster, stream, tmp_path) as d:
+        told(d.materialize())
+        story = told(d.run("rescale", target=5, wait_seconds=25))
+        assert story["ending"] == "short"
+        assert story["executors_missing"] == 5 - story["executors_after"] > 0
+        assert "did not come" in story["notes"] and "cores" in story["notes"]
+
+
+def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    stream = paced_stream("battered", tmp_path, autoscale=RatioPolicy(interval=10, min_executors=2))
+    with deployed(local_cluster, stream, tmp_path) as d:
+        told(d.materialize())
+        wait_for("two executors", lambda: d.registered() == 2)
+        app = d.status().app_id  # type: ignore[union-attr]
+        victims = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if app in (process.info["cmdline"] or [])
+            and any("CoarseGrainedExecutorBackend" in part for part in process.info["cmdline"])
+        ]
+        assert len(victims) == 2
+        known = {e.id for e in d.status().executors}  # type: ignore[union-attr]
+        for victim in victims:
+            victim.kill()
+        wait_for(
+            "two new executors",
+            lambda: (
+                (s := d.status()) is not None
+                and s.registered == 2
+                and not known & {e.id for e in s.executors}
+            ),
+            90,
+        )
+
+        python = driver_process(d)
+        python.suspend()
+        try:
+            tick = d.tick()
+            assert not tick.run_requests
+            assert "battered: hold:" in str(tick.skip_reason)
+            assert failed_check(tick, "running")
+            observed = observation(tick)
+            assert observed["executors_registered"] is None and observed["ratio"] is None
+        finally:
+            python.resume()
+        wait_for("two executors", lambda: d.registered() == 2)
+
+
+def test_two_starts_at_once_start_one_driver_and_two_operations_exclude_each_other(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    with deployed(local_cluster, paced_stream("twice", tmp_path), tmp_path) as d:
+        results: list[dg.ExecuteInProcessResult] = []
+        threads = [
+            threading.Thread(target=lambda: results.append(d.materialize())) for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(told(result)["action"] for result in results) == ["attached", "started"]
+        assert [s.epoch for s in d.cluster.history("twice")] == [1]
+
+        with d.cluster.lease("twice", "somebody else"):
+            assert "somebody else has held 'twice'" in failure(d.run("rescale", target=2))
+
+
+def test_a_program_that_never_starts_a_query_is_held_and_reported(
+    local_cluster: ClusterManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dagster_sparkscale.watch.health.STARTUP_GRACE", 0.0)
+    monkeypatch.setattr("dagster_sparkscale.lifecycle.reconcile.START_WAIT", 10.0)
+    stream = StructuredStream(
+        name="idler",
+        program=str(PROGRAMS / "idle.py"),
+        batch_interval=2,
+        executor_memory="512m",
+        autoscale=RatioPolicy(interval=10),
+    )
+    with deployed(local_cluster, stream, tmp_path) as d:
+        assert told(d.materialize())["state"] == "running"
+        tick = d.tick()
+        assert "has not started a query yet" in str(tick.skip_reason)
+        assert failed_check(tick, "batches_completing")
+
+
+def wait_for_request(d: Any, job: str) -> dg.SensorResult:
+    """Tick until a tick asks for `job`."""
+    found: list[dg.SensorResult] = []
+
+    def asked() -> bool:
+        tick = d.tick()
+        if any(request.job_name == job for request in tick.run_requests or []):
+            found.append(tick)
+        return bool(found)
+
+    wait_for(f"a tick that requests {job}", asked, 90, every=1)
+    return found[0]
+
+
+def failed_check(tick: dg.SensorResult, name: str) -> bool:
+    return any(
+        isinstance(event, dg.AssetCheckEvaluation) and event.check_name == name and not event.passed
+        for event in tick.asset_events
+    )
+
+
+def observation(tick: dg.SensorResult) -> dict[str, Any]:
+    [event] = [event for event in tick.asset_events if isinstance(event, dg.AssetObservation)]
+    return {key.split("/")[1]: value.value for key, value in event.metadata.items()}
+
+
+def driver_process(d: Any) -> psutil.Process:
+    """The Python process of the stream's driver."""
+    [process] = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if (line := process.info["cmdline"] or [])
+        and "dagster_sparkscale.driver" in line
+        and "dagster_sparkscale.driver.supervisor" not in line
+        and line[line.index("--stream") + 1] == d.stream.name
+    ]
+    return process

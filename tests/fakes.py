@@ -1,0 +1,282 @@
+"""A cluster manager in memory, for tests of the Dagster side, and short ways to say what it holds.
+
+It keeps the contract of `clusters/base.py`: epochs only grow, a lease is held by one operation at a
+time and needed for every change, one driver a stream, executors arrive one a look and only as far
+as the cores go. There is no Spark in it; what real clusters do is tested on real clusters.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dagster_sparkscale.clusters.base import (
+    AgentRefused,
+    AgentUnreachable,
+    AlreadyRunning,
+    Capacity,
+    ClusterError,
+    ClusterManager,
+    Driver,
+    DriverState,
+    Lease,
+    OperationInProgress,
+    StaleEpoch,
+    Submission,
+)
+from dagster_sparkscale.observations import Batch, Query, Status
+from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.streams import DStream, Stream, StructuredStream
+
+QUERY = "counts"
+
+
+def structured(name: str = "clicks", **fields: Any) -> StructuredStream:
+    return StructuredStream(
+        **{"program": "jobs/clicks.py", "batch_interval": 10} | fields, name=name
+    )
+
+
+def dstream(name: str = "clicks", **fields: Any) -> DStream:
+    return DStream(**{"program": "jobs/clicks.py", "batch_interval": 10} | fields, name=name)
+
+
+def scaled(name: str = "clicks", **policy: Any) -> StructuredStream:
+    """A structured stream with a ratio policy of these fields."""
+    return structured(name, autoscale=RatioPolicy(**policy))
+
+
+def driver(
+    state: DriverState = DriverState.RUNNING, epoch: int = 1, stream: str = "clicks", **fields: Any
+) -> Driver:
+    return Driver(stream, epoch, state, **{"submitted_at": 1000.0} | fields)
+
+
+def status(**fields: Any) -> Status:
+    """A running driver with two executors and one idle query, seen just now."""
+    plain: dict[str, Any] = {
+        "stream": "clicks",
+        "epoch": 1,
+        "phase": "running",
+        "now": 2000.0,
+        "started_at": 1000.0,
+        "spark_age": 0.0,
+        "registered": 2,
+        "requested": 2,
+        "queries": (Query(QUERY, active=True),),
+    }
+    return Status(**plain | fields)
+
+
+def batch(seconds: float, *, ago: float = 5.0, now: float = 2000.0, **fields: Any) -> Batch:
+    """A batch that took `seconds` and completed `ago` seconds before `now`."""
+    plain: dict[str, Any] = {"query": QUERY, "records": 100}
+    return Batch(completed_at=now - ago, processing_ms=round(seconds * 1000), **plain | fields)
+
+
+@dataclass
+class Kept:
+    """What the cluster keeps of one stream."""
+
+    driver: Driver
+    history: list[Submission] = field(default_factory=list)
+    registered: int = 0
+    requested: int = 0
+    executor_cores: int = 1
+    phase: str = "running"
+    spark_age: float | None = 0.0
+    queries: tuple[Query, ...] = (Query(QUERY, active=True),)
+    batch_seconds: float | None = None
+    """How long the stream's batches take; None: none has completed."""
+    records: int = 100
+    blocked: str | None = None
+    reachable: bool = True
+    refuses: str | None = None
+    log: list[str] = field(default_factory=list)
+
+
+@dataclass
+class World:
+    """Everything behind the cluster manager, for tests to arrange and to look at."""
+
+    cores: int = 1000
+    master_answers: bool = True
+    streams: dict[str, Kept] = field(default_factory=dict)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    freed: threading.Condition = field(default_factory=threading.Condition)
+    calls: list[str] = field(default_factory=list)
+    on_submit: Callable[[Kept], None] = lambda kept: None
+    """Called with a driver that was just launched: makes it crash, hang, ..."""
+    on_look: Callable[[Kept], None] = lambda kept: None
+    """Called before each answer of an agent: time passes here and nowhere else."""
+    on_find: Callable[[str], None] = lambda stream: None
+
+    def __post_init__(self) -> None:
+        self.key = str(id(self))
+        _WORLDS[self.key] = self
+
+    @property
+    def cluster(self) -> "MemoryCluster":
+        return MemoryCluster(world=self.key)
+
+    @property
+    def free_cores(self) -> int:
+        return self.cores - sum(k.registered * k.executor_cores for k in self.streams.values())
+
+    def run(self, stream: Stream, executors: int = 2, **fields: Any) -> Kept:
+        """A driver of `stream` that runs with this many executors."""
+        cluster = self.cluster
+        with cluster.lease(stream.name, "test") as lease:
+            cluster.submit(stream, lease)
+        kept = self.streams[stream.name]
+        kept.registered = kept.requested = executors
+        for name, value in fields.items():
+            setattr(kept, name, value)
+        return kept
+
+    def end(self, stream: str, state: DriverState = DriverState.FAILED, **fields: Any) -> Driver:
+        """End the stream's driver."""
+        kept = self.streams[stream]
+        plain: dict[str, Any] = {"ended_at": time.time(), "exit_reason": "exit code 1"}
+        kept.driver = replace(kept.driver, state=state, agent_url=None, **plain | fields)
+        kept.registered = kept.requested = 0
+        return kept.driver
+
+
+_WORLDS: dict[str, World] = {}
+
+
+class MemoryCluster(ClusterManager):
+    """Dagster copies resources, so what it holds is looked up by `world`."""
+
+    world: str
+
+    @property
+    def _world(self) -> World:
+        return _WORLDS[self.world]
+
+    @contextmanager
+    def lease(self, stream: str, holder: str, wait: float = 0.0) -> Iterator[Lease]:
+        world, lease = self._world, Lease(stream, holder)
+        with world.freed:
+            if not world.freed.wait_for(lambda: stream not in world.leases, timeout=wait):
+                raise OperationInProgress(f"{world.leases[stream].holder} holds {stream!r}")
+            world.leases[stream] = lease
+        try:
+            yield lease
+        finally:
+            with world.freed:
+                del world.leases[stream]
+                world.freed.notify_all()
+
+    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+        world = self._world
+        self._check(stream.name, lease)
+        before = world.streams.get(stream.name)
+        if before is not None and before.driver.state.alive:
+            raise AlreadyRunning(f"driver {before.driver.epoch} of {stream.name!r} runs")
+        epoch = before.driver.epoch + 1 if before else 1
+        now = time.time()
+        kept = Kept(
+            driver=Driver(
+                stream.name,
+                epoch,
+                DriverState.RUNNING,
+                now,
+                agent_url=f"http://memory/{stream.name}/{epoch}",
+                ui_url=f"http://memory/{stream.name}/ui",
+                app_id=f"app-{epoch}",
+                where=f"memory process {epoch}",
+            ),
+            history=[*(before.history if before else []), Submission(epoch, now, cause)],
+            requested=stream.bounds.initial,
+            executor_cores=stream.executor_cores,
+        )
+        world.streams[stream.name] = kept
+        world.calls.append(f"submit {stream.name} {epoch}")
+        world.on_submit(kept)
+        return kept.driver
+
+    def find(self, stream: str) -> Driver | None:
+        self._world.on_find(stream)
+        kept = self._world.streams.get(stream)
+        return kept.driver if kept else None
+
+    def history(self, stream: str) -> Sequence[Submission]:
+        kept = self._world.streams.get(stream)
+        return tuple(kept.history) if kept else ()
+
+    def status(self, driver: Driver, timeout: float = 5.0, window: float | None = None) -> Status:
+        kept = self._agent(driver)
+        self._world.on_look(kept)
+        kept = self._agent(driver)
+        if kept.registered > kept.requested:
+            kept.registered -= 1
+        elif kept.registered < kept.requested and self._world.free_cores >= kept.executor_cores:
+            kept.registered += 1
+        return self._status(kept)
+
+    def scale(self, driver: Driver, target: int, timeout: float = 10.0) -> Status:
+        if self._world.streams[driver.stream].driver.epoch != driver.epoch:
+            raise StaleEpoch(f"driver {driver.epoch} of {driver.stream!r} is gone")
+        kept = self._agent(driver)
+        kept.requested = target
+        self._world.calls.append(f"scale {driver.stream} {target}")
+        return self._status(kept)
+
+    def stop(
+        self, driver: Driver, lease: Lease, graceful: bool = True, timeout: float = 120.0
+    ) -> Driver:
+        self._check(driver.stream, lease)
+        if self._world.streams[driver.stream].driver.epoch != driver.epoch:
+            raise StaleEpoch(f"driver {driver.epoch} of {driver.stream!r} is gone")
+        how = "gracefully" if graceful else "at once"
+        self._world.calls.append(f"stop {driver.stream} {how}")
+        return self._world.end(driver.stream, DriverState.STOPPED, exit_reason="stop requested")
+
+    def logs(self, driver: Driver, lines: int = 50) -> str:
+        kept = self._world.streams[driver.stream]
+        return "\n".join(kept.log[-lines:]) if kept.driver.epoch == driver.epoch else ""
+
+    def capacity(self) -> Capacity | None:
+        world = self._world
+        return Capacity(world.cores, world.free_cores, 1) if world.master_answers else None
+
+    def prepare(self) -> None:
+        self._world.calls.append("prepare")
+
+    def _check(self, stream: str, lease: Lease) -> None:
+        if self._world.leases.get(stream) is not lease:
+            raise ClusterError(f"the lease of {lease.holder} on {stream!r} is over")
+
+    def _agent(self, driver: Driver) -> Kept:
+        kept = self._world.streams[driver.stream]
+        if kept.driver.epoch == driver.epoch and kept.refuses:
+            raise AgentRefused(kept.refuses)
+        if kept.driver.epoch != driver.epoch or not kept.driver.agent_url or not kept.reachable:
+            raise AgentUnreachable(f"the agent of driver {driver.epoch} does not answer")
+        return kept
+
+    def _status(self, kept: Kept) -> Status:
+        now = time.time()
+        batches: tuple[Batch, ...] = ()
+        if kept.batch_seconds is not None:
+            batches = (batch(kept.batch_seconds, now=now, records=kept.records),)
+        return Status(
+            stream=kept.driver.stream,
+            epoch=kept.driver.epoch,
+            phase=kept.phase,
+            now=now,
+            started_at=kept.driver.submitted_at,
+            app_id=kept.driver.app_id,
+            ui_url=kept.driver.ui_url,
+            spark_age=kept.spark_age,
+            registered=kept.registered,
+            requested=kept.requested,
+            blocked=kept.blocked,
+            queries=kept.queries,
+            batches=batches,
+            last_seq=len(batches),
+        )

@@ -1,0 +1,274 @@
+import threading
+
+import pytest
+
+from dagster_sparkscale.clusters.base import (
+    ClusterError,
+    DriverState,
+    OperationInProgress,
+    StaleEpoch,
+)
+from dagster_sparkscale.lifecycle import reconcile as module
+from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
+from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
+from dagster_sparkscale.observations import Query
+from tests.fakes import World, structured
+
+STREAM = structured(executors=3)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(module, "_POLL", 0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def start(world: World, **how):
+    return reconcile(world.cluster, STREAM, **{"holder": "start run 1"} | how)
+
+
+def submissions(world: World) -> list[str]:
+    return [call for call in world.calls if call.startswith("submit")]
+
+
+def crash(world: World):
+    def on_submit(kept):
+        kept.log = [f"line {number}" for number in range(100)]
+        world.end(kept.driver.stream)
+
+    return on_submit
+
+
+class TestStart:
+    def test_a_stream_that_never_ran_is_started(self, world):
+        outcome = start(world)
+        assert outcome.action is Action.STARTED
+        assert outcome.driver.epoch == 1
+        assert outcome.status.queries[0].active
+        assert world.calls == ["prepare", "submit clicks 1"]
+        assert describe(outcome).startswith("started driver 1 (memory process 1); its first query")
+
+    def test_the_cluster_is_made_ready_before_a_driver_is_submitted(self, world):
+        start(world)
+        assert world.calls.index("prepare") < world.calls.index("submit clicks 1")
+
+    def test_a_driver_that_runs_is_attached_to(self, world):
+        world.run(STREAM)
+        outcome = start(world)
+        assert outcome.action is Action.ATTACHED
+        assert (outcome.driver.epoch, outcome.status.epoch) == (1, 1)
+        assert submissions(world) == ["submit clicks 1"]
+        assert describe(outcome) == ("driver 1 runs already (memory process 1): attached to it")
+
+    def test_a_driver_whose_agent_is_silent_is_attached_to_and_not_started_twice(self, world):
+        world.run(STREAM).reachable = False
+        outcome = start(world)
+        assert (outcome.action, outcome.status) == (Action.ATTACHED, None)
+        assert submissions(world) == ["submit clicks 1"]
+
+    @pytest.mark.parametrize("state", [DriverState.UNKNOWN, DriverState.STARTING])
+    def test_a_driver_that_may_run_is_not_started_twice(self, world, state):
+        world.run(STREAM)
+        world.end("clicks", state)
+        assert start(world).action is Action.ATTACHED
+        assert submissions(world) == ["submit clicks 1"]
+
+    @pytest.mark.parametrize("state", [DriverState.FAILED, DriverState.STOPPED])
+    def test_a_stream_that_has_ended_is_started_with_the_next_epoch(self, world, state):
+        world.run(STREAM)
+        world.end("clicks", state)
+        outcome = start(world)
+        assert (outcome.action, outcome.driver.epoch) == (Action.STARTED, 2)
+        assert [s.cause for s in world.streams["clicks"].history] == ["manual", "manual"]
+
+    def test_the_lease_is_given_back_before_the_first_query_is_awaited(self, world):
+        held = []
+        world.on_look = lambda kept: held.append("clicks" in world.leases)
+        start(world)
+        assert held == [False]
+
+    def test_a_lease_that_another_holds_refuses(self, world):
+        with (
+            world.cluster.lease("clicks", "stop run 2"),
+            pytest.raises(OperationInProgress, match="stop run 2"),
+        ):
+            start(world, lease_wait=0)
+        assert submissions(world) == []
+
+
+class TestWaiting:
+    def test_a_program_that_takes_its_time_is_waited_for(self, world):
+        looks = []
+
+        def look(kept):
+            looks.append(1)
+            ready = len(looks) > 3
+            kept.reachable = len(looks) > 1
+            kept.queries = (Query("q", active=True),) if ready else ()
+
+        world.on_look = look
+        outcome = start(world)
+        assert len(looks) == 4
+        assert outcome.status.queries
+
+    def test_running_out_of_time_is_no_failure(self, world):
+        world.on_look = lambda kept: setattr(kept, "queries", ())
+        outcome = start(world, start_wait=0)
+        assert outcome.action is Action.STARTED
+        assert "no query has started after" in describe(outcome)
+
+    def test_an_agent_that_never_answered_is_said_to_be_so(self, world):
+        world.on_look = lambda kept: setattr(kept, "reachable", False)
+        outcome = start(world, start_wait=0)
+        assert outcome.status is None
+        assert "its agent has not answered after" in describe(outcome)
+
+    def test_a_driver_that_ends_at_once_fails_the_start_with_its_last_log_lines(self, world):
+        world.on_submit = crash(world)
+        with pytest.raises(StartFailed) as failed:
+            start(world)
+        text = str(failed.value)
+        assert text.startswith("driver 1 of 'clicks' ended before its first query (exit code 1)")
+        assert text.endswith("line 98\nline 99")
+        assert "line 60" in text and "line 59" not in text
+
+    def test_a_driver_that_ends_while_it_is_waited_for_fails_the_start(self, world):
+        def look(kept):
+            kept.queries = ()
+            world.end("clicks", exit_reason="killed by signal 9")
+
+        world.on_look = look
+        with pytest.raises(StartFailed, match="killed by signal 9"):
+            start(world)
+
+    def test_a_driver_that_is_stopped_while_it_is_waited_for_is_no_failure(self, world):
+        def look(kept):
+            kept.queries = ()
+            world.end("clicks", DriverState.STOPPED)
+
+        world.on_look = look
+        assert start(world).driver.state is DriverState.STOPPED
+
+    def test_another_driver_while_it_is_waited_for_ends_the_wait(self, world):
+        def look(kept):
+            kept.queries = ()
+            if kept.driver.epoch == 1:
+                world.end("clicks")
+                world.run(STREAM)
+
+        world.on_look = look
+        assert start(world).driver.epoch == 2
+
+
+class TestRestart:
+    def test_a_running_driver_is_stopped_gracefully_first(self, world):
+        world.run(STREAM)
+        outcome = start(world, restart=True)
+        assert (outcome.action, outcome.driver.epoch) == (Action.RESTARTED, 2)
+        assert world.calls[1:] == ["stop clicks gracefully", "prepare", "submit clicks 2"]
+
+    @pytest.mark.parametrize("state", [DriverState.FAILED, DriverState.STOPPED])
+    def test_one_that_has_ended_is_just_started(self, world, state):
+        world.run(STREAM)
+        world.end("clicks", state)
+        assert start(world, restart=True).action is Action.RESTARTED
+        assert not any(call.startswith("stop") for call in world.calls)
+
+    def test_one_that_never_ran_is_started(self, world):
+        assert start(world, restart=True).action is Action.STARTED
+
+
+class TestRecovery:
+    def recovery(self, world, epoch=1):
+        return start(world, cause="recovery", failed_epoch=epoch)
+
+    def test_a_failed_driver_is_followed_by_the_next(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+        outcome = self.recovery(world)
+        assert (outcome.action, outcome.driver.epoch) == (Action.STARTED, 2)
+        assert world.streams["clicks"].history[-1].cause == "recovery"
+
+    def test_it_is_void_if_another_driver_runs_by_now(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+        world.run(STREAM)
+        outcome = self.recovery(world)
+        assert (outcome.action, outcome.driver.epoch) == (Action.ATTACHED, 2)
+        assert len(submissions(world)) == 2
+
+    def test_it_is_void_if_another_driver_has_failed_by_now(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+        world.run(STREAM)
+        world.end("clicks")
+        outcome = self.recovery(world)
+        assert len(submissions(world)) == 2
+        assert describe(outcome) == "driver 2 is failed by now: nothing was done"
+
+    def test_it_is_void_if_somebody_stopped_the_stream(self, world):
+        world.run(STREAM)
+        world.end("clicks", DriverState.STOPPED)
+        outcome = self.recovery(world)
+        assert len(submissions(world)) == 1
+        assert describe(outcome) == "driver 1 is stopped by now: nothing was done"
+
+    def test_it_is_void_if_the_driver_runs_after_all(self, world):
+        world.run(STREAM)
+        assert self.recovery(world).action is Action.ATTACHED
+        assert len(submissions(world)) == 1
+
+    def test_it_is_void_if_nothing_is_known_of_the_driver_any_more(self, world):
+        with pytest.raises(StaleEpoch, match="knows no driver of it any more; nothing was done"):
+            self.recovery(world)
+        assert submissions(world) == []
+
+
+@pytest.mark.parametrize("before", ["never started", "failed"])
+def test_two_at_once_start_one_driver(world, before):
+    if before == "failed":
+        world.run(STREAM)
+        world.end("clicks")
+        world.calls.clear()
+    together = threading.Barrier(2)
+    outcomes = []
+
+    def one():
+        together.wait(60)
+        outcomes.append(start(world, holder=threading.current_thread().name, lease_wait=60))
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(o.action.value for o in outcomes) == ["attached", "started"]
+    assert len({o.driver.epoch for o in outcomes}) == 1
+    assert len(submissions(world)) == 1
+
+
+def test_a_launch_that_fails_leaves_the_lease_free(world):
+    class Broken(type(world.cluster)):
+        def submit(self, stream, lease, cause="manual"):
+            raise ClusterError("no such program")
+
+    with pytest.raises(ClusterError, match="no such program"):
+        reconcile(Broken(world=world.key), STREAM, holder="x")
+    assert not world.leases
+
+
+def test_the_metadata_of_a_start_have_the_same_keys_whatever_was_seen(world):
+    started = start(world)
+    world.streams["clicks"].reachable = False
+    silent = start(world)
+    keys = [set(outcome_metadata(STREAM, o, None)) for o in (started, silent)]
+    assert keys[0] == keys[1]
+    shown = outcome_metadata(STREAM, started, "why not")
+    assert shown["dagster-sparkscale/action"] == "started"
+    assert shown["dagster-sparkscale/epoch"] == 1
+    assert shown["dagster-sparkscale/reason"] == "why not"
+    assert shown["dagster-sparkscale/executors_requested"] == 3

@@ -1,0 +1,140 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.clusters.base import Driver, DriverState, Submission
+from dagster_sparkscale.lifecycle.recovery import GiveUp, Restart, Wait, recover
+from dagster_sparkscale.policies import RecoveryPolicy
+from tests.fakes import driver
+
+POLICY = RecoveryPolicy(first_delay=10, longest_delay=60, limit=4, within=3600)
+
+
+def failed(at: float = 1000.0, epoch: int = 1, **fields) -> Driver:
+    return driver(
+        DriverState.FAILED, epoch, **{"ended_at": at, "exit_reason": "exit code 1"} | fields
+    )
+
+
+def restarts(*at: float) -> list[Submission]:
+    """A start by hand long ago, and restarts after failures at these times."""
+    return [
+        Submission(1, 0.0, "manual"),
+        *(Submission(number + 2, time, "recovery") for number, time in enumerate(at)),
+    ]
+
+
+def test_the_first_restart_is_due_after_the_first_delay():
+    assert recover(POLICY, failed(), restarts(), now=1009.9) == Wait(
+        "driver 1 failed (exit code 1); restart 1 of 4 in 0 s"
+    )
+    assert recover(POLICY, failed(), restarts(), now=1010.0) == Restart(
+        1, "driver 1 failed (exit code 1); restart 1 of 4"
+    )
+
+
+@pytest.mark.parametrize(("restarted", "pause"), [(0, 10), (1, 20), (2, 40), (3, 60)])
+def test_pauses_double_up_to_the_longest(restarted, pause):
+    history = restarts(*(900.0 + n for n in range(restarted)))
+    early = recover(POLICY, failed(), history, now=1000 + pause - 1)
+    due = recover(POLICY, failed(), history, now=1000 + pause)
+    assert isinstance(early, Wait)
+    assert due == Restart(restarted + 1, due.reason)
+
+
+def test_after_the_limit_the_stream_is_left_for_a_person():
+    history = restarts(900, 920, 940, 960)
+    outcome = recover(POLICY, failed(), history, now=1e6 - 1e6 + 4000)
+    assert isinstance(outcome, GiveUp)
+    assert outcome.reason == (
+        "driver 1 failed (exit code 1) after 4 restarts within 3600 s: giving up; "
+        "mend it and materialize the stream to start it again"
+    )
+
+
+def test_restarts_of_long_ago_do_not_count():
+    history = restarts(100, 200, 300, 900)
+    # At 4200 only that of 900 is less than an hour old.
+    assert recover(POLICY, failed(4180), history, now=4200).attempt == 2
+    assert isinstance(recover(POLICY, failed(3690), history, now=3699), GiveUp)
+    assert recover(POLICY, failed(3600), history, now=3700).attempt == 4
+
+
+def test_a_start_by_hand_begins_anew():
+    history = [*restarts(900, 920, 940, 960), Submission(6, 980, "manual")]
+    assert recover(POLICY, failed(), history, now=1010) == Restart(
+        1, "driver 1 failed (exit code 1); restart 1 of 4"
+    )
+
+
+def test_a_declaration_may_say_not_to_restart():
+    outcome = recover(None, failed(), restarts(), now=1e9)
+    assert outcome == GiveUp(
+        "driver 1 failed (exit code 1); its declaration says not to restart it"
+    )
+
+
+def test_a_driver_whose_end_was_not_seen_counts_from_its_start():
+    gone = failed(submitted_at=1000.0, ended_at=None, exit_reason=None)
+    assert isinstance(recover(POLICY, gone, restarts(), now=1009), Wait)
+    outcome = recover(POLICY, gone, restarts(), now=1010)
+    assert isinstance(outcome, Restart)
+    assert "(reason unknown)" in outcome.reason
+
+
+def test_without_any_history_it_is_the_first_restart():
+    assert recover(POLICY, failed(), [], now=2000).attempt == 1
+
+
+delays = st.floats(0.001, 1e5)
+recovery_policies = st.builds(
+    lambda first, more, limit, within: RecoveryPolicy(
+        first_delay=first, longest_delay=first + more, limit=limit, within=within
+    ),
+    delays,
+    delays,
+    st.integers(1, 20),
+    delays,
+)
+histories = st.lists(
+    st.tuples(st.floats(0, 1e5), st.sampled_from(["manual", "recovery"])), max_size=50
+).map(lambda starts: [Submission(n + 1, at, cause) for n, (at, cause) in enumerate(sorted(starts))])
+
+
+@given(recovery_policies, histories, st.floats(0, 1e6), st.floats(0, 1e6))
+def test_a_restart_is_never_before_its_time_nor_after_the_longest_pause(
+    policy, history, ended_at, now
+):
+    outcome = recover(policy, failed(ended_at), history, now)
+    assert outcome.reason
+    waited = now - ended_at
+    if isinstance(outcome, Restart):
+        assert now >= ended_at + policy.first_delay
+        assert 1 <= outcome.attempt <= policy.limit
+    if isinstance(outcome, Wait):
+        assert waited < policy.longest_delay + 1e-6
+
+
+@given(
+    policy=recovery_policies,
+    lives=st.lists(st.floats(0, 5000), min_size=1, max_size=60),
+    tick=st.floats(1, 300),
+)
+def test_in_a_crash_loop_no_window_sees_more_restarts_than_the_limit(policy, lives, tick):
+    history = [Submission(1, 0.0, "manual")]
+    now, restarted = 0.0, []
+    for life in lives:
+        ended_at = now + life
+        now = ended_at
+        outcome = recover(policy, failed(ended_at), history, now)
+        while isinstance(outcome, Wait):
+            now += tick
+            outcome = recover(policy, failed(ended_at), history, now)
+        if isinstance(outcome, GiveUp):
+            break
+        restarted.append(now)
+        # A cluster manager need not remember more than twenty.
+        history = [*history, Submission(len(history) + 1, now, "recovery")][-20:]
+    for time in restarted:
+        in_window = [t for t in restarted if time - policy.within < t <= time]
+        assert len(in_window) <= policy.limit

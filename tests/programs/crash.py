@@ -1,0 +1,3 @@
+"""A program that fails at once."""
+
+raise RuntimeError("no such topic: clicks")

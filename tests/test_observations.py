@@ -1,0 +1,323 @@
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.observations import Batch, Executor, MalformedStatus, Query, Status
+
+
+def answer() -> dict:
+    """A whole answer, as an agent sends it."""
+    return {
+        "stream": "clicks",
+        "epoch": 3,
+        "phase": "running",
+        "now": 2000.5,
+        "started_at": 1000.5,
+        "app_id": "app-1",
+        "ui_url": "http://driver:4040",
+        "spark": {
+            "age": 1.5,
+            "registered": 2,
+            "requested": 4,
+            "removing": 1,
+            "blocked": "executor 1 holds receivers",
+            "executors": [
+                {"id": "1", "host": "a", "cores": 2, "active_tasks": 3, "receivers": 1},
+                {"id": "2", "host": "b", "cores": 2},
+            ],
+        },
+        "queries": [
+            {
+                "name": "counts",
+                "active": True,
+                "interval_ms": 10000,
+                "running_ms": 500,
+                "pending_batches": 1,
+                "backlog_records": 7,
+                "error": None,
+            },
+            {"name": "other", "active": False, "error": "it broke"},
+        ],
+        "batches": [
+            {
+                "query": "counts",
+                "completed_at": 1999.5,
+                "processing_ms": 900,
+                "scheduling_ms": 10,
+                "records": 100,
+                "failed": True,
+                "triggers": 1,
+                "batch_id": 12,
+            },
+            {"query": "counts", "completed_at": 1998, "processing_ms": 0, "triggers": 6},
+        ],
+        "last_seq": 77,
+    }
+
+
+def malformed(content) -> str:
+    with pytest.raises(MalformedStatus) as refused:
+        Status.from_json(content)
+    return str(refused.value)
+
+
+def test_a_whole_answer_is_read_field_by_field():
+    assert Status.from_json(answer()) == Status(
+        stream="clicks",
+        epoch=3,
+        phase="running",
+        now=2000.5,
+        started_at=1000.5,
+        app_id="app-1",
+        ui_url="http://driver:4040",
+        spark_age=1.5,
+        registered=2,
+        requested=4,
+        removing=1,
+        blocked="executor 1 holds receivers",
+        executors=(Executor("1", "a", 2, 3, 1), Executor("2", "b", 2, 0, 0)),
+        queries=(
+            Query("counts", True, 10000, 500, 1, 7, None),
+            Query("other", False, error="it broke"),
+        ),
+        batches=(
+            Batch("counts", 1999.5, 900, 10, 100, True, 1, 12),
+            Batch("counts", 1998.0, 0, triggers=6),
+        ),
+        last_seq=77,
+    )
+
+
+def test_what_was_not_measured_stays_unknown():
+    least = {"stream": "s", "epoch": 1, "phase": "starting", "now": 1, "started_at": 1}
+    status = Status.from_json(least | {"last_seq": 0})
+    assert status.registered is status.requested is status.spark_age is status.blocked is None
+    assert status.queries == status.batches == status.executors == ()
+    nulls = {"registered": None, "requested": None, "age": None, "executors": None}
+    assert Status.from_json(least | {"last_seq": 0, "spark": nulls, "queries": None}) == status
+
+
+def test_fields_of_a_newer_agent_are_passed_over():
+    newer = answer() | {"weather": "fine"}
+    newer["spark"]["gpus"] = 4
+    for items in ("queries", "batches"):
+        newer[items][0]["mood"] = {"any": ["thing"]}
+    assert Status.from_json(newer) == Status.from_json(answer())
+
+
+REQUIRED = {
+    (): ["stream", "epoch", "phase", "now", "started_at", "last_seq"],
+    ("spark", "executors", 0): ["id", "host", "cores"],
+    ("queries", 0): ["name", "active"],
+    ("batches", 0): ["query", "completed_at", "processing_ms"],
+}
+OPTIONAL = {
+    (): ["app_id", "ui_url", "spark", "queries", "batches"],
+    ("spark",): ["age", "registered", "requested", "removing", "blocked", "executors"],
+    ("spark", "executors", 0): ["active_tasks", "receivers"],
+    ("queries", 0): ["interval_ms", "running_ms", "pending_batches", "backlog_records", "error"],
+    ("batches", 0): ["scheduling_ms", "records", "failed", "triggers", "batch_id"],
+}
+
+
+def at(content, place):
+    for step in place:
+        content = content[step]
+    return content
+
+
+def fields_of(*tables):
+    return [(place, name) for table in tables for place, names in table.items() for name in names]
+
+
+@pytest.mark.parametrize("null", [True, False], ids=["null", "absent"])
+@pytest.mark.parametrize(("place", "name"), fields_of(REQUIRED))
+def test_a_required_field_that_is_missing_is_named(place, name, null):
+    content = answer()
+    if null:
+        at(content, place)[name] = None
+    else:
+        del at(content, place)[name]
+    assert malformed(content) == f"{name}: missing"
+
+
+@pytest.mark.parametrize(("place", "name"), fields_of(OPTIONAL))
+def test_an_optional_field_may_be_missing(place, name):
+    content = answer()
+    del at(content, place)[name]
+    absent = Status.from_json(content)
+    at(content, place)[name] = None
+    assert Status.from_json(content) == absent
+
+
+@pytest.mark.parametrize(("place", "name"), fields_of(REQUIRED, OPTIONAL))
+def test_a_field_of_a_wrong_type_is_named(place, name):
+    right = type(at(answer(), place)[name])
+    for wrong in ("text", 1, 0.5, True, {}, ["x"]):
+        if type(wrong) is right or (name in FLOATS and type(wrong) is int):
+            continue
+        if name == "error" and type(wrong) is str:
+            continue
+        content = answer()
+        at(content, place)[name] = wrong
+        assert malformed(content).startswith(name)
+
+
+FLOATS = {"now", "started_at", "age", "completed_at"}
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(p, n) for p, n in fields_of(REQUIRED, OPTIONAL) if type(at(answer(), p)[n]) in (int, float)],
+)
+def test_numbers_that_no_arithmetic_survives_are_refused(place, name):
+    content = answer()
+    for wrong in (math.nan, math.inf, -math.inf, 10**400, -(10**400), 2**63):
+        at(content, place)[name] = wrong
+        assert malformed(content).startswith(name)
+
+
+@pytest.mark.parametrize("content", [None, [], "status", 5, True, [{}]])
+def test_what_is_no_object_is_refused(content):
+    assert malformed(content).startswith("the answer must be a JSON object, not ")
+
+
+@pytest.mark.parametrize("items", [{}, "x", [1], [None], [[]], [{}, 1]])
+@pytest.mark.parametrize(
+    ("place", "name"), [((), "queries"), ((), "batches"), (("spark",), "executors")]
+)
+def test_what_is_no_list_of_objects_is_refused(place, name, items):
+    content = answer()
+    at(content, place)[name] = items
+    assert malformed(content) == f"{name}: must be a list of objects"
+
+
+def test_a_huge_wrong_value_does_not_fill_the_error():
+    assert len(malformed(answer() | {"stream": ["x" * 50_000]})) < 200
+    assert len(malformed(answer() | {"spark": "x" * 50_000})) < 200
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_any_json_is_a_status_or_malformed(content):
+    try:
+        status = Status.from_json(content)
+    except MalformedStatus as error:
+        assert str(error)
+    else:
+        assert isinstance(status, Status)
+
+
+@given(st.data())
+def test_an_answer_with_any_one_part_replaced_is_a_status_or_malformed(data):
+    places = [
+        *(place for place in REQUIRED if place),
+        *((*place, name) for place, name in fields_of(REQUIRED, OPTIONAL)),
+    ]
+    place = data.draw(st.sampled_from(places))
+    content = answer()
+    at(content, place[:-1])[place[-1]] = data.draw(json_values | st.integers(10**300, 10**310))
+    try:
+        assert Status.from_json(content).stream
+    except MalformedStatus as error:
+        assert str(error)
+
+
+numbers = st.integers(0, 2**63 - 1)
+maybe = st.none() | numbers
+queries = st.builds(
+    Query, st.text(), st.booleans(), maybe, maybe, maybe, maybe, st.none() | st.text()
+)
+batches = st.builds(
+    Batch,
+    st.text(),
+    st.floats(0, 1e12),
+    numbers,
+    maybe,
+    maybe,
+    st.booleans(),
+    st.integers(1, 10**6),
+    maybe,
+)
+executors = st.builds(Executor, st.text(), st.text(), numbers, numbers, numbers)
+statuses = st.builds(
+    Status,
+    stream=st.text(),
+    epoch=numbers,
+    phase=st.text(),
+    now=st.floats(0, 1e12),
+    started_at=st.floats(0, 1e12),
+    app_id=st.none() | st.text(),
+    ui_url=st.none() | st.text(),
+    spark_age=st.none() | st.floats(0, 1e9),
+    registered=maybe,
+    requested=maybe,
+    removing=numbers,
+    blocked=st.none() | st.text(),
+    executors=st.lists(executors, max_size=2).map(tuple),
+    queries=st.lists(queries, max_size=2).map(tuple),
+    batches=st.lists(batches, max_size=2).map(tuple),
+    last_seq=numbers,
+)
+
+
+def written(status: Status) -> dict:
+    """The answer an agent would send; the names on the wire, spelt out here once more."""
+    return {
+        "stream": status.stream,
+        "epoch": status.epoch,
+        "phase": status.phase,
+        "now": status.now,
+        "started_at": status.started_at,
+        "app_id": status.app_id,
+        "ui_url": status.ui_url,
+        "spark": {
+            "age": status.spark_age,
+            "registered": status.registered,
+            "requested": status.requested,
+            "removing": status.removing,
+            "blocked": status.blocked,
+            "executors": [
+                {
+                    name: getattr(e, name)
+                    for name in ("id", "host", "cores", "active_tasks", "receivers")
+                }
+                for e in status.executors
+            ],
+        },
+        "queries": [
+            {
+                name: getattr(q, name)
+                for name in (
+                    *("name", "active", "interval_ms", "running_ms", "pending_batches"),
+                    *("backlog_records", "error"),
+                )
+            }
+            for q in status.queries
+        ],
+        "batches": [
+            {
+                name: getattr(b, name)
+                for name in (
+                    *("query", "completed_at", "processing_ms", "scheduling_ms", "records"),
+                    *("failed", "triggers", "batch_id"),
+                )
+            }
+            for b in status.batches
+        ],
+        "last_seq": status.last_seq,
+    }
+
+
+@given(statuses)
+def test_a_status_comes_back_from_the_wire_as_it_was(status):
+    assert Status.from_json(json.loads(json.dumps(written(status)))) == status
