@@ -31,13 +31,22 @@ cluster = LocalCluster(
     state_dir=str(DATA / "cluster"), workers=2, cores_per_worker=6, memory_per_worker="4g"
 )
 
+# Only for a machine of few cores, where a JVM's compiler would take them from the batches for
+# minutes. A stream that is to run for months does better without.
+_LESS_COMPILING = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+SMALL_MACHINE = {
+    "spark.driver.extraJavaOptions": _LESS_COMPILING,
+    "spark.executor.extraJavaOptions": _LESS_COMPILING,
+}
+
 clicks = StructuredStream(
     name="clicks",
     description="Clicks, rated one by one. R is about 0.5 on one executor while the load is calm.",
     program=str(HERE / "jobs" / "clicks.py"),
     arguments=("--input", str(DATA / "clicks"), "--output", str(DATA / "rated_clicks")),
-    batch_interval="3s",
+    batch_interval="5s",
     executor_memory="512m",
+    spark_conf=SMALL_MACHINE,
     checkpoint_location=str(DATA / "checkpoints" / "clicks"),
     autoscale=RatioPolicy(interval=INTERVAL, min_executors=1, max_executors=4),
     deps=("click_files",),
@@ -49,16 +58,17 @@ clicks = StructuredStream(
 @streaming_asset(
     DStream,
     program=str(HERE / "jobs" / "orders.py"),
-    batch_interval="3s",
+    batch_interval="5s",
     receivers=2,
     # Two receivers take two of the four cores that the minimum of two executors has.
     executor_cores=2,
     executor_memory="512m",
     autoscale=RatioPolicy(interval=INTERVAL, min_executors=2, max_executors=4),
     spark_conf={
+        **SMALL_MACHINE,
         # A batch is cut into one task for each block a receiver has stored: two receivers and a
-        # batch of 3 s make 12 tasks.
-        "spark.streaming.blockInterval": "500ms",
+        # batch of 5 s make 12 tasks for the cores to share.
+        "spark.streaming.blockInterval": "800ms",
         # Tasks go to whoever is free. By default each would wait 3 s for the executor that holds
         # its block, and new executors would have nothing to do.
         "spark.locality.wait": "0s",

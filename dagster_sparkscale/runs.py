@@ -4,6 +4,7 @@ Operations run in the process of their run: a run that changes a number should c
 than an empty one.
 """
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,10 @@ class Streams:
     def __init__(self, streams: Sequence[Stream], cluster_key: str) -> None:
         self.cluster_key = cluster_key
         self.by_name: Mapping[str, Stream] = {stream.name: stream for stream in streams}
+        # Dagster knows config types by their names, all over the process: two clusters' jobs must
+        # not share an enum of one name, or one would refuse its own streams.
+        digest = zlib.crc32("\n".join([cluster_key, *self.by_name]).encode())
+        self.Name = Enum(f"Stream_{digest:08x}", {name: name for name in self.by_name})  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Stream]:
         return iter(self.by_name.values())
@@ -95,11 +100,10 @@ def operation_job(
         )
         context.add_output_metadata(report.metadata)
 
-    names = Enum("Stream", {stream: stream for stream in streams.by_name})  # type: ignore[misc]
     run.__annotations__["config"] = create_model(
         config_type.__name__,
         __base__=config_type,
-        stream=(names, Field(description=f"The stream to {name}.")),
+        stream=(streams.Name, Field(description=f"The stream to {name}.")),
     )
     op = dg.op(
         name=job_name, required_resource_keys={streams.cluster_key}, description=description

@@ -21,8 +21,8 @@ from demo.shape import Pacer, Shape
 
 # Records per second at the highest load. With 40 ms of waiting for each record, one core that does
 # nothing but wait gets through 25 a second.
-CLICKS_PER_SECOND = 50.0
-ORDERS_PER_SECOND = 80.0
+CLICKS_PER_SECOND = 45.0
+ORDERS_PER_SECOND = 90.0
 TRICKLE = 0.02
 """Share of the highest load before the start."""
 STEP_SECONDS = 0.5

@@ -59,7 +59,7 @@ def say(text: str) -> None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Two streams that scale up and down.")
     parser.add_argument("--headless", action="store_true", help="end by itself, with a verdict")
-    parser.add_argument("--deadline", type=float, default=420, help="seconds; only if headless")
+    parser.add_argument("--deadline", type=float, default=480, help="seconds; only if headless")
     parser.add_argument("--port", type=int, default=3000, help="of the UI, if it is free")
     options = parser.parse_args(argv)
 

@@ -16,14 +16,14 @@ class Phase:
     hold: float
 
 
-# The highest load needs about three times the executors of the calm one. Twice in a row the load is
-# quiet for longer than it was high: one evaluation adds several executors, but removes only one.
+# The highest load needs about three times the executors of the calm one. The load is quiet for
+# longer than it was high: one evaluation adds several executors, but removes only one.
 PHASES = (
-    Phase("calm", level=0.2, ramp=0, hold=25),
-    Phase("rising", level=1.0, ramp=15, hold=0),
-    Phase("high", level=1.0, ramp=0, hold=50),
-    Phase("falling", level=0.05, ramp=10, hold=0),
-    Phase("quiet", level=0.05, ramp=0, hold=120),
+    Phase("calm", level=0.25, ramp=0, hold=30),
+    Phase("rising", level=1.0, ramp=10, hold=0),
+    Phase("high", level=1.0, ramp=0, hold=40),
+    Phase("falling", level=0.04, ramp=10, hold=0),
+    Phase("quiet", level=0.04, ramp=0, hold=120),
 )
 
 

@@ -1,7 +1,7 @@
 """Clicks, each one rated by a slow service. Structured Streaming.
 
 Reads JSON files as they arrive, one click a line ({"page": "/shoes/12", "at": 1700000000.0}), asks
-a service for a rating of every click, and writes Parquet. Plain PySpark: try it without a cluster
+a service for a rating of every click, and writes JSON files. Plain PySpark: try it without a cluster
 with
 
     python jobs/clicks.py --input /tmp/clicks --output /tmp/rated --checkpoint /tmp/checkpoint
@@ -35,7 +35,7 @@ def main() -> None:
 
     spark = SparkSession.builder.appName("clicks").getOrCreate()
     # Both are set for a stream that dagster_sparkscale starts, from its declaration.
-    interval_ms = spark.conf.get("spark.sparkscale.batchIntervalMs", "3000")
+    interval_ms = spark.conf.get("spark.sparkscale.batchIntervalMs", "5000")
     checkpoint = options.checkpoint or spark.conf.get("spark.sparkscale.checkpointLocation")
 
     wait_seconds = options.wait_ms / 1000
@@ -53,7 +53,7 @@ def main() -> None:
     # crash is not seen twice by readers.
     query = (
         rated.writeStream.queryName("rate_clicks")
-        .format("parquet")
+        .format("json")
         .option("path", options.output)
         .option("checkpointLocation", checkpoint)
         .trigger(processingTime=f"{interval_ms} milliseconds")

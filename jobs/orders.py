@@ -37,7 +37,7 @@ def main() -> None:
 
     spark = SparkContext.getOrCreate(SparkConf().setAppName("orders"))
     # Set for a stream that dagster_sparkscale starts, from its declaration.
-    interval_ms = int(spark.getConf().get("spark.sparkscale.batchIntervalMs", "3000"))
+    interval_ms = int(spark.getConf().get("spark.sparkscale.batchIntervalMs", "5000"))
     streaming = StreamingContext(spark, interval_ms / 1000)
 
     lines = streaming.union(

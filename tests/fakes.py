@@ -209,8 +209,7 @@ class MemoryCluster(ClusterManager):
         return tuple(kept.history) if kept else ()
 
     def status(self, driver: Driver, timeout: float = 5.0, window: float | None = None) -> Status:
-        kept = self._agent(driver)
-        self._world.on_look(kept)
+        self._world.on_look(self._world.streams[driver.stream])
         kept = self._agent(driver)
         if kept.registered > kept.requested:
             kept.registered -= 1

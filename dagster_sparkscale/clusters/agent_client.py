@@ -225,7 +225,7 @@ def _judge(who: str, code: int, data: bytes) -> Any:
     if code == 409:
         raise StaleEpoch(f"{who} belongs to another start of the stream: {text}")
     if code == 503:
-        raise AgentUnreachable(f"{who} is not ready yet: {text}")
+        raise AgentUnreachable(f"{who} can't do it now: {text}")
     if code >= 500:
         raise AgentUnreachable(f"{who} failed: {text}")
     raise AgentRefused(f"{who} refused: {text}")

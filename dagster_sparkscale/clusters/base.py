@@ -128,7 +128,8 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
         Raises:
             AlreadyRunning: a driver of the stream is alive or may be.
-            ClusterError: it could not be launched; nothing is left behind.
+            ClusterError: it could not be launched, or ended before its agent was known; shows the
+                end of its log. Nothing of it runs; one that was launched counts in the history.
         """
 
     @abstractmethod
@@ -168,10 +169,12 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """Stop the driver and return once nothing of it is left.
 
         Graceful: the batch in progress is finished first. What has not ended after `timeout`
-        seconds is killed. The stream's wish is then to be stopped: its end is no failure.
+        seconds is killed. The stream's wish is then to be stopped: its end is no failure. To stop
+        a driver that has ended already only records that wish.
 
         Raises:
             StaleEpoch: `driver` is not the newest driver of its stream.
+            ClusterError: something of it is left that can't be ended from here; says what.
         """
 
     @abstractmethod

@@ -48,11 +48,9 @@ class LocalCluster(StandaloneCluster):
         for name, value in (("workers", self.workers), ("cores_per_worker", self.cores_per_worker)):
             if value < 1:
                 raise ClusterError(f"{name} = {value}: must be at least 1")
-        daemons = self._daemons()
-        if daemons.addresses() is not None and not daemons.dead(self.workers):
-            return
-        size = Size(self.workers, self.cores_per_worker, self.memory_per_worker)
-        daemons.start(size, java_home(self.java_home), spark_home(), bool(self._running()))
+        daemons, size = self._daemons(), self._size()
+        if not daemons.healthy(size):
+            daemons.start(size, java_home(self.java_home), spark_home(), self._in_use())
 
     def start(self) -> None:
         """The same as `prepare`."""
@@ -87,6 +85,15 @@ class LocalCluster(StandaloneCluster):
     def _running(self) -> list[Driver]:
         found = [self.find(name) for name in streams(self._state_path())]
         return [driver for driver in found if driver is not None and driver.state.alive]
+
+    def _in_use(self) -> bool:
+        try:
+            return bool(self._running())
+        except ClusterError:
+            return True  # what can't be read may well be running
+
+    def _size(self) -> Size:
+        return Size(self.workers, self.cores_per_worker, self.memory_per_worker)
 
     def _daemons(self) -> Daemons:
         return Daemons(self._state_path())

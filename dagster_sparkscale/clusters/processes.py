@@ -117,7 +117,7 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
         pid = _pid(driver, "pid", folder.driver)
         announced = DriverState.RUNNING if folder.agent.exists() else DriverState.STARTING
         # A supervisor that outlives its driver is still clearing away what the driver left.
-        if _lives(driver, "pid", "birth") or _lives(driver, "supervisor_pid", "supervisor_birth"):
+        if lives(driver) or lives(driver, "supervisor_pid", "supervisor_birth"):
             return Fate(announced, pid)
         # It may have left word between the two looks.
         return _ended(folder) or Fate(
@@ -129,7 +129,7 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
             ),
         )
     if watcher is not None:
-        if _lives(watcher, "pid", "birth"):
+        if lives(watcher):
             return Fate(DriverState.STARTING)
         if folder.driver.exists():
             return observe(record, folder, running_there)
@@ -166,7 +166,8 @@ def _pid(note: Mapping[str, Any], name: str, path: Path) -> int:
     return pid
 
 
-def _lives(note: Mapping[str, Any], pid_name: str, birth_name: str) -> bool:
+def lives(note: Mapping[str, Any], pid_name: str = "pid", birth_name: str = "birth") -> bool:
+    """Whether the process that `note` names by pid and birth time runs."""
     pid, born = note.get(pid_name), note.get(birth_name)
     return isinstance(pid, int) and pid > 0 and born is not None and birth(pid) == born
 
@@ -236,7 +237,7 @@ def terminate(folder: SubmissionFolder, mark: str, still_there: Callable[[], boo
     """
     driver = read_json(folder.driver) or {}
     watcher = driver.get("supervisor_pid")
-    if _lives(driver, "pid", "birth"):
+    if lives(driver):
         with contextlib.suppress(OSError):
             os.kill(driver["pid"], signal.SIGTERM)
         wait_until(lambda: not still_there(), TERM_SECONDS)

@@ -157,9 +157,8 @@ class StandaloneCluster(ClusterManager):
             ),
             env,
         )
-        driver = drivers.await_agent(folder, record, ANNOUNCE_SECONDS)
         folder.prune()
-        return driver
+        return drivers.await_agent(folder, record, ANNOUNCE_SECONDS)
 
     def find(self, stream: str) -> Driver | None:
         folder = self._folder(stream)

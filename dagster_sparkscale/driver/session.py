@@ -23,7 +23,7 @@ def create_context(name: str, agent_url: str) -> Any:
     static settings it may make, such as spark.sql.extensions, have their effect.
 
     Raises:
-        CannotStart: there are no settings, or no JVM.
+        CannotStart: there is no JVM.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
@@ -31,17 +31,15 @@ def create_context(name: str, agent_url: str) -> Any:
     try:
         SparkContext._ensure_initialized()
     except (PySparkRuntimeError, OSError) as error:
-        raise CannotStart(f"no JVM: {error} Is Java installed, and JAVA_HOME right?") from None
-    conf = SparkConf()
-    if not conf.contains("spark.master"):
         raise CannotStart(
-            "spark.master is not set: PYSPARK_SUBMIT_ARGS must be "
-            '"--properties-file <file> pyspark-shell" with a file that sets it'
-        )
+            f"no JVM: {error} Its reason is above. Is Java installed, and JAVA_HOME right?"
+        ) from None
+    conf = SparkConf()
     if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":  # spark-submit's own
         conf.set("spark.app.name", name)
-    # The driver's output goes to a file, where progress bars are a nuisance.
-    conf.setIfMissing("spark.ui.showConsoleProgress", "false")
+    # The driver's output goes to a file, where progress bars are a nuisance. spark-submit turns
+    # them on, so whether the stream's settings do cannot be told.
+    conf.set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.sparkscale.agent.url", agent_url)
     # spark-submit hands spark.pyspark.python on to the environment of a Python program that it
     # starts; this one was started without it.

@@ -5,6 +5,7 @@ import threading
 import time
 from typing import Any
 
+from . import drain
 from .agent import Agent
 from .log import say
 
@@ -72,7 +73,8 @@ class Stopper:
         asked_at = time.time()
         while time.monotonic() < deadline and not self._ended.is_set():
             try:
-                left = self._finish_queries(asked_at) + self._finish_dstreams()
+                left = self._finish_queries(asked_at)
+                _finish_dstreams(deadline)
             except Exception as error:
                 left = 0
                 if not self._ended.is_set():
@@ -94,18 +96,13 @@ class Stopper:
                     query.stop()
         return busy
 
-    def _finish_dstreams(self) -> int:
-        """Have the DStreams graph process what was received, and stop; returns when it has."""
-        from pyspark import SparkContext
 
-        context = SparkContext._active_spark_context
-        if context is None or context._jvm is None:
-            return 0
-        active = context._jvm.org.apache.spark.streaming.StreamingContext.getActive()
-        if active.isDefined():
-            # stopSparkContext false: the program may have more to do; stopGracefully true.
-            active.get().stop(False, True)
-        return 0
+def _finish_dstreams(deadline: float) -> None:
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is not None and context._jsc is not None:
+        drain.finish(context, deadline)
 
 
 def _stop_spark() -> None:

@@ -52,7 +52,7 @@ def recover(
         )
     # The exponent is bounded so that a large limit cannot overflow a float.
     delay = min(policy.first_delay * 2.0 ** min(attempts, 60), policy.longest_delay)
-    due = (driver.ended_at or driver.submitted_at) + delay
+    due = (driver.submitted_at if driver.ended_at is None else driver.ended_at) + delay
     if now < due:
         return Wait(f"{failed}; restart {attempts + 1} of {policy.limit} in {due - now:.0f} s")
     return Restart(attempts + 1, f"{failed}; restart {attempts + 1} of {policy.limit}")

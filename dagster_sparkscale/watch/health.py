@@ -88,10 +88,10 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
 
 
 def _ratio(seen: Evaluation | None) -> Finding:
-    if seen is None or (seen.ratio is None and seen.stalled is None):
+    load = _load(seen)
+    if load is None:
         return Finding(None, "R is unknown", urgent=False)
-    ratio = max(value for value in (seen.ratio, seen.stalled) if value is not None)
-    return Finding(ratio < 1, f"R is {ratio:.2f}", urgent=False)
+    return Finding(load < 1, f"R is {load:.2f}", urgent=False)
 
 
 def _maximum(seen: Evaluation | None, decision: Decision) -> Finding:
@@ -103,7 +103,8 @@ def _maximum(seen: Evaluation | None, decision: Decision) -> Finding:
 
 
 def _load(seen: Evaluation | None) -> float | None:
-    """R; where no batch completed, what the overdue one makes of it; None if it can't be told."""
+    """R, or what an overdue batch makes of it where its query completed none; the worse of them.
+    None if it can't be told."""
     if seen is None or (seen.uptime or 0.0) < seen.window:
         return None
-    return seen.ratio if seen.ratio is not None else seen.overdue
+    return max((load for load in (seen.ratio, seen.stalled) if load is not None), default=None)

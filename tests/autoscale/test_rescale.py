@@ -54,15 +54,15 @@ class TestTargetOf:
 
     @pytest.mark.parametrize("target", [0, 3])
     def test_a_target_and_a_delta_are_refused(self, target):
-        with pytest.raises(Refused, match="^target and delta: both given; give one"):
+        with pytest.raises(Refused, match=r"^target and delta: both given; give one"):
             target_of(asked(target, delta=1), BOUNDS, registered=4)
 
     def test_neither_is_refused(self):
-        with pytest.raises(Refused, match="^target and delta: neither given; give one"):
+        with pytest.raises(Refused, match=r"^target and delta: neither given; give one"):
             target_of(asked(), BOUNDS, registered=4)
 
     def test_a_delta_of_nothing_is_refused(self):
-        with pytest.raises(Refused, match="^delta = 0: changes nothing"):
+        with pytest.raises(Refused, match=r"^delta = 0: changes nothing"):
             target_of(asked(delta=0), BOUNDS, registered=4)
 
     @pytest.mark.parametrize("target", [1, 0, -5])

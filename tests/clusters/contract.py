@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
+from dagster_sparkscale.clusters.agent_client import AgentClient
 from dagster_sparkscale.clusters.base import (
     AgentRefused,
     AgentUnreachable,
@@ -248,6 +249,14 @@ class ClusterContract(ABC):
         ):
             running.stop(old, lease)
         assert newest(running, "clicks").state is DriverState.RUNNING
+
+    def test_a_wrong_token_is_refused(self, running: ClusterManager) -> None:
+        url = newest(running, "clicks").agent_url
+        assert url is not None
+        for token in ("", "wrong", "x" * 43):
+            with pytest.raises(AgentRefused, match="refused the token") as caught:
+                AgentClient().status("clicks", url, token, 5.0)
+            assert not any(real in str(caught.value) for real in self.tokens(running))
 
     def test_the_end_of_the_log_can_be_read(self, running: ClusterManager) -> None:
         driver = newest(running, "clicks")

@@ -114,7 +114,7 @@ def test_it_scales_and_stops_as_agreed(client: AgentClient, agent: Agent) -> Non
         (409, StaleEpoch, "belongs to another start of the stream: because"),
         (400, AgentRefused, "refused: because"),
         (404, AgentRefused, "refused: because"),
-        (503, AgentUnreachable, "is not ready yet: because"),
+        (503, AgentUnreachable, "can't do it now: because"),
         (500, AgentUnreachable, "failed: because"),
     ],
 )
@@ -157,7 +157,11 @@ def test_an_answer_that_is_no_status_is_no_answer(
 
 def test_a_silent_agent_is_given_up(client: AgentClient, agent: Agent) -> None:
     over = threading.Event()
-    agent.act = lambda _: bool(over.wait(30)) and None
+
+    def say_nothing(_: BaseHTTPRequestHandler) -> None:
+        over.wait(30)
+
+    agent.act = say_nothing
     try:
         with pytest.raises(AgentUnreachable, match=r"gave no answer: nothing within 0\.2 s"):
             ask(client, agent, timeout=0.2)

@@ -7,7 +7,9 @@ import pytest
 
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import StandaloneCluster
+from dagster_sparkscale.clusters.store import streams
 from tests.clusters.client_mode import ClientModeContract
+from tests.clusters.contract import stop
 
 pytestmark = pytest.mark.spark
 
@@ -18,13 +20,18 @@ class TestStandaloneCluster(ClientModeContract):
     def cluster(
         cls, local_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
     ) -> Iterator[StandaloneCluster]:
-        yield StandaloneCluster(
+        cluster = StandaloneCluster(
             master=local_cluster._master(),
             # The first is a master that is down: the one that answers counts.
             web_urls=["http://127.0.0.1:9", *local_cluster._web_urls()],
             state_dir=str(tmp_path_factory.mktemp("standalone") / "state"),
             spark_conf={"spark.ui.retainedJobs": "10"},
         )
+        yield cluster
+        # The session's cluster does not know these, so it would not stop them.
+        for name in streams(Path(cluster.state_dir)):
+            if cluster.find(name):
+                stop(cluster, name, graceful=False)
 
 
 def test_a_master_that_does_not_answer_has_no_capacity(tmp_path: Path) -> None:

@@ -22,8 +22,10 @@ class Supervised:
     def __init__(self, folder: Path, code: str) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dagster_sparkscale.driver.supervisor", "--dir", str(folder)]
-            + ["--", sys.executable, "-uc", code],
+            [
+                *(sys.executable, "-m", "dagster_sparkscale.driver.supervisor"),
+                *("--dir", str(folder), "--", sys.executable, "-uc", code),
+            ],
             start_new_session=True,
         )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from dagster_sparkscale import ClusterManager, RatioPolicy, RecoveryPolicy, StructuredStream
 from dagster_sparkscale.clusters.base import AgentUnreachable, Driver
@@ -68,7 +69,7 @@ class Deployment:
             raise_on_error=False,
         )
 
-    def tick(self) -> dg.SensorResult:
+    def tick(self) -> SensorExecutionData:
         """One evaluation, stored as the daemon stores it."""
         sensor = self.defs.resolve_sensor_def("autoscaler")
         with dg.build_sensor_context(
@@ -77,11 +78,11 @@ class Deployment:
             definitions=self.defs,
             resources=self.defs.resources,
         ) as context:
-            result: Any = sensor.evaluate_tick(context)
+            result = sensor.evaluate_tick(context)
         self.cursor = result.cursor
         for event in result.asset_events:
             self.instance.report_runless_asset_event(event)
-        return result  # type: ignore[no-any-return]
+        return result
 
     def driver(self) -> Driver:
         driver = self.cluster.find(self.stream.name)

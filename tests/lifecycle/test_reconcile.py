@@ -115,15 +115,17 @@ class TestWaiting:
         assert len(looks) == 4
         assert outcome.status.queries
 
-    def test_running_out_of_time_is_no_failure(self, world):
+    def test_running_out_of_time_is_no_failure(self, world, monkeypatch):
         world.on_look = lambda kept: setattr(kept, "queries", ())
-        outcome = start(world, start_wait=0)
+        monkeypatch.setattr(module, "START_WAIT", 0)
+        outcome = start(world)
         assert outcome.action is Action.STARTED
         assert "no query has started after" in describe(outcome)
 
-    def test_an_agent_that_never_answered_is_said_to_be_so(self, world):
+    def test_an_agent_that_never_answered_is_said_to_be_so(self, world, monkeypatch):
         world.on_look = lambda kept: setattr(kept, "reachable", False)
-        outcome = start(world, start_wait=0)
+        monkeypatch.setattr(module, "START_WAIT", 0)
+        outcome = start(world)
         assert outcome.status is None
         assert "its agent has not answered after" in describe(outcome)
 

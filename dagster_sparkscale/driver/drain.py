@@ -1,0 +1,70 @@
+"""Stops a DStreams graph so that nothing it has received is lost."""
+
+import time
+from typing import Any
+
+from .log import say
+
+POLL = 0.05
+GRACE_TIMEOUT = "spark.streaming.gracefulStopTimeout"
+
+
+def finish(context: Any, deadline: float) -> None:
+    """Have the active StreamingContext, if any, process all it has received, and stop it.
+
+    Args:
+        context: the pyspark SparkContext.
+        deadline: `time.monotonic()` by which it should be done.
+    """
+    active = context._jvm.org.apache.spark.streaming.StreamingContext.getActive()
+    if not active.isDefined():
+        return
+    streaming = active.get()
+    try:
+        _stop_receivers(context._jvm, streaming, deadline)
+    except Exception as error:
+        say(f"receivers are left to Spark's own graceful stop: {type(error).__name__}: {error}")
+    conf = context._jsc.sc().conf()
+    if not conf.contains(GRACE_TIMEOUT):
+        # By default Spark gives up after ten batch intervals, and drops what is still waiting.
+        conf.set(GRACE_TIMEOUT, f"{max(1, int(deadline - time.monotonic()))}s")
+    # stopSparkContext false: the program may have more to do; stopGracefully true.
+    streaming.stop(False, True)
+
+
+def _stop_receivers(jvm: Any, streaming: Any, deadline: float) -> None:
+    """Stop the receivers, and wait until each block they have received belongs to a batch.
+
+    Spark's `ReceiverTracker.stop` does the first, and then closes the tracker's write-ahead log
+    (there is one wherever there is a checkpoint folder) before the last blocks have been given to
+    a batch: that then fails, and they are lost. Told the same earlier, the tracker is left as
+    after its own first step, and its `stop` goes on from there.
+    """
+    tracker = streaming.scheduler().receiverTracker()
+    if tracker.allocatedExecutors().isEmpty():
+        return  # a program without receivers
+    state = _field(tracker, "trackerState")
+    endpoint = _field(tracker, "endpoint").get(tracker)
+    still_running = _field(tracker, "receiverJobExitLatch").get(tracker)
+    names = jvm.org.apache.spark.streaming.scheduler
+    stop_all = getattr(getattr(names, "StopAllReceivers$"), "MODULE$")
+    boolean = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").Boolean()
+    started, stopping = state.get(tracker), tracker.TrackerState().Stopping()
+
+    state.set(tracker, stopping)  # or it would start them again
+    try:
+        endpoint.askSync(stop_all, boolean)
+    except Exception:
+        state.set(tracker, started)
+        raise
+    while time.monotonic() < deadline and (
+        still_running.getCount() or tracker.hasUnallocatedBlocks()
+    ):
+        time.sleep(POLL)
+
+
+def _field(java_object: Any, name: str) -> Any:
+    """A private field of a JVM object, by reflection."""
+    field = java_object.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field

@@ -1,0 +1,125 @@
+"""The cluster managers as Dagster resources: their fields, what they refuse, what they cost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale.clusters import masters
+from dagster_sparkscale.clusters.base import Capacity, ClusterError
+from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.clusters.standalone import StandaloneCluster
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts"),
+    [
+        ("spark://h1:7077", ["h1"]),
+        ("spark://h1:7077,h-2.example.org:7078", ["h1", "h-2.example.org"]),
+        ("spark://[::1]:7077", ["[::1]"]),
+    ],
+)
+def test_a_masters_address_is_read(url: str, hosts: list[str]) -> None:
+    assert masters.hosts(url) == hosts
+
+
+@pytest.mark.parametrize(
+    "url", ["", "h1:7077", "spark://h1", "spark://h1:7077,", "yarn", "spark://h:0", "spark://h:x"]
+)
+def test_what_is_no_masters_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="must be the URL of a Standalone master"):
+        masters.hosts(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback"),
+    [
+        ("spark://127.0.0.1:7077", True),
+        ("spark://localhost:7077", True),
+        ("spark://localhost:7077,h2:7077", False),
+    ],
+)
+def test_a_master_on_the_loopback_is_known(url: str, loopback: bool) -> None:
+    assert masters.is_loopback(url) is loopback
+
+
+def test_a_wrong_master_is_refused_when_it_is_declared() -> None:
+    with pytest.raises(ValueError, match="master = 'h1:7077': must be the URL"):
+        StandaloneCluster(master="h1:7077")
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [("spark.cores.max", "each stream declares its own"), ("memory", 'begins with "spark."')],
+)
+def test_a_common_setting_that_cannot_be_common_is_refused(key: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        StandaloneCluster(master="spark://h:7077", spark_conf={key: "1"})
+
+
+def test_every_setting_may_come_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER", "spark://h:7077")
+    monkeypatch.setenv("STATE", str(tmp_path))
+    monkeypatch.setenv("SECRET", "hunter2")
+    monkeypatch.setenv("WORKERS", "3")
+    standalone = StandaloneCluster(
+        master=dg.EnvVar("MASTER"),
+        state_dir=dg.EnvVar("STATE"),
+        spark_conf={"spark.x": dg.EnvVar("SECRET")},
+    )
+    local = LocalCluster(state_dir=dg.EnvVar("STATE"), workers=dg.EnvVar.int("WORKERS"))
+    seen: list[object] = []
+
+    @dg.op
+    def look(standalone: StandaloneCluster, local: LocalCluster) -> None:
+        seen.extend([standalone.master, standalone.spark_conf["spark.x"], local.workers])
+        seen.append(local.find("clicks"))
+        assert "hunter2" not in repr(standalone)
+
+    @dg.job(resource_defs={"standalone": standalone, "local": local})
+    def job() -> None:
+        look()
+
+    assert job.execute_in_process().success
+    assert seen == ["spark://h:7077", "hunter2", 3, None]
+
+
+def test_a_master_from_the_environment_is_checked_when_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER", "h1")
+    cluster = StandaloneCluster(master=dg.EnvVar("MASTER"), state_dir=str(tmp_path))
+    with pytest.raises((ValueError, ClusterError), match="must be the URL of a Standalone master"):
+        cluster.process_config_and_initialize()
+
+
+def test_the_capacity_counts_live_workers_only() -> None:
+    worker = {
+        "host": "h",
+        "port": 1,
+        "cores": 4,
+        "coresused": 1,
+        "memory": 1024,
+        "memoryused": 512,
+        "state": "ALIVE",
+    }
+    content = {"workers": [worker, {**worker, "state": "DEAD"}]}
+    line = "h:1: 1 of 4 cores and 512 of 1024 MB in use"
+    assert masters.capacity(content) == Capacity(4, 3, 1, (line,))
+    assert masters.capacity({"workers": [{}]}) is None
+    assert masters.capacity({}) is None
+
+
+def test_a_run_does_not_pay_for_what_it_does_not_use() -> None:
+    program = (
+        "import sys, dagster; before = set(sys.modules)\n"
+        "import dagster_sparkscale.clusters.local\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "heavy = new & {'pyspark', 'py4j', 'requests', 'urllib3', 'psutil', 'kubernetes'}\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -1,0 +1,6 @@
+"""Raises at once."""
+
+from pyspark.sql import SparkSession
+
+SparkSession.builder.getOrCreate()
+raise RuntimeError("the program is broken")

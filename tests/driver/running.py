@@ -1,0 +1,270 @@
+"""Starts real Spark processes and real drivers, and ends every one of them."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pyspark
+import requests
+
+from dagster_sparkscale.observations import Status
+
+TOKEN = "a-token-of-some-length-5e1c"
+SECRET = "a-password-nobody-may-see"
+EPOCH = 7
+T = TypeVar("T")
+
+
+def wait_until(
+    condition: Callable[[], T], what: str, seconds: float = 120, about: Callable[[], str] = str
+) -> T:
+    """Wait until `condition` gives something true, and return it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if result := condition():
+            return result
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}\n{about()}")
+        time.sleep(0.1)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process that leads a group of its own, with all its group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(10)
+
+
+class Cluster:
+    """A Standalone master and a worker, from the pip package, on free loopback ports."""
+
+    def __init__(self, folder: Path, cores: int = 6, memory: str = "6g") -> None:
+        self.folder = folder
+        self._cores, self._memory = cores, memory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._drivers: list[Driver] = []
+
+    def __enter__(self) -> "Cluster":
+        try:
+            log = self._start("master.Master", "--port", "0", "--webui-port", "0")
+            self.master = self._logged(log, r"Starting Spark master at (spark://\S+)")
+            log = self._start(
+                *("worker.Worker", "--cores", str(self._cores), "--memory", self._memory),
+                *("--webui-port", "0", "--work-dir", str(self.folder / "work"), self.master),
+            )
+            self._logged(log, r"(Successfully registered) with master")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for driver in self._drivers:
+            driver.kill()
+        for process in reversed(self._processes):
+            # A worker that is asked ends its executors; one that is killed may leave them.
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            end(process)
+        for process in self._executors():
+            process.kill()
+
+    def _executors(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                line = process.cmdline()
+                if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line and any(
+                    self.master.removeprefix("spark://") in word
+                    or str(self.folder / "work") in word
+                    for word in line
+                ):
+                    found.append(process)
+        return found
+
+    def _start(self, name: str, *arguments: str) -> Path:
+        home = Path(pyspark.__file__).parent
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as output:
+            self._processes.append(
+                subprocess.Popen(
+                    [
+                        *(home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}"),
+                        *("--host", "127.0.0.1", *arguments),
+                    ],
+                    env=environment(SPARK_LOCAL_DIRS=str(self.folder / "local")),
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            )
+        return log
+
+    def _logged(self, log: Path, pattern: str) -> str:
+        def found() -> str | None:
+            match = re.search(pattern, log.read_text())
+            return match and match[1]
+
+        return wait_until(found, f"{pattern} in {log.name}", 60, log.read_text) or ""
+
+    @contextlib.contextmanager
+    def driver(
+        self, folder: Path, program: Path, *arguments: str, **more: Any
+    ) -> Iterator["Driver"]:
+        """A driver of this cluster, killed when the context ends."""
+        settings = {
+            "spark.master": self.master,
+            "spark.cores.max": 6,
+            "spark.driver.host": "127.0.0.1",
+            **more.pop("settings", {}),
+        }
+        driver = Driver(folder, program, *arguments, settings=settings, **more)
+        self._drivers.append(driver)
+        try:
+            yield driver
+        finally:
+            driver.kill()
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        **more,
+    }
+
+
+class Driver:
+    """A real `python -m dagster_sparkscale.driver`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        program: Path,
+        *arguments: str,
+        settings: Mapping[str, Any],
+        initial: int = 2,
+        interval_ms: int = 1000,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.log_file = folder / "driver.log"
+        token = folder / "token"
+        token.write_text(TOKEN)
+        properties = folder / "spark.properties"
+        properties.touch(0o600)
+        lines = {
+            "spark.executor.cores": 1,
+            "spark.executor.memory": "512m",
+            "spark.driver.memory": "512m",
+            "spark.ui.port": 0,
+            "spark.decommission.enabled": "true",
+            "spark.storage.decommission.enabled": "true",
+            "spark.storage.decommission.rddBlocks.enabled": "true",
+            "spark.storage.decommission.shuffleBlocks.enabled": "true",
+            "spark.storage.decommission.replicationReattemptInterval": "1s",
+            "spark.hadoop.some.password": SECRET,
+            **settings,
+        }
+        properties.write_text("".join(f"{key} {value}\n" for key, value in lines.items()))
+        with self.log_file.open("wb") as output:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "dagster_sparkscale.driver", "--stream", "tested"),
+                    *("--epoch", str(EPOCH), "--interval-ms", str(interval_ms)),
+                    *("--initial-executors", str(initial), "--token-file", str(token)),
+                    *("--announce", str(folder / "agent.json"), str(program), *arguments),
+                ],
+                env=environment(
+                    PYSPARK_SUBMIT_ARGS=f"--properties-file {properties} pyspark-shell"
+                ),
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        end(self.process)
+
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")
+
+    def announced(self) -> dict[str, Any]:
+        def read() -> dict[str, Any] | None:
+            assert self.process.poll() is None, f"the driver has ended\n{self.log()}"
+            path = self.folder / "agent.json"
+            return json.loads(path.read_text()) if path.exists() else None
+
+        return wait_until(read, "the agent is announced", about=self.log) or {}
+
+    def ask(
+        self, method: str, path: str, body: Any = None, token: str = TOKEN
+    ) -> requests.Response:
+        return requests.request(
+            method,
+            self.announced()["url"] + path,
+            json=body,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=15,
+        )
+
+    def status(self, query: str = "") -> Status:
+        answer = self.ask("GET", f"/v1/status{query}")
+        assert answer.status_code == 200, answer.text
+        return Status.from_json(answer.json())
+
+    def wait(self, condition: Callable[[Status], Any], what: str, seconds: float = 120) -> Status:
+        """Wait until the driver reports something; returns that report."""
+        last: Status | None = None
+
+        def reported() -> Status | None:
+            nonlocal last
+            last = self.status()
+            return last if condition(last) else None
+
+        found = wait_until(reported, what, seconds, lambda: f"{last}\n{self.log()[-6000:]}")
+        assert found is not None
+        return found
+
+    def scale(self, target: int) -> requests.Response:
+        return self.ask("PUT", "/v1/executors", {"target": target, "epoch": EPOCH})
+
+    def scaled(self, target: int) -> Status:
+        """Set a target and wait until it is reached."""
+        answer = self.scale(target)
+        assert answer.status_code == 200, answer.text
+        return self.wait(
+            lambda s: s.registered == target and s.removing == 0, f"{target} executors", 120
+        )
+
+    def stop(self, graceful: bool = True, timeout: float = 60) -> None:
+        body = {"graceful": graceful, "epoch": EPOCH, "timeout": timeout}
+        answer = self.ask("POST", "/v1/stop", body)
+        assert answer.status_code == 202, answer.text
+
+    def exit_code(self, seconds: float = 120) -> int:
+        wait_until(lambda: self.process.poll() is not None, "the driver ends", seconds, self.log)
+        assert self.process.returncode is not None
+        return self.process.returncode
+
+    def executor_process(self, executor: str) -> psutil.Process:
+        app = self.status().app_id
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                line = process.cmdline()
+                if app in line and line[line.index("--executor-id") + 1] == executor:
+                    return process
+        raise AssertionError(f"no process of executor {executor}")

@@ -1,0 +1,150 @@
+"""Real drivers with a DStreams program whose receivers hold executors."""
+
+import contextlib
+import fcntl
+import socket
+import struct
+import termios
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.driver.conftest import PROGRAMS
+from tests.driver.running import Cluster, Driver, wait_until
+
+pytestmark = pytest.mark.spark
+
+PAUSE = "1.5"
+"""Seconds that a batch takes at least; the interval is one second, so batches queue up."""
+
+
+class Feed:
+    """A server that every receiver connects to, and that sends lines when told."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self.connections: list[socket.socket] = []
+        self.sent: list[str] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                self.connections.append(self._listening.accept()[0])
+
+    def send(self, lines: int) -> None:
+        """Send numbered lines over all connections that are open, and see them received."""
+        for _ in range(lines):
+            line = f"line{len(self.sent)}"
+            connection = self.connections[-1 - len(self.sent) % 2]
+            connection.sendall(f"{line}\n".encode())
+            self.sent.append(line)
+        for connection in self.connections[-2:]:
+            wait_until(lambda c=connection: _unsent(c) == 0, "the lines are received")
+
+    def close(self) -> None:
+        self._listening.close()
+        for connection in self.connections:
+            connection.close()
+
+
+def _unsent(connection: socket.socket) -> int:
+    answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, b"\0" * 4)
+    return int(struct.unpack("i", answer)[0])
+
+
+@pytest.fixture(scope="module")
+def feed() -> Iterator[Feed]:
+    running = Feed()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dstreams")
+
+
+@pytest.fixture(scope="module")
+def driver(cluster: Cluster, feed: Feed, data: Path) -> Iterator[Driver]:
+    arguments = (str(feed.port), "2", str(data / "out"), PAUSE)
+    with cluster.driver(data / "first", PROGRAMS / "sockets.py", *arguments, initial=4) as running:
+        yield running
+
+
+def written(data: Path) -> list[str]:
+    files = (data / "out").iterdir() if (data / "out").exists() else ()
+    return [line for file in files for line in file.read_text().splitlines()]
+
+
+def hosts(driver: Driver) -> set[str]:
+    """The executors that host receivers."""
+    return {executor.id for executor in driver.status().executors if executor.receivers}
+
+
+def test_a_program_that_constructs_its_own_context_gets_the_one_there_is(driver: Driver) -> None:
+    driver.wait(lambda s: s.phase == "running" and s.queries, "the graph is started")
+    assert "the program's SparkContext is the one that was created" in driver.log()
+    assert "spark.app.name = sockets (it is spark.app.name = tested)" in driver.log()
+
+
+def test_batches_and_receivers_are_reported(driver: Driver, feed: Feed, data: Path) -> None:
+    driver.wait(lambda s: sum(e.receivers for e in s.executors) == 2, "two receivers")
+    wait_until(lambda: len(feed.connections) >= 2, "the receivers have connected")
+    feed.send(100)
+    seen = driver.wait(
+        lambda s: sum(batch.records or 0 for batch in s.batches) >= 100, "all are processed"
+    )
+    assert sorted(written(data)) == sorted(feed.sent)
+    assert {batch.query for batch in seen.batches} == {"dstream"}
+    [query] = seen.queries
+    assert (query.name, query.active, query.interval_ms) == ("dstream", True, 1000)
+    full = [batch for batch in seen.batches if batch.records]
+    assert all(batch.processing_ms >= 1500 and not batch.failed for batch in full)
+    assert len({batch.batch_id for batch in seen.batches}) == len(seen.batches)
+    # Batches of more than a second every second: they wait, and say so.
+    later = driver.wait(lambda s: (s.queries[0].pending_batches or 0) >= 3, "batches wait")
+    assert later.queries[0].running_ms is not None
+    assert any((batch.scheduling_ms or 0) > 0 for batch in later.batches)
+
+
+def test_executors_that_host_receivers_are_never_removed(driver: Driver) -> None:
+    driver.wait(lambda s: s.registered == 4, "4 executors")
+    receiving = hosts(driver)
+    assert len(receiving) == 2
+    answer = driver.scale(1)
+    assert answer.status_code == 200
+    seen = driver.wait(lambda s: s.registered == 2 and s.removing == 0, "the others leave")
+    assert seen.requested == 1
+    assert {executor.id for executor in seen.executors} == receiving
+    blocked = driver.wait(lambda s: s.blocked, "it says why no more go").blocked
+    assert blocked is not None and "2 executor(s) hold receivers" in blocked
+    assert hosts(driver) == receiving
+    assert driver.scaled(3).blocked is None
+
+
+def test_what_was_received_is_processed_before_it_stops(
+    driver: Driver, feed: Feed, data: Path
+) -> None:
+    driver.wait(lambda s: s.registered == 3, "3 executors")
+    feed.send(200)
+    driver.stop(timeout=200)
+    assert driver.exit_code(200) == 0
+    assert "the program has ended by itself" in driver.log()
+    assert sorted(written(data)) == sorted(feed.sent)
+
+
+def test_it_recovers_from_its_checkpoint(cluster: Cluster, feed: Feed, data: Path) -> None:
+    """Runs after the driver above has stopped."""
+    connected = len(feed.connections)
+    arguments = (str(feed.port), "2", str(data / "out"), "0")
+    with cluster.driver(data / "second", PROGRAMS / "sockets.py", *arguments, initial=3) as again:
+        wait_until(lambda: len(feed.connections) >= connected + 2, "connected", about=again.log)
+        feed.send(50)
+        wait_until(lambda: set(feed.sent) <= set(written(data)), "processed", about=again.log)
+        assert "the program's SparkContext is" not in again.log()  # it was never constructed
+        again.stop(graceful=False)
+        assert again.exit_code() == 0

@@ -1,0 +1,58 @@
+"""How a real driver ends: its exit code, and what is left."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.driver.conftest import PROGRAMS
+from tests.driver.running import Driver
+
+pytestmark = pytest.mark.spark
+
+LOCAL = {"spark.master": "local[1]"}
+
+
+def test_a_program_that_raises_ends_with_its_traceback_and_code_1(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, PROGRAMS / "crash.py", settings=LOCAL)
+    try:
+        assert driver.exit_code() == 1
+        assert "RuntimeError: the program is broken" in driver.log()
+        assert "runpy" not in driver.log()
+    finally:
+        driver.kill()
+
+
+def test_a_program_that_does_not_heed_a_stop_is_ended_with_code_0(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, PROGRAMS / "endless.py", settings=LOCAL)
+    try:
+        seen = driver.wait(lambda s: s.phase == "running", "it runs")
+        assert (seen.registered, seen.blocked) == (0, "a local master has no executors of its own")
+        answer = driver.scale(2)
+        assert answer.status_code == 503
+        assert "local master" in answer.json()["error"]
+        driver.stop(graceful=True, timeout=1)
+        assert driver.exit_code() == 0
+        assert "the program has not ended in time" in driver.log()
+    finally:
+        driver.kill()
+
+
+def test_a_stop_that_is_not_graceful_is_at_once(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, PROGRAMS / "endless.py", settings=LOCAL)
+    try:
+        driver.wait(lambda s: s.phase == "running", "it runs")
+        driver.stop(graceful=True, timeout=3600)
+        assert driver.status().phase == "stopping"
+        driver.stop(graceful=False)  # overrides the graceful one
+        assert driver.exit_code() == 0
+    finally:
+        driver.kill()
+
+
+def test_settings_that_spark_refuses_end_it_with_code_1(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, PROGRAMS / "endless.py", settings={"spark.master": ""})
+    try:
+        assert driver.exit_code() == 1
+        assert "sparkscale: Spark cannot be started" in driver.log()
+    finally:
+        driver.kill()

@@ -1,0 +1,28 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.driver.history import Batch, History
+
+
+def batch(number: int) -> Batch:
+    return Batch("q", completed_at=float(number), processing_ms=1, batch_id=number)
+
+
+@given(st.integers(1, 20), st.integers(0, 60), st.integers(0, 70))
+def test_since_gives_each_newer_batch_that_is_kept_once(limit: int, added: int, since: int) -> None:
+    history = History(limit)
+    numbers = [history.add(batch(n)) for n in range(1, added + 1)]
+    assert numbers == list(range(1, added + 1))
+    found, last = history.read(since=since)
+    assert last == added
+    kept = range(max(1, added - limit + 1), added + 1)
+    assert [b.batch_id for b in found] == [n for n in kept if n > since]
+
+
+def test_a_window_selects_by_time_of_completion() -> None:
+    history = History()
+    for n in range(10):
+        history.add(batch(n))
+    found, last = history.read(after=6.5)
+    assert ([b.batch_id for b in found], last) == ([7, 8, 9], 10)
+    assert history.read(since=9, after=3.0)[0] == [batch(9)]

@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale.driver.options import Options, parse
+
+TOKEN = "0123456789abcdef-token"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text("pass\n")
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    (tmp_path / "short").write_text("abc")
+    return tmp_path
+
+
+def command(files: Path, *more: str, **changed: str) -> list[str]:
+    given = {
+        "--stream": "clicks",
+        "--epoch": "4",
+        "--interval-ms": "10000",
+        "--initial-executors": "2",
+        "--token-file": str(files / "token"),
+    }
+    given.update({f"--{name.replace('_', '-')}": value for name, value in changed.items()})
+    return [word for pair in given.items() for word in pair] + [str(files / "app.py"), *more]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
+    with pytest.raises(SystemExit) as refused:
+        parse(words)
+    assert refused.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_command_is_read(files: Path) -> None:
+    options = parse(command(files, "--port", "1", "-v"))
+    assert isinstance(options, Options)
+    assert (options.stream, options.epoch, options.interval_ms) == ("clicks", 4, 10000)
+    assert (options.initial_executors, options.max_executors) == (2, None)
+    assert (options.bind, options.port, options.announce) == ("127.0.0.1", 0, None)
+    assert options.token == TOKEN
+    assert options.program == files / "app.py"
+    assert options.arguments == ("--port", "1", "-v")  # the program's, though ours has one too
+
+
+def test_the_token_does_not_show_when_options_are_printed(files: Path) -> None:
+    assert TOKEN not in repr(parse(command(files)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"epoch": "-1"}, "'-1': must be a whole number of at least 0"),
+        ({"epoch": "1.5"}, "'1.5': must be a whole number of at least 0"),
+        ({"interval_ms": "0"}, "'0': must be a whole number of at least 1"),
+        ({"initial_executors": "0"}, "'0': must be a whole number of at least 1 and at most 10000"),
+        ({"max_executors": "10001"}, "'10001': must be a whole number of at least 1 and at most"),
+        ({"port": "65536"}, "'65536': must be a whole number of at least 0 and at most 65535"),
+        ({"announce": "/no/such/folder/agent.json"}, "its folder does not exist"),
+        ({"token_file": "/no/such/token"}, "--token-file: /no/such/token: No such file"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    files: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, str], said: str
+) -> None:
+    assert said in refusal(capsys, command(files, **changed))
+
+
+def test_a_short_token_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refusal(capsys, command(files, token_file=str(files / "short")))
+    assert "at least 16 characters" in said
+    assert "abc" not in said
+
+
+def test_a_missing_program_is_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = command(files)
+    words[-1] = "/no/such/app.py"
+    assert "program: /no/such/app.py: no such file" in refusal(capsys, words)

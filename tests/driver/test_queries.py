@@ -1,0 +1,248 @@
+"""Events of Structured Streaming queries, as Spark 4.3 posts them, and what is made of them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.driver.history import Batch, History
+from dagster_sparkscale.driver.progress import backlog, trigger_interval, why_it_died
+from dagster_sparkscale.driver.queries import ENDED_KEPT, Queries
+
+T0 = 1_800_000_000_000
+"""A multiple of every interval used here, in milliseconds since the epoch."""
+SECOND = 1000
+
+
+class Told:
+    """A query whose events are told, by seconds since T0."""
+
+    def __init__(self, interval_ms: int = 3 * SECOND) -> None:
+        self.history = History()
+        self.now = 0.0
+        self.queries = Queries(self.history, interval_ms, lambda: T0 / 1000 + self.now)
+
+    def started(self, at: float = 0, run: str = "run", name: str | None = "q") -> None:
+        event = {"id": f"id-of-{run}", "runId": run, "name": name, "timestamp": stamp(at)}
+        self.queries.started(event)
+
+    def batch(self, at: float, took: float, number: int = 0, rows: int = 5, **more: Any) -> None:
+        progress = {
+            "runId": "run",
+            "timestamp": stamp(at),
+            "batchId": number,
+            "batchDuration": int(took * SECOND),
+            "numInputRows": rows,
+            "durationMs": {"triggerExecution": int(took * SECOND)},
+            "sources": [],
+            **more,
+        }
+        self.queries.progressed({"progress": progress})
+
+    def idle(self, at: float) -> None:
+        self.queries.idled({"id": "id", "runId": "run", "timestamp": stamp(at)})
+
+    def died(self, at: float, exception: str | None) -> None:
+        self.now = at
+        self.queries.terminated({"id": "id", "runId": "run", "exception": exception})
+
+    @property
+    def batches(self) -> list[Batch]:
+        return self.history.read()[0]
+
+    @property
+    def empty_triggers(self) -> int:
+        return sum(batch.triggers for batch in self.batches if not batch.processing_ms)
+
+
+def stamp(at: float) -> str:
+    moment = datetime.fromtimestamp(T0 / 1000 + at, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def test_a_batch_says_when_it_completed_and_what_it_took() -> None:
+    told = Told()
+    told.started()
+    told.batch(3, 1.5, number=4, rows=60)
+    assert told.batches == [
+        Batch("q", T0 / 1000 + 4.5, 1500, scheduling_ms=0, records=60, batch_id=4)
+    ]
+
+
+def test_the_batch_after_one_that_overran_was_scheduled_late() -> None:
+    told = Told()
+    told.started()
+    told.batch(0, 5)
+    told.batch(5, 1)
+    told.batch(6, 1)
+    assert [batch.scheduling_ms for batch in told.batches] == [0, 2000, 0]
+
+
+def test_an_idle_query_has_one_event_for_several_triggers() -> None:
+    told = Told()
+    told.started(0)
+    told.batch(0, 1)
+    told.idle(12)  # at 3, 6, 9 and 12 there was nothing
+    assert told.empty_triggers == 4
+    told.idle(24)  # 15, 18, 21, 24
+    assert told.empty_triggers == 8
+    assert told.batches[-1] == Batch("q", T0 / 1000 + 24, 0, 0, 0, triggers=4)
+
+
+def test_the_first_trigger_may_find_nothing() -> None:
+    told = Told()
+    told.started(0)
+    told.idle(0.1)
+    assert told.empty_triggers == 1
+
+
+def test_empty_triggers_between_batches_are_counted_though_spark_does_not_tell() -> None:
+    told = Told()
+    told.started(0)
+    told.batch(0, 2.9, number=0)
+    told.batch(9, 2.9, number=1)  # 3 and 6 found nothing; R is 0.32 and not 0.97
+    assert told.empty_triggers == 2
+    told.batch(12, 2.9, number=2)
+    assert told.empty_triggers == 2
+
+
+def test_no_empty_trigger_is_made_up_while_a_query_is_behind() -> None:
+    told = Told()
+    told.started(0)
+    for number in range(5):
+        told.batch(7 * number, 7, number=number)
+    assert told.empty_triggers == 0
+
+
+def test_the_triggers_own_interval_goes_before_the_declared_one() -> None:
+    told = Told(interval_ms=60 * SECOND)
+    told.started()
+    told.queries.set_interval("run", 1 * SECOND)
+    told.batch(0, 0.5)
+    told.idle(10)
+    assert told.empty_triggers == 10
+    assert told.queries.as_json({})[0]["interval_ms"] == 1000
+
+
+def test_a_query_that_dies_reports_its_batch_as_failed() -> None:
+    told = Told()
+    told.started()
+    told.batch(0, 1, number=8)
+    told.died(5, "org.apache.spark.SparkException: Job aborted\n\tat Some.frame(Some.scala:1)")
+    [query] = told.queries.as_json({"run": None})
+    assert (query["active"], query["error"]) == (
+        False,
+        "org.apache.spark.SparkException: Job aborted",
+    )
+    assert query["running_ms"] is None
+    failed = told.batches[-1]
+    assert (failed.failed, failed.batch_id, failed.records) == (True, 9, None)
+    assert failed.processing_ms == 2000  # the trigger at 3 is the one it died in
+
+
+def test_a_query_that_is_stopped_has_no_error() -> None:
+    told = Told()
+    told.started()
+    told.batch(0, 1)
+    told.died(5, None)
+    [query] = told.queries.as_json({})
+    assert (query["active"], query["error"], len(told.batches)) == (False, None, 1)
+
+
+def test_a_query_that_is_started_again_is_listed_once() -> None:
+    told = Told()
+    told.started()
+    told.died(1, "Boom")
+    told.started(2, run="another")
+    [query] = told.queries.as_json({})
+    assert (query["active"], query["error"]) == (True, None)
+
+
+def test_two_active_queries_of_one_name_are_told_apart() -> None:
+    told = Told()
+    told.started(run="one")
+    told.started(run="two")
+    assert [query["name"] for query in told.queries.as_json({})] == ["q", "q id-of-tw"]
+
+
+def test_a_query_without_a_name_goes_by_its_id() -> None:
+    told = Told()
+    told.started(name=None)
+    assert told.queries.as_json({})[0]["name"] == "id-of-run"
+
+
+def test_ended_queries_are_listed_up_to_a_bound() -> None:
+    told = Told()
+    for number in range(ENDED_KEPT + 20):
+        told.started(run=f"r{number}", name=f"q{number}")
+        told.queries.terminated({"runId": f"r{number}", "exception": None})
+    assert len(told.queries.as_json({})) <= ENDED_KEPT + 1
+
+
+def test_an_event_of_a_query_that_is_not_known_is_passed_over() -> None:
+    told = Told()
+    told.batch(0, 1)
+    told.idle(1)
+    told.died(2, "x")
+    assert told.batches == []
+
+
+def test_the_age_of_the_trigger_in_progress() -> None:
+    told = Told()
+    told.started(0)
+    told.now = 2.0
+    assert told.queries.as_json({})[0]["running_ms"] is None
+    assert told.queries.as_json({"run": T0 + 500})[0]["running_ms"] == 1500
+    assert told.queries.as_json({"run": None})[0]["running_ms"] == 2000
+    told.batch(0, 4)  # overran: the next began when it was done
+    told.now = 5.0
+    assert told.queries.as_json({"run": None})[0]["running_ms"] == 1000
+
+
+KAFKA_END = {"t": {"0": 10, "1": 20}}
+
+
+@pytest.mark.parametrize(
+    ("end", "latest", "behind"),
+    [
+        (5, 9, 4),
+        (5, 5, 0),
+        ("5", "9", 4),
+        (KAFKA_END, {"t": {"0": 15, "1": 27}}, 12),
+        (KAFKA_END, {"t": {"0": 15, "1": 27, "2": 3}}, None),  # a partition that is new
+        ('{"t":{"0":1}}', '{"t":{"0":3}}', 2),
+        (5, None, None),
+        (None, None, None),
+        (None, {"t": {"0": 3}}, None),
+        ({"logOffset": 1}, {"logOffset": 4}, None),  # files, not records
+        (True, 4, None),
+        ("no offset", "none either", None),
+    ],
+)
+def test_backlog(end: Any, latest: Any, behind: int | None) -> None:
+    assert backlog({"sources": [{"endOffset": end, "latestOffset": latest}]}) == behind
+
+
+def test_backlog_of_several_sources_is_known_only_if_each_ones_is() -> None:
+    known, unknown = {"endOffset": 1, "latestOffset": 3}, {"endOffset": 1, "latestOffset": None}
+    assert backlog({"sources": [known, known]}) == 4
+    assert backlog({"sources": [known, unknown]}) is None
+    assert backlog({"sources": []}) is None
+
+
+def test_intervals_of_triggers() -> None:
+    assert trigger_interval("ProcessingTimeTrigger(2000)") == 2000
+    assert trigger_interval("ProcessingTimeTrigger(0)") is None
+    assert trigger_interval("AvailableNowTrigger") is None
+
+
+def test_of_a_python_traceback_the_raised_error_is_told() -> None:
+    text = (
+        "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
+        "Traceback (most recent call last):\n"
+        '  File "app.py", line 3, in work\n    raise ValueError("poisoned\\nmore")\n'
+        "ValueError: poisoned\nmore\n\n\tat py4j.Protocol.getReturnValue(Protocol.java:476)"
+    )
+    assert why_it_died(text) == "ValueError: poisoned"
+    assert why_it_died("") == "unknown error"
+    assert len(why_it_died("x" * 10_000)) == 500

@@ -1,0 +1,277 @@
+"""The real HTTP server, over real connections, of an agent whose Spark has not been started."""
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.driver import server as server_module
+from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.announce import announce, url_of
+from dagster_sparkscale.driver.history import Batch
+from dagster_sparkscale.driver.options import Options
+from dagster_sparkscale.driver.server import MAX_BODY, MAX_CONNECTIONS, Server
+from dagster_sparkscale.observations import Status
+from tests.driver.running import wait_until
+
+TOKEN = "0123456789abcdef-token"
+
+
+@pytest.fixture
+def stops() -> list[tuple[bool, float]]:
+    return []
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return Agent(
+        Options(
+            stream="clicks",
+            epoch=4,
+            interval_ms=1000,
+            initial_executors=2,
+            max_executors=None,
+            token=TOKEN,
+            announce=None,
+            bind="127.0.0.1",
+            port=0,
+            advertise=None,
+            program=Path("app.py"),
+            arguments=(),
+        )
+    )
+
+
+@pytest.fixture
+def server(agent: Agent, stops: list[tuple[bool, float]]) -> Iterator[Server]:
+    running = Server("127.0.0.1", 0, agent, lambda graceful, s: stops.append((graceful, s)))
+    running.start()
+    yield running
+    running.shutdown()
+    running.server_close()
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[http.client.HTTPConnection]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    yield connection
+    connection.close()
+
+
+def ask(
+    client: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: Any = None,
+    token: str | None = TOKEN,
+    **headers: str,
+) -> tuple[int, Any]:
+    given = dict(headers)
+    if token is not None:
+        given["Authorization"] = f"Bearer {token}"
+    content = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+    client.request(method, path, content, given)
+    answer = client.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+def test_before_spark_is_there_a_status_is_answered(
+    client: http.client.HTTPConnection,
+) -> None:
+    code, answer = ask(client, "GET", "/v1/status")
+    assert (code, answer["api"]) == (200, 1)
+    status = Status.from_json(answer)
+    assert (status.stream, status.epoch, status.phase) == ("clicks", 4, "starting")
+    assert (status.spark_age, status.registered, status.requested) == (None, None, None)
+    assert (status.queries, status.batches, status.executors) == ((), (), ())
+
+
+def test_batches_are_answered_as_the_reader_wants_them(
+    client: http.client.HTTPConnection, agent: Agent
+) -> None:
+    old = Batch("q", agent.started_at - 100, 700, 3, 5, failed=True, batch_id=1)
+    new = Batch("q", agent.started_at, 0, 0, 0, triggers=6)
+    agent.history.add(old)
+    agent.history.add(new)
+    status = Status.from_json(ask(client, "GET", "/v1/status")[1])
+    assert status.last_seq == 2
+    assert [vars_of(batch) for batch in status.batches] == [old.as_json(), new.as_json()]
+    assert len(ask(client, "GET", "/v1/status?window=50")[1]["batches"]) == 1
+    assert len(ask(client, "GET", "/v1/status?since=1")[1]["batches"]) == 1
+    assert len(ask(client, "GET", "/v1/status?since=0&window=1000")[1]["batches"]) == 2
+    assert ask(client, "GET", "/v1/status?since=9")[1]["batches"] == []
+
+
+def vars_of(batch: Any) -> dict[str, Any]:
+    return {name: getattr(batch, name) for name in Batch.__slots__}
+
+
+@pytest.mark.parametrize("query", ["since=-1", "since=x", "window=nan", "window=-1", "window=inf"])
+def test_a_bad_question_is_refused(client: http.client.HTTPConnection, query: str) -> None:
+    code, answer = ask(client, "GET", f"/v1/status?{query}")
+    assert code == 400
+    assert answer["error"].startswith(query.split("=")[0])
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", TOKEN + "x", TOKEN[:-1], "ÿ"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v1/status"), ("PUT", "/v1/executors"), ("POST", "/v1/stop"), ("GET", "/none")],
+)
+def test_without_the_token_nothing_is_answered(
+    server: Server, stops: list[Any], token: str | None, method: str, path: str
+) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    code, answer = ask(client, method, path, {"epoch": 4, "target": 1}, token=token)
+    assert (code, list(answer)) == (401, ["error"])
+    assert stops == []
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        ({"target": 0, "epoch": 4}, 400, "target"),
+        ({"target": -3, "epoch": 4}, 400, "target"),
+        ({"target": 10_001, "epoch": 4}, 400, "target"),
+        ({"target": 2.0, "epoch": 4}, 400, "target"),
+        ({"target": True, "epoch": 4}, 400, "target"),
+        ({"target": "2", "epoch": 4}, 400, "target"),
+        ({"target": None, "epoch": 4}, 400, "target"),
+        ({"epoch": 4}, 400, "target"),
+        ({"target": 2}, 400, "epoch"),
+        ({"target": 2, "epoch": "4"}, 400, "epoch"),
+        ({"target": 2, "epoch": True}, 400, "epoch"),
+        ([], 400, "body"),
+        (b"", 400, "body"),
+        (b"{", 400, "body"),
+        (b"[" * 60_000, 400, "body"),
+        (b"\xff", 400, "body"),
+        ({"target": 2, "epoch": 3}, 409, "epoch"),
+        ({"target": 2, "epoch": 5}, 409, "epoch"),
+        ({"target": 2, "epoch": 4}, 503, "the driver is starting"),
+    ],
+)
+def test_targets(client: http.client.HTTPConnection, body: Any, code: int, field: str) -> None:
+    answered, answer = ask(client, "PUT", "/v1/executors", body)
+    assert answered == code
+    assert answer["error"].startswith(field)
+    if code == 409:
+        assert answer["epoch"] == 4
+    assert ask(client, "GET", "/v1/status")[0] == 200  # on the same connection
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"epoch": 4, "graceful": 1}, "graceful"),
+        ({"epoch": 4, "timeout": 0}, "timeout"),
+        ({"epoch": 4, "timeout": True}, "timeout"),
+        ({"epoch": 4, "timeout": "1"}, "timeout"),
+        ({"epoch": 4, "timeout": 1e9}, "timeout"),
+        ({"graceful": True}, "epoch"),
+    ],
+)
+def test_a_bad_stop_is_refused(
+    client: http.client.HTTPConnection, stops: list[Any], body: Any, field: str
+) -> None:
+    code, answer = ask(client, "POST", "/v1/stop", body)
+    assert (code, stops) == (400, [])
+    assert answer["error"].startswith(field)
+
+
+def test_a_stop_is_passed_on(client: http.client.HTTPConnection, stops: list[Any]) -> None:
+    assert ask(client, "POST", "/v1/stop", {"epoch": 3})[0] == 409
+    assert ask(client, "POST", "/v1/stop", {"epoch": 4, "graceful": False, "timeout": 9})[0] == 202
+    wait_until(lambda: stops == [(False, 9)], "the stop is passed on")
+
+
+def test_what_does_not_exist_is_not_found(client: http.client.HTTPConnection) -> None:
+    for method, path in (("GET", "/"), ("POST", "/v1/status"), ("GET", "/v1/executors")):
+        assert ask(client, method, path)[0] == 404
+    assert ask(client, "DELETE", "/v1/status")[0] == 501
+
+
+def test_a_body_that_is_too_large_is_not_read(client: http.client.HTTPConnection) -> None:
+    headers = {"Content-Length": str(MAX_BODY + 1)}
+    client.putrequest("PUT", "/v1/executors")
+    for name, value in {**headers, "Authorization": f"Bearer {TOKEN}"}.items():
+        client.putheader(name, value)
+    client.endheaders()
+    assert client.getresponse().status == 413
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "1e3", "\N{FULLWIDTH DIGIT NINE}"])
+def test_a_bad_length_is_refused(server: Server, length: str) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), 10) as connection:
+        request = f"PUT /v1/executors HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+        connection.sendall(f"{request}Content-Length: {length}\r\n\r\n".encode())
+        assert b" 413 " in connection.recv(100)
+
+
+def test_rubbish_is_answered_in_json(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), 10) as connection:
+        connection.sendall(b"rubbish\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert json.loads(answer.rpartition(b"\r\n")[2])["error"]
+
+
+def test_silent_clients_do_not_keep_others_out(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "REQUEST_WITHIN", 0.5)
+    silent = [
+        socket.create_connection(("127.0.0.1", server.server_port), 10)
+        for _ in range(MAX_CONNECTIONS + 5)
+    ]
+    # Some send a byte now and then: that does not buy them time.
+    for connection in silent[:5]:
+        connection.sendall(b"G")
+
+    def answered() -> bool:
+        for connection in silent[:5]:
+            with contextlib.suppress(OSError):
+                connection.sendall(b"E")
+        client = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        try:
+            return ask(client, "GET", "/v1/status")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            client.close()
+
+    wait_until(answered, "somebody else is answered")
+    for connection in silent:
+        connection.close()
+
+
+def test_an_answer_does_not_tell_the_token(client: http.client.HTTPConnection) -> None:
+    for path in ("/v1/status", "/nothing"):
+        assert TOKEN not in json.dumps(ask(client, "GET", path)[1])
+
+
+def test_an_announcement_is_for_its_user_only(tmp_path: Path) -> None:
+    path = tmp_path / "agent.json"
+    announce(path, {"url": url_of("127.0.0.1", 1), "app_id": None})
+    announce(path, {"url": url_of("::1", 1), "app_id": "app-1"})
+    assert json.loads(path.read_text()) == {"url": "http://[::1]:1", "app_id": "app-1"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["agent.json"]
+
+
+def test_the_package_needs_neither_dagster_nor_pyspark_to_be_imported() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['dagster'] = sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
+        "sys.modules['pydantic'] = sys.modules['requests'] = None\n"
+        "import dagster_sparkscale.driver.__main__\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

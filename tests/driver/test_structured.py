@@ -1,0 +1,176 @@
+"""One real driver with three queries: what it reports, and that its executors come and go."""
+
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.driver.conftest import PROGRAMS
+from tests.driver.running import EPOCH, SECRET, TOKEN, Cluster, Driver, wait_until
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    folder = tmp_path_factory.mktemp("structured")
+    for name in ("in", "out", "doomed", "nothing"):
+        (folder / "data" / name).mkdir(parents=True)
+    program = PROGRAMS / "queries.py"
+    with cluster.driver(folder, program, str(folder / "data"), initial=2) as running:
+        yield running
+
+
+def put(driver: Driver, name: str, text: str) -> None:
+    """A file that appears whole in an input folder."""
+    draft = driver.folder / f"draft-{uuid.uuid4().hex}"
+    draft.write_text(text + "\n")
+    draft.rename(driver.folder / "data" / name / f"{uuid.uuid4().hex}.txt")
+
+
+def written(driver: Driver) -> dict[str, str]:
+    """What the working query has written: each input line and the shuffled result beside it."""
+    lines = [
+        line.split()
+        for file in (driver.folder / "data" / "out").iterdir()
+        for line in file.read_text().splitlines()
+    ]
+    return {line: result for line, result in lines}
+
+
+def works(driver: Driver) -> None:
+    """The working query takes a new file, and still gets its shuffled result right."""
+    line = uuid.uuid4().hex
+    put(driver, "in", line)
+    wait_until(lambda: line in written(driver), "the file is worked on", about=driver.log)
+    assert written(driver)[line] == "6000"
+
+
+def test_the_initial_target_is_honoured_although_more_cores_are_admitted(driver: Driver) -> None:
+    seen = driver.wait(lambda s: s.registered == 2 and s.phase == "running", "2 executors")
+    assert seen.requested == 2
+    assert [executor.cores for executor in seen.executors] == [1, 1]
+    works(driver)
+    assert driver.status().registered == 2
+
+
+def test_it_announces_where_it_is(driver: Driver) -> None:
+    announced = wait_until(
+        lambda: driver.announced() if driver.announced()["app_id"] else None, "the app id"
+    )
+    assert announced is not None
+    assert announced["pid"] == driver.process.pid
+    assert announced["ui_url"].startswith("http://")
+    assert stat.S_IMODE(os.stat(driver.folder / "agent.json").st_mode) == 0o600
+    assert driver.status().app_id == announced["app_id"]
+
+
+def test_no_secret_shows_in_any_process_list_or_log(driver: Driver) -> None:
+    driver.wait(lambda s: s.registered == 2, "2 executors")
+    lines = " ".join(
+        word for p in psutil.process_iter(["cmdline"]) for word in p.info["cmdline"] or []
+    )
+    assert "CoarseGrainedExecutorBackend" in lines
+    for secret in (SECRET, TOKEN):
+        assert secret not in lines
+        assert secret not in driver.log()
+
+
+def test_a_program_setting_that_the_declaration_overrides_is_told(driver: Driver) -> None:
+    driver.wait(lambda s: bool(s.queries), "a query")
+    assert "spark.app.name = its own name (it is spark.app.name = tested)" in driver.log()
+
+
+def test_each_query_reports_by_itself(driver: Driver) -> None:
+    works(driver)
+    seen = driver.wait(lambda s: len(s.queries) == 3, "three queries")
+    assert {query.name for query in seen.queries} == {"idle", "doomed", "good"}
+    assert {query.interval_ms for query in seen.queries} == {1000}
+    batches = [batch for batch in seen.batches if batch.query == "good" and batch.records]
+    assert batches and all(batch.processing_ms > 0 for batch in batches)
+    assert seen.last_seq >= len(seen.batches) > 0
+    # A file source does not tell how much it has not read yet.
+    assert {query.backlog_records for query in seen.queries if query.name == "good"} == {None}
+
+
+def test_an_idle_query_counts_its_empty_triggers(driver: Driver) -> None:
+    def idle_triggers() -> int:
+        batches = [batch for batch in driver.status().batches if batch.query == "idle"]
+        assert all(batch.processing_ms == 0 and batch.records == 0 for batch in batches)
+        return sum(batch.triggers for batch in batches)
+
+    # Spark tells of empty triggers every 10 s only: so many can't be one event each.
+    wait_until(lambda: idle_triggers() >= 10, "10 empty triggers", about=driver.log)
+
+
+def test_since_and_window_select_batches(driver: Driver) -> None:
+    seen = driver.wait(lambda s: s.last_seq >= 3, "3 batches")
+    newer = driver.status(f"?since={seen.last_seq - 1}")
+    assert 1 <= len(newer.batches) <= newer.last_seq - seen.last_seq + 1
+    assert driver.status("?window=0").batches == ()
+
+
+def test_a_query_that_dies_leaves_the_others_alone(driver: Driver) -> None:
+    put(driver, "doomed", "poison")
+    seen = driver.wait(
+        lambda s: [q for q in s.queries if q.name == "doomed" and not q.active], "it dies"
+    )
+    doomed = next(query for query in seen.queries if query.name == "doomed")
+    assert doomed.error == "ValueError: poisoned"
+    assert [batch.query for batch in seen.batches if batch.failed] == ["doomed"]
+    works(driver)
+    assert {query.name for query in driver.status().queries if query.active} == {"good", "idle"}
+
+
+def test_a_wrong_token_is_refused(driver: Driver) -> None:
+    assert driver.ask("GET", "/v1/status", token="wrong").status_code == 401
+    body = {"target": 1, "epoch": EPOCH}
+    assert driver.ask("PUT", "/v1/executors", body, token="wrong").status_code == 401
+    assert driver.status().requested == 2
+
+
+def test_a_stale_epoch_is_refused(driver: Driver) -> None:
+    answer = driver.ask("PUT", "/v1/executors", {"target": 1, "epoch": EPOCH - 1})
+    assert (answer.status_code, answer.json()["epoch"]) == (409, EPOCH)
+    answer = driver.ask("POST", "/v1/stop", {"graceful": True, "epoch": EPOCH - 1})
+    assert answer.status_code == 409
+    assert (driver.status().requested, driver.status().phase) == (2, "running")
+
+
+def test_a_killed_executor_is_replaced(driver: Driver) -> None:
+    before = driver.scaled(2)
+    victim = before.executors[0].id
+    driver.executor_process(victim).kill()
+    after = driver.wait(
+        lambda s: s.registered == 2 and victim not in [e.id for e in s.executors], "another"
+    )
+    assert after.requested == 2
+    works(driver)
+
+
+def test_executors_come_and_go_and_no_shuffled_data_is_lost(driver: Driver) -> None:
+    assert driver.scaled(4).requested == 4
+    works(driver)
+    # Executors by now differ in what they hold of the shuffled result: whichever leave hand it on.
+    failures = driver.log().count("FetchFailed")
+    assert driver.scaled(1).requested == 1
+    works(driver)
+    assert driver.log().count("FetchFailed") == failures
+    assert "decommissioning executor(s)" in driver.log()
+
+
+def test_it_stops_gracefully_between_two_batches(driver: Driver) -> None:
+    works(driver)
+    driver.stop()
+    driver.stop()  # asking twice is no different
+    assert driver.exit_code() == 0
+    assert "the program has ended by itself" in driver.log()
+
+
+def test_folder_of_the_driver_holds_no_world_readable_secret(driver: Driver) -> None:
+    for name in ("agent.json", "spark.properties"):
+        assert stat.S_IMODE(Path(driver.folder / name).stat().st_mode) == 0o600

@@ -1,0 +1,298 @@
+import dagster as dg
+import pytest
+
+from dagster_sparkscale.declaration import DeclarationError
+from dagster_sparkscale.definitions import build_defs
+from dagster_sparkscale.lifecycle import reconcile as reconcile_module
+from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.policies import AutoscalePolicy, RatioPolicy
+from dagster_sparkscale.watch.health import Health
+from tests.fakes import World, dstream, scaled, structured
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(reconcile_module, "_POLL", 0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def refusal(streams, cluster, **how) -> str:
+    with pytest.raises(DeclarationError) as refused:
+        build_defs(streams, cluster, **how)
+    return str(refused.value)
+
+
+class TestValidation:
+    @pytest.fixture
+    def cluster(self, world):
+        return world.cluster
+
+    def test_no_stream_at_all(self, cluster):
+        assert refusal([], cluster).startswith("streams: empty; declare at least one")
+
+    def test_a_stream_that_is_not_in_a_list(self, cluster):
+        assert refusal(structured(), cluster) == (
+            "streams: a single StructuredStream; must be a list of streams"
+        )
+
+    def test_something_that_is_no_stream_is_not_shown_for_it_may_hold_secrets(self, cluster):
+        text = refusal([structured(), {"name": "a", "env": {"TOKEN": "hunter2"}}], cluster)
+        assert text == "streams[1] is a dict; must be a StructuredStream or a DStream"
+
+    def test_something_that_is_no_cluster(self):
+        assert refusal([structured()], "local") == (
+            "cluster: 'local' is no cluster manager; use LocalCluster or StandaloneCluster"
+        )
+
+    def test_a_policy_that_cannot_decide(self, cluster):
+        text = refusal([structured(autoscale=AutoscalePolicy())], cluster)
+        assert "'clicks': autoscale = AutoscalePolicy(" in text
+        assert text.endswith("AutoscalePolicy does not say how to decide; use RatioPolicy")
+
+    def test_a_name_twice(self, cluster):
+        text = refusal([structured(), dstream(), structured("other")], cluster)
+        assert text == "name = 'clicks': 2 streams have it; each needs its own"
+
+    def test_a_name_twice_under_different_prefixes(self, cluster):
+        text = refusal([structured(), structured(key_prefix=("a",))], cluster)
+        assert "name = 'clicks': 2 streams have it" in text
+
+    @pytest.mark.parametrize("name", ["rescale", "restart", "stop", "stop_run"])
+    def test_the_name_of_a_job(self, cluster, name):
+        assert refusal([structured(name)], cluster) == (
+            f"name = {name!r}: {name!r} is taken by a job; rename the stream"
+        )
+
+    def test_the_name_of_a_job_of_another_cluster_is_free(self, cluster):
+        defs = build_defs([structured("stop")], cluster, cluster_key="west")
+        dg.Definitions.validate_loadable(defs)
+
+    def test_two_names_that_are_one_to_dagster(self, cluster):
+        text = refusal([structured("a__b"), structured("b", key_prefix=("a",))], cluster)
+        assert text == "name = 'b': 'a__b' is taken by stream 'a__b'; rename the stream"
+        assert "'a_health' is taken" in refusal([structured("a_health"), structured("a")], cluster)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [("/data/a", "/data/a"), ("/data/a/", "/data/a"), ("/data/x/../a", "/data//a")],
+    )
+    def test_a_checkpoint_twice(self, cluster, one, other):
+        streams = [
+            structured("a", checkpoint_location=one),
+            structured("b", checkpoint_location=other),
+        ]
+        text = refusal(streams, cluster)
+        assert text.startswith(f"checkpoint_location = {other!r}: streams 'a' and 'b' both have it")
+
+    def test_checkpoints_that_differ_or_are_not_given(self, cluster):
+        streams = [
+            structured("a", checkpoint_location="/data/a"),
+            structured("b", checkpoint_location="/data/b"),
+            structured("c"),
+            structured("d"),
+        ]
+        assert build_defs(streams, cluster)
+
+    @pytest.mark.parametrize("key", ["", "a b", "a-b", "1a", "class", "_x", "größe", "io_manager"])
+    def test_a_key_that_no_resource_can_have(self, cluster, key):
+        assert refusal([structured()], cluster, cluster_key=key).startswith(
+            f"cluster_key = {key!r}: "
+        )
+
+
+class TestCodeLocation:
+    STREAMS = (
+        scaled("clicks", max_executors=4),
+        dstream("orders", receivers=1, executor_cores=2),
+        structured("plain", key_prefix=("raw", "web-logs.v2")),
+    )
+
+    def test_it_loads(self, world):
+        defs = build_defs(self.STREAMS, world.cluster)
+        dg.Definitions.validate_loadable(defs)
+        repository = defs.get_repository_def()
+        assert {job.name for job in repository.get_all_jobs()} >= {"rescale", "restart", "stop"}
+        assert [sensor.name for sensor in defs.sensors] == ["autoscaler"]
+
+    @pytest.mark.parametrize(
+        ("running", "status"),
+        [(True, dg.DefaultSensorStatus.RUNNING), (False, dg.DefaultSensorStatus.STOPPED)],
+    )
+    def test_the_autoscaler_runs_at_once_unless_told_otherwise(self, world, running, status):
+        defs = build_defs(self.STREAMS, world.cluster, autoscaler_running=running)
+        assert defs.resolve_sensor_def("autoscaler").default_status is status
+
+    def test_two_clusters_share_a_code_location(self, world):
+        other = World()
+        defs = dg.Definitions.merge(
+            build_defs([structured("clicks")], world.cluster),
+            build_defs([structured("orders")], other.cluster, cluster_key="west"),
+        )
+        dg.Definitions.validate_loadable(defs)
+        jobs = {job.name for job in defs.get_repository_def().get_all_jobs()}
+        assert jobs >= {"rescale", "rescale_west", "stop", "stop_west", "restart_west"}
+        assert {sensor.name for sensor in defs.sensors} == {"autoscaler", "autoscaler_west"}
+        result = defs.resolve_job_def("restart_west").execute_in_process(
+            run_config={"ops": {"restart_west": {"config": {"stream": "orders"}}}},
+            instance=dg.DagsterInstance.ephemeral(),
+        )
+        assert result.success
+        assert set(other.streams) == {"orders"}
+        assert world.streams == {}
+
+    def test_the_rest_of_a_code_location_is_merged_with_it(self, world):
+        @dg.asset(deps=["clicks"])
+        def hourly(): ...
+
+        defs = dg.Definitions.merge(
+            build_defs([structured()], world.cluster), dg.Definitions(assets=[hourly])
+        )
+        dg.Definitions.validate_loadable(defs)
+        graph = defs.resolve_asset_graph()
+        assert graph.get(dg.AssetKey("hourly")).parent_keys == {dg.AssetKey("clicks")}
+        assert graph.get(dg.AssetKey("clicks")).child_keys == {dg.AssetKey("hourly")}
+
+
+class TestAsset:
+    def asset(self, world, **fields):
+        defs = build_defs([structured(**fields)], world.cluster)
+        dg.Definitions.validate_loadable(defs)
+        (spec,) = (spec for asset in defs.assets for spec in asset.specs)
+        return spec
+
+    def test_it_has_what_any_asset_has(self, world):
+        condition = dg.AutomationCondition.eager()
+        spec = self.asset(
+            world,
+            key_prefix=("raw", "web"),
+            deps=("topic", dg.AssetKey(["a", "b"])),
+            group="streaming",
+            owners=("team:data", "me@example.com"),
+            tags={"tier": "gold"},
+            kinds=frozenset({"kafka"}),
+            automation_condition=condition,
+            description="Clicks per page.",
+            metadata={"contact": "#data"},
+        )
+        assert spec.key == dg.AssetKey(["raw", "web", "clicks"])
+        assert [dep.asset_key for dep in spec.deps] == [
+            dg.AssetKey("topic"),
+            dg.AssetKey(["a", "b"]),
+        ]
+        assert spec.group_name == "streaming"
+        assert list(spec.owners) == ["team:data", "me@example.com"]
+        assert spec.tags["tier"] == "gold"
+        assert spec.kinds == {"spark", "streaming", "kafka"}
+        assert spec.automation_condition == condition
+        assert spec.description == "Clicks per page."
+        assert spec.metadata["contact"] == "#data"
+
+    def test_it_says_how_the_stream_runs(self, world):
+        metadata = self.asset(
+            world,
+            executor_cores=2,
+            spark_conf={"spark.cores.max": 8},
+            autoscale=RatioPolicy(min_executors=2, max_executors=9),
+            checkpoint_location="/data/clicks",
+        ).metadata
+        assert metadata["program"] == "jobs/clicks.py"
+        assert metadata["batch_interval_seconds"] == 10.0
+        assert metadata["executors"].startswith("2 to 4 (a maximum of 9 was declared, but 4 is")
+        assert metadata["checkpoint"] == "/data/clicks"
+
+    def test_its_environment_and_settings_are_not_in_it(self, world):
+        spec = self.asset(
+            world, env={"TOKEN": "hunter2"}, spark_conf={"spark.hadoop.key": "hunter2"}
+        )
+        assert "hunter2" not in repr(spec)
+
+    def test_materializing_it_starts_the_stream(self, world):
+        defs = build_defs([structured()], world.cluster)
+        result = dg.materialize(
+            [*defs.assets], resources=defs.resources, instance=dg.DagsterInstance.ephemeral()
+        )
+        assert result.success
+        metadata = result.asset_materializations_for_node("clicks")[0].metadata
+        assert metadata[PREFIX + "action"].value == "started"
+        assert metadata[PREFIX + "epoch"].value == 1
+        assert world.streams["clicks"].driver.epoch == 1
+
+    def test_materializing_it_again_attaches(self, world):
+        world.run(structured())
+        defs = build_defs([structured()], world.cluster)
+        result = dg.materialize(
+            [*defs.assets], resources=defs.resources, instance=dg.DagsterInstance.ephemeral()
+        )
+        metadata = result.asset_materializations_for_node("clicks")[0].metadata
+        assert metadata[PREFIX + "action"].value == "attached"
+        assert world.streams["clicks"].driver.epoch == 1
+
+    def test_a_restart_can_be_asked_for(self, world):
+        world.run(structured())
+        defs = build_defs([structured()], world.cluster)
+        result = dg.materialize(
+            [*defs.assets],
+            resources=defs.resources,
+            instance=dg.DagsterInstance.ephemeral(),
+            run_config={"ops": {"clicks": {"config": {"restart": True, "reason": "new code"}}}},
+        )
+        metadata = result.asset_materializations_for_node("clicks")[0].metadata
+        assert metadata[PREFIX + "action"].value == "restarted"
+        assert metadata[PREFIX + "reason"].value == "new code"
+        assert world.streams["clicks"].driver.epoch == 2
+
+    def test_a_start_that_fails_says_why_without_a_stack_trace(self, world):
+        def crash(kept):
+            kept.log = ["ImportError: no module named orders"]
+            world.end("clicks")
+
+        world.on_submit = crash
+        defs = build_defs([structured()], world.cluster)
+        result = dg.materialize(
+            [*defs.assets],
+            resources=defs.resources,
+            instance=dg.DagsterInstance.ephemeral(),
+            raise_on_error=False,
+        )
+        (failure,) = (event for event in result.all_events if event.is_step_failure)
+        text = failure.event_specific_data.user_failure_data.description
+        assert text.endswith("ImportError: no module named orders")
+        assert result.asset_materializations_for_node("clicks") == []
+
+
+class TestHealthChecksByHand:
+    def outcomes(self, world, **fields) -> dict:
+        defs = build_defs([structured(**fields)], world.cluster)
+        job = dg.define_asset_job("by_hand", selection=dg.AssetSelection.all_asset_checks())
+        resolved = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("by_hand")
+        result = resolved.execute_in_process(instance=dg.DagsterInstance.ephemeral())
+        assert result.success
+        return {e.check_name: e for e in result.get_asset_check_evaluations()}
+
+    def test_a_healthy_stream_passes_them_all(self, world):
+        from dataclasses import replace
+
+        kept = world.run(structured(), batch_seconds=5.0)
+        kept.driver = replace(kept.driver, submitted_at=kept.driver.submitted_at - 3600)
+        outcomes = self.outcomes(world)
+        assert {name: o.passed for name, o in outcomes.items()} == {h.value: True for h in Health}
+
+    def test_a_stream_that_was_never_started_passes_none(self, world):
+        outcomes = self.outcomes(world)
+        assert not any(o.passed for o in outcomes.values())
+        assert outcomes["running"].description.startswith("never started")
+
+    def test_a_failed_one_brings_its_log(self, world):
+        world.run(structured()).log = ["it broke"]
+        world.end("clicks")
+        outcome = self.outcomes(world)["running"]
+        assert outcome.severity == dg.AssetCheckSeverity.ERROR
+        assert outcome.metadata["log"].value == "it broke"
+
+    def test_a_prefix_that_is_no_python_name_is_fine(self, world):
+        outcomes = self.outcomes(world, key_prefix=("raw", "web-logs.v2"))
+        assert set(outcomes) == {h.value for h in Health}

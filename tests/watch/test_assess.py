@@ -1,0 +1,237 @@
+import pytest
+
+from dagster_sparkscale.autoscale.decisions import Hold
+from dagster_sparkscale.clusters.base import (
+    AgentUnreachable,
+    ClusterError,
+    DriverState,
+    Submission,
+)
+from dagster_sparkscale.observations import MalformedStatus
+from dagster_sparkscale.watch.assess import DEFAULT_WINDOW, assess, window_of
+from dagster_sparkscale.watch.health import Health
+from dagster_sparkscale.watch.sighting import Sighting, look
+from tests.fakes import World, batch, driver, scaled, status, structured
+
+STREAM = scaled(max_executors=10)
+SLOW = (batch(25),)
+IDLE = (batch(0, records=0),)
+NOW = 2000.0
+FAILED = driver(DriverState.FAILED, ended_at=1000.0, exit_reason="exit code 1")
+
+
+def assessed(declared=STREAM, sighted: dict | None = None, operation=None, due=True, **fields):
+    """The assessment of a running driver whose agent says this."""
+    sighting = Sighting(
+        "clicks", **{"driver": driver(), "status": status(**fields)} | (sighted or {})
+    )
+    return assess(declared, sighting, now=NOW, operation=operation, due=due)
+
+
+def unseen(stream=STREAM, operation=None, **sighted):
+    return assess(stream, Sighting("clicks", **sighted), now=NOW, operation=operation)
+
+
+class TestStates:
+    @pytest.mark.parametrize(
+        ("sighted", "state", "epoch", "reason"),
+        [
+            ({}, "not started", None, "not started: materialize the asset to start it"),
+            ({"error": "no route"}, "unknown", None, "no route"),
+            ({"driver": driver(epoch=3), "error": "no route"}, "running", 3, "no route"),
+            ({"driver": driver(DriverState.STOPPED)}, "stopped", 1, "stopped on request"),
+            ({"driver": driver()}, "running", 1, "the agent gave no status"),
+            (
+                {"driver": driver(DriverState.STARTING)},
+                "starting",
+                1,
+                "the agent gave no status",
+            ),
+        ],
+    )
+    def test_without_an_answer_it_holds_and_says_why(self, sighted, state, epoch, reason):
+        assessment = unseen(**sighted)
+        assert (assessment.state, assessment.epoch) == (state, epoch)
+        assert assessment.decision == Hold(reason)
+        assert assessment.seen is assessment.restart is None
+        assert not assessment.acts
+        assert (assessment.what, assessment.why) == ("hold", reason)
+        assert str(assessment) == f"clicks: hold: {reason}"
+        assert set(assessment.health) == set(Health)
+        assert assessment.health[Health.RATIO_BELOW_ONE].passed is None
+
+    def test_a_running_stream_is_evaluated_and_decided_on(self):
+        assessment = assessed(batches=SLOW)
+        assert (assessment.state, assessment.epoch) == ("running", 1)
+        assert assessment.seen.ratio == 2.5
+        assert assessment.decision.target == 5
+        assert assessment.acts
+        assert assessment.what == "scale to 5"
+        assert assessment.health[Health.RATIO_BELOW_ONE].passed is False
+
+    def test_a_stream_without_a_policy_is_evaluated_and_held(self):
+        assessment = assessed(structured(), batches=SLOW)
+        assert assessment.seen.ratio == 2.5
+        assert assessment.decision == Hold("the stream has no autoscale policy")
+
+    @pytest.mark.parametrize("phase", ["starting", "stopping", "ended", "a phase of the future"])
+    def test_a_driver_in_any_other_phase_is_evaluated_and_held(self, phase):
+        assessment = assessed(phase=phase, batches=SLOW)
+        assert assessment.seen.ratio == 2.5
+        assert assessment.decision == Hold(f"the driver is {phase}")
+
+    @pytest.mark.parametrize("wrong", [{"epoch": 2}, {"stream": "orders"}])
+    def test_an_answer_of_another_driver_is_not_taken_for_this_one(self, wrong):
+        assessment = assessed(batches=SLOW, **wrong)
+        assert assessment.seen is None
+        assert isinstance(assessment.decision, Hold)
+        assert "expected clicks epoch 1" in assessment.why
+        assert not assessment.acts
+
+    def test_the_window_is_the_policys_interval(self):
+        assert window_of(scaled(interval=15)) == 15.0
+        assert window_of(structured()) == DEFAULT_WINDOW
+        early = (batch(25, ago=40),)
+        assert assessed(scaled(interval=15), batches=early).seen.ratio is None
+        assert assessed(scaled(interval=45), batches=early).seen.ratio == 2.5
+
+
+class TestFailed:
+    def test_a_failed_driver_that_is_due_is_restarted(self):
+        assessment = unseen(driver=FAILED, history=(Submission(1, 900.0, "manual"),))
+        assert assessment.restart.attempt == 1
+        assert assessment.acts
+        assert assessment.what == "restart"
+        assert assessment.why == "driver 1 failed (exit code 1); restart 1 of 5"
+        assert assessment.health[Health.RUNNING].passed is False
+
+    def test_one_that_is_not_due_yet_waits(self):
+        failed = driver(DriverState.FAILED, ended_at=1995.0)
+        assessment = unseen(driver=failed)
+        assert assessment.restart is None
+        assert assessment.what == "hold"
+        assert "in 5 s" in assessment.why
+
+    def test_one_that_is_not_to_be_restarted_is_left(self):
+        assessment = unseen(structured(recovery=None), driver=FAILED)
+        assert not assessment.acts
+        assert "its declaration says not to restart it" in assessment.why
+
+    def test_a_restart_does_not_wait_for_the_policys_interval(self):
+        sighting = Sighting("clicks", FAILED)
+        assert assess(STREAM, sighting, now=NOW, due=False).restart is not None
+
+
+class TestOperationInFlight:
+    def test_a_rescale_is_held_and_what_it_would_be_is_told(self):
+        assessment = assessed(batches=SLOW, operation="rescale run 1a2b3c4d")
+        assert not assessment.acts
+        assert assessment.why.startswith(
+            "rescale run 1a2b3c4d is in progress; otherwise: scale to 5: R 2.50"
+        )
+
+    def test_a_restart_is_held_and_what_it_would_be_is_told(self):
+        assessment = unseen(driver=FAILED, operation="restart run 1a2b3c4d")
+        assert not assessment.acts
+        assert assessment.why == (
+            "restart run 1a2b3c4d is in progress; otherwise: restart: "
+            "driver 1 failed (exit code 1); restart 1 of 5"
+        )
+
+    def test_what_is_held_anyway_keeps_its_own_reason(self):
+        assert assessed(batches=(batch(5),), operation="stop run 1").why.startswith("R 0.50")
+        assert unseen(operation="start run 1").why.startswith("not started")
+
+    def test_health_is_that_of_the_stream_and_not_of_what_is_in_flight(self):
+        free = assessed(batches=SLOW)
+        assert assessed(batches=SLOW, operation="rescale run 1").health == free.health
+
+
+class TestNotDue:
+    @pytest.mark.parametrize("batches", [SLOW, IDLE], ids=["up", "down"])
+    def test_a_rescale_waits_for_the_policys_interval(self, batches):
+        target = assessed(batches=batches).decision.target
+        assessment = assessed(batches=batches, due=False)
+        assert not assessment.acts
+        assert assessment.why.startswith(f"not due yet; otherwise: scale to {target}: R ")
+
+    def test_what_is_held_anyway_keeps_its_own_reason(self):
+        assert assessed(batches=(batch(5),), due=False).why.startswith("R 0.50")
+
+    def test_it_is_observed_all_the_same(self):
+        assert assessed(batches=SLOW, due=False).seen == assessed(batches=SLOW).seen
+
+
+def test_a_pinned_stream_is_at_its_maximum():
+    assessment = assessed(batches=SLOW, registered=10, requested=10)
+    assert assessment.decision.pinned
+    assert assessment.health[Health.BELOW_MAXIMUM].passed is False
+
+
+class TestLook:
+    """What one look brings: a fault is a finding, never an exception."""
+
+    def seen(self, cluster):
+        return look(cluster, "clicks", window=60.0, timeout=1.0)
+
+    def broken(self, world, method, error):
+        def fail(self, *args, **kwargs):
+            raise error
+
+        cluster = world.cluster
+        return type("Broken", (type(cluster),), {method: fail})(world=world.key)
+
+    def test_a_stream_that_never_ran(self):
+        assert self.seen(World().cluster) == Sighting("clicks")
+
+    def test_a_stream_that_runs(self):
+        world = World()
+        world.run(STREAM)
+        sighting = self.seen(world.cluster)
+        assert (sighting.driver.epoch, sighting.status.epoch) == (1, 1)
+        assert sighting.error is None
+        assert (sighting.history, sighting.log_tail) == ((), "")
+
+    def test_a_stream_that_was_stopped_is_not_asked(self):
+        world = World()
+        world.run(STREAM)
+        world.end("clicks", DriverState.STOPPED)
+        world.on_look = lambda kept: pytest.fail("a driver that has ended was asked")
+        assert self.seen(world.cluster).driver.state is DriverState.STOPPED
+
+    def test_a_stream_that_failed_brings_its_history_and_log(self):
+        world = World()
+        world.run(STREAM).log = ["Traceback", "it broke"]
+        world.end("clicks")
+        sighting = self.seen(world.cluster)
+        assert [s.epoch for s in sighting.history] == [1]
+        assert sighting.log_tail == "Traceback\nit broke"
+        assert sighting.error is None
+
+    @pytest.mark.parametrize("error", [ClusterError("no disk"), OSError("no disk")])
+    def test_a_log_that_cannot_be_read_does_not_keep_a_stream_from_its_recovery(self, error):
+        world = World()
+        world.run(STREAM)
+        world.end("clicks", ended_at=1000.0)
+        sighting = self.seen(self.broken(world, "logs", error))
+        assert sighting.error is None
+        assert sighting.log_tail == "the log can't be read: no disk"
+        assert assess(STREAM, sighting, now=NOW).restart is not None
+
+    @pytest.mark.parametrize(
+        ("method", "error", "text"),
+        [
+            ("find", ClusterError("record.json is broken"), "record.json is broken"),
+            ("find", KeyError("epoch"), "KeyError: 'epoch'"),
+            ("status", AgentUnreachable("no answer in 1 s"), "no answer in 1 s"),
+            ("status", MalformedStatus("epoch: missing"), "MalformedStatus: epoch: missing"),
+            ("status", RuntimeError("odd"), "RuntimeError: odd"),
+        ],
+    )
+    def test_a_fault_is_a_finding(self, method, error, text):
+        world = World()
+        world.run(STREAM)
+        sighting = self.seen(self.broken(world, method, error))
+        assert sighting.error == text
+        assert sighting.status is None
+        assert (sighting.driver is None) == (method == "find")

@@ -1,0 +1,183 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
+from dagster_sparkscale.autoscale.evaluate import Evaluation, evaluate
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.observations import Query
+from dagster_sparkscale.watch.health import DESCRIPTIONS, STARTUP_GRACE, Health, examine
+from dagster_sparkscale.watch.sighting import Sighting
+from tests.fakes import QUERY, batch, driver, status
+
+HOLD = Hold("in between")
+
+
+def findings(decision=HOLD, sighted: dict | None = None, **fields):
+    """The findings on a running driver whose agent says this."""
+    report = status(**fields)
+    sighting = Sighting("clicks", **{"driver": driver(), "status": report} | (sighted or {}))
+    seen = evaluate(report, window=60.0, batch_interval=10.0)
+    return examine(sighting, seen, decision)
+
+
+def unseen(**sighted):
+    """The findings where no agent answered."""
+    return examine(Sighting("clicks", **sighted), None, HOLD)
+
+
+def test_every_check_has_a_description_and_an_outcome():
+    assert set(DESCRIPTIONS) == set(Health) == set(findings())
+
+
+def test_a_healthy_stream_passes_every_check():
+    healthy = findings(batches=(batch(5),))
+    assert {h: f.passed for h, f in healthy.items()} == dict.fromkeys(Health, True)
+
+
+class TestRunning:
+    @pytest.mark.parametrize(
+        ("sighted", "text", "urgent"),
+        [
+            ({}, "never started: materialize the asset to start it", False),
+            ({"error": "no route to host"}, "no route to host", True),
+            ({"driver": driver(), "error": "timed out"}, "timed out", True),
+            ({"driver": driver(DriverState.STOPPED)}, "stopped on request", False),
+            (
+                {"driver": driver(DriverState.FAILED, 3, exit_reason="killed by signal 9")},
+                "driver 3 failed: killed by signal 9",
+                True,
+            ),
+        ],
+    )
+    def test_it_fails_where_nothing_runs_or_answers(self, sighted, text, urgent):
+        found = unseen(**sighted)[Health.RUNNING]
+        assert (found.passed, found.text, found.urgent) == (False, text, urgent)
+
+    @pytest.mark.parametrize("state", [DriverState.STARTING, DriverState.RUNNING])
+    def test_it_passes_where_a_driver_is_alive(self, state):
+        found = findings(sighted={"driver": driver(state)})[Health.RUNNING]
+        assert (found.passed, found.text) == (True, f"driver 1 is {state.value}")
+
+
+class TestBatchesCompleting:
+    def found(self, **fields):
+        return findings(**fields)[Health.BATCHES_COMPLETING]
+
+    def test_without_an_answer_it_cannot_be_told(self):
+        assert unseen(driver=driver())[Health.BATCHES_COMPLETING].passed is None
+
+    def test_completed_batches_pass(self):
+        found = self.found(batches=(batch(5), batch(5)))
+        assert (found.passed, found.text) == (True, "2 batches completed in the last 60 s")
+
+    def test_a_query_that_failed_fails_whatever_the_others_do(self):
+        queries = (Query(QUERY, active=True), Query("b", active=False, error="out of memory"))
+        found = self.found(queries=queries, batches=(batch(1),))
+        assert (found.passed, found.text) == (False, "query 'b' failed: out of memory")
+
+    def test_a_program_has_time_to_start_its_first_query(self):
+        early = self.found(queries=(), started_at=2000 - STARTUP_GRACE)
+        late = self.found(queries=(), started_at=2000 - STARTUP_GRACE - 1)
+        assert (early.passed, late.passed) == (None, False)
+        assert late.text == "the program has not started a query in 301 s"
+
+    def test_batches_that_all_fail_fail(self):
+        found = self.found(batches=(batch(1, failed=True),) * 3)
+        assert (found.passed, found.text) == (False, "all 3 batches of the last 60 s failed")
+
+    def test_a_batch_that_fails_among_others_passes(self):
+        assert self.found(batches=(batch(1, failed=True), batch(1))).passed is True
+
+    def test_a_stuck_batch_fails(self):
+        found = self.found(queries=(Query("a", active=True, running_ms=90_000),))
+        assert found.passed is False
+        assert found.text == "the batch in progress has taken 9.0 batch intervals so far"
+
+    def test_one_stuck_query_fails_though_another_completes_batches(self):
+        queries = (Query("a", active=True), Query("b", active=True, running_ms=90_000))
+        assert self.found(queries=queries, batches=(batch(1, query="a"),)).passed is False
+
+    def test_a_slow_batch_of_a_query_that_completes_others_passes(self):
+        queries = (Query(QUERY, active=True, running_ms=15_000),)
+        assert self.found(queries=queries, batches=(batch(1),)).passed is True
+
+    def test_queries_that_all_ended_fail(self):
+        found = self.found(queries=(Query("a", active=False),))
+        assert (found.passed, found.text) == (False, "no query is active")
+
+    def test_silence_within_the_interval_cannot_be_told(self):
+        assert self.found().passed is None
+
+
+class TestRatioBelowOne:
+    @pytest.mark.parametrize(("seconds", "passed"), [(0, True), (9.999, True), (10, False)])
+    def test_it_compares_the_ratio_with_one(self, seconds, passed):
+        assert findings(batches=(batch(seconds),))[Health.RATIO_BELOW_ONE].passed is passed
+
+    def test_a_stuck_batch_counts_as_what_it_has_taken(self):
+        found = findings(queries=(Query("a", active=True, running_ms=25_000),))
+        assert found[Health.RATIO_BELOW_ONE].text == "R is 2.50"
+
+    def test_the_worse_of_a_slow_and_a_stuck_query_counts(self):
+        queries = (Query("a", active=True), Query("b", active=True, running_ms=25_000))
+        found = findings(queries=queries, batches=(batch(5, query="a"),))
+        assert found[Health.RATIO_BELOW_ONE].passed is False
+
+    def test_without_a_ratio_it_cannot_be_told(self):
+        assert findings()[Health.RATIO_BELOW_ONE].passed is None
+        assert unseen()[Health.RATIO_BELOW_ONE].passed is None
+
+    def test_a_driver_is_not_judged_by_its_first_window(self):
+        slow = {"batches": (batch(50),)}
+        young = findings(started_at=2000 - 59, **slow)[Health.RATIO_BELOW_ONE]
+        grown = findings(started_at=2000 - 60, **slow)[Health.RATIO_BELOW_ONE]
+        assert (young.passed, grown.passed) == (None, False)
+
+
+class TestBelowMaximum:
+    def test_a_pinned_stream_fails(self):
+        found = findings(Hold("10 are the maximum", pinned=True), batches=(batch(50),))
+        assert found[Health.BELOW_MAXIMUM].passed is False
+        assert found[Health.BELOW_MAXIMUM].text == "10 are the maximum"
+
+    @pytest.mark.parametrize("decision", [HOLD, ScaleTo(4, "up")])
+    def test_any_other_decision_on_a_known_ratio_passes(self, decision):
+        assert findings(decision, batches=(batch(5),))[Health.BELOW_MAXIMUM].passed is True
+
+    def test_without_a_ratio_it_cannot_be_told(self):
+        assert findings()[Health.BELOW_MAXIMUM].passed is None
+        assert unseen()[Health.BELOW_MAXIMUM].passed is None
+
+
+maybe = st.none() | st.floats(0, 100)
+
+
+@given(
+    st.builds(
+        Evaluation,
+        window=st.floats(1, 100),
+        ratio=maybe,
+        overdue=maybe,
+        stalled=maybe,
+        completed=st.integers(0, 5),
+        failed=st.integers(0, 5),
+        uptime=maybe,
+    )
+    | st.none(),
+    st.sampled_from(
+        [
+            Sighting("clicks"),
+            Sighting("clicks", error="x"),
+            Sighting("clicks", driver(), status()),
+            Sighting("clicks", driver(), status(queries=())),
+            Sighting("clicks", driver(DriverState.FAILED)),
+        ]
+    ),
+    st.sampled_from([HOLD, Hold("pinned", pinned=True), ScaleTo(3, "up")]),
+)
+def test_every_finding_says_something(seen, sighting, decision):
+    found = examine(sighting, seen, decision)
+    assert set(found) == set(Health)
+    assert all(f.text for f in found.values())
+    assert found[Health.RUNNING].passed is not None
