@@ -9,32 +9,43 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster_graphql import DagsterGraphQLClient
 
 from benchmarks.figures import Figure, paired_ratio
+from dagster_sparkscale import ClusterManager
+from demo.dagster_ui import DagsterUI
 from demo.processes import Children, port_to_use
 
 REPETITIONS = 7
 _DEADLINE = 180.0
+SETTINGS = """
+telemetry:
+  enabled: false
+run_coordinator:  # launches at once; the default one waits for the daemon's queue
+  module: dagster._core.run_coordinator
+  class: DefaultRunCoordinator
+"""
+
+Launch = Callable[[str, dict[str, Any]], str]
+"""Launches a run of a job with a run config; returns its id."""
 
 
 def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
         folder = Path(name)
         (folder / "home").mkdir()
-        # The default run coordinator is the one that launches at once.
-        (folder / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
-        with _webserver(folder) as client:
-            return [_measure(client, dg.DagsterInstance.from_config(str(folder / "home")))]
+        (folder / "home" / "dagster.yaml").write_text(SETTINGS)
+        with _webserver(folder) as launch:
+            return [_measure(launch, dg.DagsterInstance.from_config(str(folder / "home")))]
 
 
-def _measure(client: DagsterGraphQLClient, instance: dg.DagsterInstance) -> Figure:
+def _measure(launch: Launch, instance: dg.DagsterInstance) -> Figure:
     from benchmarks.rescale_location import defs
 
     cluster: Any = defs.resources["spark_cluster"]  # type: ignore[index]
@@ -44,19 +55,17 @@ def _measure(client: DagsterGraphQLClient, instance: dg.DagsterInstance) -> Figu
         ours, theirs, inside = [], [], []
         # The first of each is a warm-up: imports are compiled, files come into the cache.
         for repetition in range(REPETITIONS + 1):
-            empty = _ended(instance, client.submit_job_execution("empty"))
+            empty = _ended(instance, launch("empty", {}))
             target = 1 + (repetition + 1) % 2
             config = {"stream": stream, "target": target, "wait_seconds": 0.0}
-            run = client.submit_job_execution(
-                "rescale", run_config={"ops": {"rescale": {"config": config}}}
-            )
+            run = launch("rescale", {"ops": {"rescale": {"config": config}}})
             rescale = _ended(instance, run)
             if repetition:
                 assert empty.end_time is not None
                 theirs.append(empty.end_time - empty.create_timestamp.timestamp())
                 ours.append(_requested_at(instance, run) - rescale.create_timestamp.timestamp())
                 inside.append(_metadata(instance, run, "requested_seconds"))
-            _wait(lambda want=target: _registered(cluster, stream) == want)
+            _wait(partial(_has, cluster, stream, target))
         return paired_ratio(
             "rescale_run",
             ours,
@@ -73,7 +82,7 @@ def _measure(client: DagsterGraphQLClient, instance: dg.DagsterInstance) -> Figu
 
 
 @contextmanager
-def _webserver(folder: Path) -> Iterator[DagsterGraphQLClient]:
+def _webserver(folder: Path) -> Iterator[Launch]:
     os.environ["SPARKSCALE_BENCH_FOLDER"] = str(folder / "spark")
     port = port_to_use(0)
     children = Children(folder / "processes.json", folder / "logs")
@@ -84,18 +93,11 @@ def _webserver(folder: Path) -> Iterator[DagsterGraphQLClient]:
     env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "NO_PROXY": "*"}
     try:
         children.start("webserver", command, env, Path.cwd())
-        client = DagsterGraphQLClient("127.0.0.1", port_number=port)
-        _wait(lambda: _answers(client))
-        yield client
+        ui = DagsterUI(f"http://127.0.0.1:{port}")
+        location = ui.wait_until_loaded(_DEADLINE, lambda: None)
+        yield partial(ui.launch, location)
     finally:
         children.end("webserver")
-
-
-def _answers(client: DagsterGraphQLClient) -> bool:
-    try:
-        return bool(client.get_run_status("00000000-0000-0000-0000-000000000000"))
-    except Exception as error:
-        return "not found" in str(error).lower()
 
 
 def _ended(instance: dg.DagsterInstance, run_id: str) -> Any:
@@ -122,12 +124,12 @@ def _metadata(instance: dg.DagsterInstance, run_id: str, key: str) -> Any:
     return None
 
 
-def _registered(cluster: Any, stream: str) -> int | None:
-    registered: int | None = cluster.status(cluster.find(stream), window=0).registered
-    return registered
+def _has(cluster: ClusterManager, stream: str, executors: int) -> bool:
+    driver = cluster.find(stream)
+    return driver is not None and cluster.status(driver, window=0).registered == executors
 
 
-def _wait(condition: Any) -> None:
+def _wait(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _DEADLINE
     while not condition():
         if time.monotonic() > deadline:

@@ -27,6 +27,10 @@ class Declaration(BaseModel):
         except ValidationError as error:
             raise DeclarationError(_explain(type(self), data, error)) from None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Pydantic refuses as well, and repeats the value.
+        raise DeclarationError(f"{type(self).__name__}: {name}: frozen; declare another one")
+
 
 def _explain(model: type[Declaration], data: dict[str, Any], error: ValidationError) -> str:
     secret: frozenset[str] = model._secret_fields.default  # type: ignore[attr-defined]

@@ -75,19 +75,34 @@ class DagsterUI:
 
     def materialize(self, location: tuple[str, str], asset: str) -> str:
         """Launch a run that materializes `asset`; returns its id."""
+        return self.launch(
+            location,
+            "__ASSET_JOB",
+            {"execution": {"config": {"in_process": {}}}},
+            assetSelection=[{"path": [asset]}],
+            assetCheckSelection=[],
+        )
+
+    def launch(
+        self, location: tuple[str, str], job: str, config: dict[str, Any], **selection: Any
+    ) -> str:
+        """Launch a run of `job`; returns its id.
+
+        Raises:
+            DagsterError: it was not launched; says why.
+        """
         params = {
             "selector": {
                 "repositoryLocationName": location[0],
                 "repositoryName": location[1],
-                "jobName": "__ASSET_JOB",
-                "assetSelection": [{"path": [asset]}],
-                "assetCheckSelection": [],
+                "jobName": job,
+                **selection,
             },
-            "runConfigData": {"execution": {"config": {"in_process": {}}}},
+            "runConfigData": config,
         }
         outcome = self._ask(_LAUNCH, {"params": params})["launchRun"]
         if outcome["__typename"] != "LaunchRunSuccess":
-            raise DagsterError(f"the start of {asset} was not launched: {outcome}")
+            raise DagsterError(f"{job} was not launched: {outcome}")
         run_id: str = outcome["run"]["runId"]
         return run_id
 

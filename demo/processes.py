@@ -27,7 +27,8 @@ class Children:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         logs.mkdir(parents=True, exist_ok=True)
 
-    def start(self, name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+    def start(self, name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
+        """Start a process; returns its pid, which is its group's too."""
         with open(self._logs / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 command,
@@ -39,6 +40,7 @@ class Children:
                 start_new_session=True,
             )
         self._started[name] = process
+        return process.pid
 
     def note(self, name: str, pid: int) -> None:
         """Note a process down for the demo after this one."""

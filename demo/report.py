@@ -59,13 +59,15 @@ class Report:
     runs: list[Run] = field(default_factory=list)
 
     def missing(self, streams: Sequence[str]) -> list[str]:
-        """What should have happened by a tracked run and has not, in words."""
+        """What should have happened by tracked runs and has not, in words: each stream is scaled
+        up, and after that down."""
         lines = []
         for stream in streams:
             runs = [run for run in self.runs if run.stream == stream]
-            if not any(run.scaled_up for run in runs):
+            up = next((number for number, run in enumerate(runs) if run.scaled_up), None)
+            if up is None:
                 lines.append(f"{stream}: no scale-up by a run")
-            if not any(run.scaled_down for run in runs):
+            if not any(run.scaled_down for run in runs[up or 0 :]):
                 lines.append(f"{stream}: no scale-down by a run")
         return lines
 

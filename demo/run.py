@@ -28,8 +28,6 @@ from demo.processes import MARK, Children, marked, port_to_use, read_notes, stil
 from demo.report import Report, Run, Tick, run_line, tick_line
 
 ROOT = Path(__file__).resolve().parent.parent
-STATE = ROOT / ".demo"
-REPORT = ROOT / "demo-report.json"
 STREAMS = ("clicks", "orders")
 INTERVAL = "15s"
 POLL_SECONDS = 1.0
@@ -61,19 +59,20 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--headless", action="store_true", help="end by itself, with a verdict")
     parser.add_argument("--deadline", type=float, default=480, help="seconds; only if headless")
     parser.add_argument("--port", type=int, default=3000, help="of the UI, if it is free")
+    parser.add_argument("--state", type=Path, default=ROOT / ".demo", help="folder; made afresh")
+    parser.add_argument("--report", type=Path, default=ROOT / "demo-report.json")
     options = parser.parse_args(argv)
+    state = options.state.resolve()
 
     # Also where they are ignored at first, as in a process put into the background by a script.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    try:
-        _clear_away_earlier()
-    except DemoFailed as failure:
-        say(str(failure))
-        return 1
-    demo = Demo(headless=options.headless, deadline=options.deadline, port=options.port)
+    demo: Demo | None = None
     code = 0
     try:
+        clear_away_earlier(state)
+        options.report.unlink(missing_ok=True)
+        demo = Demo(state, headless=options.headless, deadline=options.deadline, port=options.port)
         demo.play()
     except Interrupted as interrupted:
         say(f"{interrupted}: ending everything")
@@ -83,13 +82,16 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as failure:
         say(f"FAILED: {failure}")
         if not isinstance(failure, DemoFailed):
-            say(f"This was not foreseen ({type(failure).__name__}); logs are in {demo.logs}")
+            say(f"This was not foreseen ({type(failure).__name__}); logs are in {state / 'logs'}")
         code = 1
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _already_ending)
-        left = demo.end()
-        demo.write_report()
+        left = demo.end() if demo else []
+        if demo:
+            write_report(options.report, demo.report)
+    if demo is None:
+        return code
     if left:
         say("Still running, although everything was to be ended:\n" + "\n".join(left))
         return code or 1
@@ -106,31 +108,31 @@ def _already_ending(number: int, frame: FrameType | None) -> None:
 
 
 class Demo:
-    def __init__(self, *, headless: bool, deadline: float, port: int) -> None:
+    def __init__(self, state: Path, *, headless: bool, deadline: float, port: int) -> None:
+        self.state = state
         self.headless = headless
         self.deadline = time.monotonic() + deadline
         self.seconds = deadline
         self.port = port
-        self.logs = STATE / "logs"
         self.report = Report()
-        self._load_report = STATE / "load.json"
-        self._go = STATE / "go"
+        self._load_report = state / "load.json"
+        self._go = state / "go"
         self._phase = "waiting"
         self._cluster: Any = None
-        STATE.mkdir()
-        self._children = Children(STATE / "processes.json", self.logs)
+        state.mkdir()
+        self._children = Children(state / "processes.json", state / "logs")
         # The notes begin with this process: a second demo must not start beside it.
         self._children.note("demo", os.getpid())
 
     def play(self) -> None:
-        say(f"State and logs are in {STATE}")
-        home = STATE / "dagster"
+        say(f"State and logs are in {self.state}")
+        home = self.state / "dagster"
         home.mkdir()
         shutil.copy(ROOT / "dagster.yaml", home)
         os.environ.update(
-            {MARK: str(STATE)},
+            {MARK: str(self.state)},
             DAGSTER_HOME=str(home),
-            SPARKSCALE_DATA=str(STATE / "spark"),
+            SPARKSCALE_DATA=str(self.state / "spark"),
             SPARKSCALE_DEMO_INTERVAL=INTERVAL,
         )
         self._start_load()
@@ -147,7 +149,13 @@ class Demo:
         self._follow()
 
     def _start_load(self) -> None:
-        command = [sys.executable, "-m", "demo.load", "--clicks", str(STATE / "spark" / "clicks")]
+        command = [
+            sys.executable,
+            "-m",
+            "demo.load",
+            "--clicks",
+            str(self.state / "spark" / "clicks"),
+        ]
         command += ["--report", str(self._load_report), "--start-when", str(self._go)]
         self._children.start("load", command, os.environ, ROOT)
         until = time.monotonic() + 30
@@ -159,6 +167,11 @@ class Demo:
         os.environ["ORDER_FEED_PORT"] = str(self._load()["port"])
 
     def _start_dagster(self) -> None:
+        import dagster as dg
+
+        # Makes the databases. The webserver and the daemon would both do that, at the same time.
+        with dg.DagsterInstance.get():
+            pass
         port = port_to_use(self.port)
         self.url = f"http://127.0.0.1:{port}"
         say("Starting Dagster ...")
@@ -274,39 +287,40 @@ class Demo:
                 step()
             except Exception as error:  # the next ones have to be ended all the same
                 say(f"Ending {what}: {type(error).__name__}: {error}")
-        return end_leftovers()
+        return end_leftovers(self.state)
 
     def _end_cluster(self) -> None:
         if self._cluster is not None:
             self._cluster.shutdown(force=True)
 
-    def write_report(self) -> None:
-        REPORT.write_text(json.dumps(self.report.to_json(STREAMS), indent=1) + "\n")
-        say(f"{REPORT.name}: {len(self.report.ticks)} ticks, {len(self.report.runs)} runs")
+
+def write_report(path: Path, report: Report) -> None:
+    path.write_text(json.dumps(report.to_json(STREAMS), indent=1) + "\n")
+    say(f"{path.name}: {len(report.ticks)} ticks, {len(report.runs)} runs")
 
 
-def _clear_away_earlier() -> None:
+def clear_away_earlier(state: Path) -> None:
     """Make room for a fresh state folder. A demo that was killed may have left processes.
 
     Raises:
-        DemoFailed: another demo is running.
+        DemoFailed: another demo is running, or the folder is none of a demo.
     """
-    notes = read_notes(STATE / "processes.json")
+    notes = read_notes(state / "processes.json")
     demo = notes.get("demo")
     if demo is not None and still_running(*demo):
         raise DemoFailed(f"A demo is running already: process {demo[0]}. End it first.")
-    if STATE.exists():
-        end_leftovers()
-        shutil.rmtree(STATE)
-    REPORT.unlink(missing_ok=True)
+    if state.exists():
+        if not notes and any(state.iterdir()):
+            raise DemoFailed(f"{state} is not from a demo: delete it, or give another --state")
+        end_leftovers(state)
+        shutil.rmtree(state)
 
 
-def end_leftovers() -> list[str]:
+def end_leftovers(state: Path) -> list[str]:
     """End what a demo has started and not ended; returns a line for each process that stays."""
-    leftovers = marked(STATE)
-    for process in leftovers:
-        with contextlib.suppress(psutil.Error):
-            say(f"Ending what was left: process {process.pid}, {process.name()}")
+    leftovers = marked(state)
+    if leftovers:
+        say(f"Ending {len(leftovers)} processes that were left ...")
     for process in leftovers:
         with contextlib.suppress(psutil.Error):
             process.terminate()
@@ -315,7 +329,7 @@ def end_leftovers() -> list[str]:
         with contextlib.suppress(psutil.Error):
             process.kill()
     psutil.wait_procs(stubborn, timeout=5)
-    return [f"process {process.pid}: {_command(process)}" for process in marked(STATE)]
+    return [f"process {process.pid}: {_command(process)}" for process in marked(state)]
 
 
 def _command(process: psutil.Process) -> str:

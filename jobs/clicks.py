@@ -1,8 +1,8 @@
 """Clicks, each one rated by a slow service. Structured Streaming.
 
-Reads JSON files as they arrive, one click a line ({"page": "/shoes/12", "at": 1700000000.0}), asks
-a service for a rating of every click, and writes JSON files. Plain PySpark: try it without a cluster
-with
+Reads JSON files as they arrive, one click a line ({"page": "/lamp/12", "at": 1700000000.0}), asks
+a service for a rating of every click, and writes JSON files again. Plain PySpark: try it without a
+cluster with
 
     python jobs/clicks.py --input /tmp/clicks --output /tmp/rated --checkpoint /tmp/checkpoint
 

@@ -87,7 +87,9 @@ def _pinned(instance: dg.DagsterInstance, stream: str, key: dg.AssetKey) -> Pinn
         return None
     evaluation = record.evaluation
     reason = (evaluation.description if evaluation else None) or "no reason was stored"
-    return Pinned(stream, record.create_timestamp, reason)
+    # The record itself is dated to the second only.
+    since = record.event.timestamp if record.event else record.create_timestamp
+    return Pinned(stream, since, reason)
 
 
 def _told(cursor: str | None) -> dict[str, float]:

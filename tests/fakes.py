@@ -94,6 +94,7 @@ class Kept:
     blocked: str | None = None
     reachable: bool = True
     refuses: str | None = None
+    """What is at the agent's address says this to everybody."""
     log: list[str] = field(default_factory=list)
 
 
@@ -252,7 +253,7 @@ class MemoryCluster(ClusterManager):
 
     def _agent(self, driver: Driver) -> Kept:
         kept = self._world.streams[driver.stream]
-        if kept.driver.epoch == driver.epoch and kept.refuses:
+        if kept.refuses:
             raise AgentRefused(kept.refuses)
         if kept.driver.epoch != driver.epoch or not kept.driver.agent_url or not kept.reachable:
             raise AgentUnreachable(f"the agent of driver {driver.epoch} does not answer")

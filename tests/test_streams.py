@@ -285,9 +285,13 @@ class TestSecrets:
         assert "spark_config: no such field" in text
 
     def test_they_show_in_no_error_of_pydantics_other_ways_in(self):
-        fields = {"name": "a-b", "spark_conf": {"spark.key": SECRET}, "env": {"A": SECRET}} | REST
+        fields = {"env": {"A": SECRET}, "name": "a-b"} | REST
         with pytest.raises(ValueError, match="must be letters") as refused:
             StructuredStream.model_validate(fields)
+        assert SECRET not in str(refused.value)
+        stream = structured()
+        with pytest.raises(ValueError, match="frozen") as refused:
+            stream.env = {"A": SECRET}
         assert SECRET not in str(refused.value)
 
 

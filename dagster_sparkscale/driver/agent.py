@@ -291,6 +291,8 @@ class Agent:
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    # py4j's own first line only names the call; the Java exception is on the second.
-    return " ".join(line.strip(" :") for line in lines[:2])[:300] if lines else "no reason given"
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
+    # py4j's own line only names the call, by a number that changes; Java's exception comes next.
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        del lines[0]
+    return lines[0][:300] if lines else "no reason given"

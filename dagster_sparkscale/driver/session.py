@@ -35,17 +35,19 @@ def create_context(name: str, agent_url: str) -> Any:
             f"no JVM: {error} Its reason is above. Is Java installed, and JAVA_HOME right?"
         ) from None
     conf = SparkConf()
+    # System properties, as spark-submit's are: any SparkConf of the program then has them too.
+    properties = SparkContext._jvm.java.lang.System
     if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":  # spark-submit's own
-        conf.set("spark.app.name", name)
+        properties.setProperty("spark.app.name", name)
     # The driver's output goes to a file, where progress bars are a nuisance. spark-submit turns
     # them on, so whether the stream's settings do cannot be told.
-    conf.set("spark.ui.showConsoleProgress", "false")
-    conf.set("spark.sparkscale.agent.url", agent_url)
+    properties.setProperty("spark.ui.showConsoleProgress", "false")
+    properties.setProperty("spark.sparkscale.agent.url", agent_url)
     # spark-submit hands spark.pyspark.python on to the environment of a Python program that it
     # starts; this one was started without it.
     python = conf.get("spark.pyspark.python", None)
     os.environ.setdefault("PYSPARK_PYTHON", python or sys.executable)
-    return SparkContext(conf=conf)
+    return SparkContext(conf=SparkConf())
 
 
 def lend_to_program() -> None:

@@ -217,17 +217,7 @@ class TestStory:
                 world.streams["clicks"].refuses = "wrong token" if same_address else None
 
         world.on_look = another_driver_starts
-        cluster = world.cluster
-        if same_address:
-            replaced = type(cluster).status
-
-            def status(self, driver, **how):
-                if world.streams["clicks"].refuses:
-                    raise AgentRefused("wrong token")
-                return replaced(self, driver, **how)
-
-            cluster = type("SameAddress", (type(cluster),), {"status": status})(world=world.key)
-        story = rescale(cluster, STREAM, asked(6), holder="x", tell=[].append)
+        story = carry_out(world, asked(6))
         assert story.ending == "gone"
         assert world.streams["clicks"].requested == 2, "the new driver was left alone"
 

@@ -380,7 +380,7 @@ class ClusterContract(ABC):
         with pytest.raises(ClusterError, match=r"(?s)'stillborn' ended at once: .*log.*encodings"):
             submit(cluster, stream("stillborn", env={"PYTHONHOME": "/nowhere"}))
         assert newest(cluster, "stillborn").state is DriverState.FAILED
-        assert self.nothing_left(cluster, "stillborn", 1)
+        wait_for("all of it to be gone", lambda: self.nothing_left(cluster, "stillborn", 1))
 
     # What the tests of secrets need to know.
 

@@ -20,6 +20,10 @@ def test_what_did_not_happen_is_said_for_each_stream():
     ]
 
 
+def test_only_a_scale_down_that_follows_a_scale_up_counts():
+    assert Report(runs=[DOWN, UP]).missing(["clicks"]) == ["clicks: no scale-down by a run"]
+
+
 @pytest.mark.parametrize(
     "run",
     [

@@ -1,0 +1,41 @@
+"""What the demo does before it starts anything."""
+
+import json
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from demo import run
+
+
+def notes(state: Path, pid: int, born: float) -> None:
+    state.mkdir()
+    (state / "processes.json").write_text(json.dumps({"demo": [pid, born]}))
+
+
+def test_the_state_of_an_earlier_demo_is_cleared_away(tmp_path):
+    state = tmp_path / "state"
+    notes(state, os.getpid(), born=1.0)  # its number belongs to another process now
+    run.clear_away_earlier(state)
+    assert not state.exists()
+
+
+def test_a_second_demo_is_refused_and_told_which_one_runs(tmp_path):
+    state = tmp_path / "state"
+    notes(state, os.getpid(), psutil.Process().create_time())
+    with pytest.raises(run.DemoFailed, match=f"process {os.getpid()}"):
+        run.clear_away_earlier(state)
+    assert state.exists()
+
+
+def test_a_folder_that_is_none_of_a_demo_is_never_deleted(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(run.DemoFailed, match="not from a demo"):
+        run.clear_away_earlier(tmp_path)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_without_a_state_there_is_nothing_to_clear_away(tmp_path):
+    run.clear_away_earlier(tmp_path / "none")

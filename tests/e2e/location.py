@@ -1,0 +1,20 @@
+"""The code location of `test_restart`: one stream on the cluster of the tests."""
+
+import os
+from pathlib import Path
+
+from dagster_sparkscale import LocalCluster, build_defs
+from tests.e2e.deployment import paced_stream
+
+FOLDER = Path(os.environ["SPARKSCALE_TEST_FOLDER"])
+
+defs = build_defs(
+    [paced_stream("survivor", FOLDER, autoscale=None, executor_cores=6)],
+    LocalCluster(
+        state_dir=os.environ["SPARKSCALE_TEST_STATE"],
+        workers=2,
+        cores_per_worker=6,
+        memory_per_worker="8g",
+    ),
+    autoscaler_running=False,
+)

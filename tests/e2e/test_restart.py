@@ -1,0 +1,109 @@
+"""Streams outlive Dagster, and an operation that dies half-way harms none."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale import LocalCluster
+from dagster_sparkscale.clusters.base import Driver
+from demo.dagster_ui import DagsterUI
+from demo.processes import Children, port_to_use
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = """
+telemetry:
+  enabled: false
+run_coordinator:  # launches at once; the default one waits for the daemon's queue
+  module: dagster._core.run_coordinator
+  class: DefaultRunCoordinator
+"""
+
+
+class Dagster:
+    """A real webserver with its code server; runs are processes of their own below it."""
+
+    def __init__(self, children: Children, folder: Path, instance: dg.DagsterInstance) -> None:
+        self.instance = instance
+        port = port_to_use(0)
+        command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
+        env = {**os.environ, "DAGSTER_HOME": str(folder / "home")}
+        self.group = children.start("webserver", [*command, "-m", "tests.e2e.location"], env, ROOT)
+        self._ui = DagsterUI(f"http://127.0.0.1:{port}")
+        self._location = self._ui.wait_until_loaded(120, lambda: None)
+
+    def materialize(self) -> str:
+        return self._ui.materialize(self._location, "survivor")
+
+    def launch(self, job: str, **config: Any) -> str:
+        given = {"stream": "survivor", **config}
+        return self._ui.launch(self._location, job, {"ops": {job: {"config": given}}})
+
+    def succeed(self, run_id: str) -> None:
+        def ended() -> dg.DagsterRun | None:
+            run = self.instance.get_run_by_id(run_id)
+            return run if run and run.is_finished else None
+
+        run = wait_for(f"run {run_id} to end", ended, 180, every=0.5)
+        assert run.is_success, [e.user_message for e in self.instance.all_logs(run_id)][-5:]
+
+    def said(self, run_id: str, text: str) -> bool:
+        return any(text in entry.user_message for entry in self.instance.all_logs(run_id))
+
+
+@contextmanager
+def processes(folder: Path) -> Iterator[Children]:
+    children = Children(folder / "processes.json", folder / "logs")
+    try:
+        yield children
+    finally:
+        children.end("webserver")
+
+
+def test_a_rescale_cut_off_by_a_restart_of_dagster_leaves_a_stream_that_is_found_and_scaled_again(
+    local_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
+    monkeypatch.setenv("SPARKSCALE_TEST_STATE", local_cluster.state_dir)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "dagster.yaml").write_text(SETTINGS)
+    with (
+        processes(tmp_path) as children,
+        dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance,
+    ):
+        dagster = Dagster(children, tmp_path, instance)
+        dagster.succeed(dagster.materialize())
+        first = found(local_cluster)
+
+        # More than there is room for: the run waits. Everything of Dagster's is killed meanwhile.
+        run_id = dagster.launch("rescale", target=4, wait_seconds=300.0)
+        wait_for("the request", lambda: dagster.said(run_id, "requested 4 executors"), 60)
+        os.killpg(dagster.group, signal.SIGKILL)
+        wait_for("the end of Dagster", lambda: children.ended() is not None)
+        children.end("webserver")
+
+        dagster = Dagster(children, tmp_path, instance)
+        assert found(local_cluster).epoch == first.epoch
+        attach = dagster.materialize()
+        dagster.succeed(attach)
+        assert dagster.said(attach, "runs already")
+        dagster.succeed(dagster.launch("rescale", target=1))
+        status = local_cluster.status(found(local_cluster))
+        assert (status.epoch, status.registered, status.requested) == (first.epoch, 1, 1)
+        assert [start.epoch for start in local_cluster.history("survivor")] == [first.epoch]
+        dagster.succeed(dagster.launch("stop"))
+
+
+def found(cluster: LocalCluster) -> Driver:
+    driver = cluster.find("survivor")
+    assert driver is not None
+    return driver
