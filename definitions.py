@@ -28,7 +28,7 @@ INTERVAL = os.environ.get("SPARKSCALE_DEMO_INTERVAL", "60s")
 # Embedded: two workers that offer more cores than the machine may have, which suits programs that
 # mostly wait. For a cluster that exists, put StandaloneCluster(...) in its place.
 cluster = LocalCluster(
-    state_dir=str(DATA / "cluster"), workers=2, cores_per_worker=6, memory_per_worker="4g"
+    state_dir=str(DATA / "cluster"), workers=2, cores_per_worker=8, memory_per_worker="4g"
 )
 
 # Only for a machine of few cores, where a JVM's compiler would take them from the batches for
@@ -39,6 +39,18 @@ SMALL_MACHINE = {
     "spark.executor.extraJavaOptions": _LESS_COMPILING,
 }
 
+
+def policy(min_executors: int, max_executors: int) -> RatioPolicy:
+    """The thresholds of SPARK-12133: up from R 0.9, down from R 0.5. Every stream may differ."""
+    return RatioPolicy(
+        interval=INTERVAL,
+        scale_up_ratio=0.9,
+        scale_down_ratio=0.5,
+        min_executors=min_executors,
+        max_executors=max_executors,
+    )
+
+
 clicks = StructuredStream(
     name="clicks",
     description="Clicks, rated one by one. R is about 0.5 on one executor while the load is calm.",
@@ -48,7 +60,7 @@ clicks = StructuredStream(
     executor_memory="512m",
     spark_conf=SMALL_MACHINE,
     checkpoint_location=str(DATA / "checkpoints" / "clicks"),
-    autoscale=RatioPolicy(interval=INTERVAL, min_executors=1, max_executors=4),
+    autoscale=policy(min_executors=1, max_executors=3),
     deps=("click_files",),
     group="streams",
     owners=("team:web-analytics",),
@@ -63,7 +75,7 @@ clicks = StructuredStream(
     # Two receivers take two of the four cores that the minimum of two executors has.
     executor_cores=2,
     executor_memory="512m",
-    autoscale=RatioPolicy(interval=INTERVAL, min_executors=2, max_executors=4),
+    autoscale=policy(min_executors=2, max_executors=4),
     spark_conf={
         **SMALL_MACHINE,
         # A batch is cut into one task for each block a receiver has stored: two receivers and a

@@ -82,6 +82,7 @@ class Follower:
                 job=run.tags.get(OPERATION_TAG, "start"),
                 stream=run.tags.get(STREAM_TAG, "") or _streams_of(run),
                 status=run.status.value,
+                time=round(record.create_timestamp.timestamp(), 3),
                 seconds=seconds,
                 before=before,
                 after=after,

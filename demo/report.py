@@ -29,6 +29,8 @@ class Run:
     job: str
     stream: str
     status: str
+    time: float
+    """When it was requested, seconds since the epoch."""
     seconds: float | None
     """From its start to its end; None if it did not get so far."""
     before: int | None = None
@@ -58,12 +60,24 @@ class Report:
     ticks: list[Tick] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
 
-    def missing(self, streams: Sequence[str]) -> list[str]:
-        """What should have happened by tracked runs and has not, in words: each stream is scaled
-        up, and after that down."""
+    def settled(self, stream: str, minimum: int) -> bool:
+        """Whether the stream has warmed up: the batches of a new driver and of new executors take
+        long, which may have scaled it up before there was any load."""
+        last = next((tick for tick in reversed(self.ticks) if tick.stream == stream), None)
+        return (
+            last is not None
+            and last.decision == "hold"
+            and last.r is not None
+            and last.r < 0.9
+            and last.registered == last.requested == minimum
+        )
+
+    def missing(self, streams: Sequence[str], since: float = 0.0) -> list[str]:
+        """What should have happened by tracked runs requested after `since` and has not, in words:
+        each stream is scaled up, and after that down."""
         lines = []
         for stream in streams:
-            runs = [run for run in self.runs if run.stream == stream]
+            runs = [run for run in self.runs if run.stream == stream and run.time >= since]
             up = next((number for number, run in enumerate(runs) if run.scaled_up), None)
             if up is None:
                 lines.append(f"{stream}: no scale-up by a run")
@@ -71,11 +85,11 @@ class Report:
                 lines.append(f"{stream}: no scale-down by a run")
         return lines
 
-    def to_json(self, streams: Sequence[str]) -> dict[str, Any]:
+    def to_json(self, streams: Sequence[str], since: float = 0.0) -> dict[str, Any]:
         return {
             "ticks": [asdict(tick) for tick in self.ticks],
             "runs": [asdict(run) for run in self.runs],
-            "missing": self.missing(streams),
+            "missing": self.missing(streams, since),
         }
 
 

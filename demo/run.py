@@ -11,6 +11,7 @@ is ended, and demo-report.json is written.
 import argparse
 import contextlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -33,6 +34,7 @@ INTERVAL = "15s"
 POLL_SECONDS = 1.0
 LOADED_WITHIN = 120.0
 STARTED_WITHIN = 180.0
+SETTLED_WITHIN = 90.0
 
 
 class Interrupted(BaseException):
@@ -48,10 +50,13 @@ class DemoFailed(Exception):
 
 
 def say(text: str) -> None:
+    """Print the time and `text`. Nobody reading any more must not keep the demo from ending what
+    it started."""
     lines = text.splitlines() or [""]
-    print(f"{time.strftime('%H:%M:%S')}  {lines[0]}", flush=True)
-    for line in lines[1:]:
-        print(f"          {line}", flush=True)
+    with contextlib.suppress(OSError):
+        print(f"{time.strftime('%H:%M:%S')}  {lines[0]}", flush=True)
+        for line in lines[1:]:
+            print(f"          {line}", flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -89,7 +94,7 @@ def main(argv: list[str] | None = None) -> int:
             signal.signal(number, _already_ending)
         left = demo.end() if demo else []
         if demo:
-            write_report(options.report, demo.report)
+            write_report(options.report, demo.report, demo.begun)
     if demo is None:
         return code
     if left:
@@ -115,6 +120,8 @@ class Demo:
         self.seconds = deadline
         self.port = port
         self.report = Report()
+        self.begun = math.inf
+        """When the load began, seconds since the epoch."""
         self._load_report = state / "load.json"
         self._go = state / "go"
         self._phase = "waiting"
@@ -187,15 +194,13 @@ class Demo:
 
         ui = DagsterUI(self.url)
         location = ui.wait_until_loaded(LOADED_WITHIN, self._check_children)
-        say(f"Dagster runs. Look at  {self.url}")
-        for place, what in (
-            ("/assets", "the streams as assets: click one, then Overview or Events for R"),
-            ("/runs", "every start and rescale, as a run"),
-            ("/automation", "the sensor that decides: its ticks say why"),
-        ):
-            print(f"            {self.url}{place:<14}{what}", flush=True)
-        if not self.headless:
-            print("            Ctrl-C ends everything.", flush=True)
+        say(
+            f"Dagster runs. Look at  {self.url}\n"
+            f"  {self.url}/assets      the streams as assets: open one, and its events, for R\n"
+            f"  {self.url}/runs        every start and rescale, as a run\n"
+            f"  {self.url}/automation  the sensor that decides: its ticks say why"
+            + ("" if self.headless else "\nCtrl-C ends everything.")
+        )
         for stream in STREAMS:
             run_id = ui.materialize(location, stream)
             say(f"{stream}: materializing the asset, which starts the stream: run {run_id[:8]}")
@@ -214,6 +219,7 @@ class Demo:
 
         starting = set(STREAMS)
         started_until = time.monotonic() + STARTED_WITHIN
+        settled_until: float | None = None
         with dg.DagsterInstance.get() as instance:
             follower = Follower(instance, STREAMS)
             self.report = follower.report
@@ -223,23 +229,39 @@ class Demo:
                     say(tick_line(news) if isinstance(news, Tick) else run_line(news))
                     if isinstance(news, Run):
                         self._check_run(news, starting)
-                if not starting and not self._go.exists():
-                    say("Both streams run: the load begins, calm at first")
-                    self._go.touch()
-                if starting and time.monotonic() > started_until:
+                now = time.monotonic()
+                if starting and now > started_until:
                     raise DemoFailed(f"not started in time: {', '.join(sorted(starting))}")
+                if not starting and settled_until is None:
+                    settled_until = now + SETTLED_WITHIN
+                    say("Both streams run and warm up on a trickle of data.")
+                if settled_until is not None and not self._go.exists():
+                    settled = all(self.report.settled(*each) for each in self._minimums())
+                    if settled or now > settled_until:
+                        say("The load begins, calm at first.")
+                        self.begun = time.time()
+                        self._go.touch()
                 self._say_phase()
-                if self.headless:
-                    missing = self.report.missing(STREAMS)
-                    if not missing:
-                        say("Every stream was scaled up and down by tracked runs.")
-                        return
-                    if time.monotonic() > self.deadline:
-                        raise DemoFailed(
-                            f"within {self.seconds:.0f} s this did not happen:\n"
-                            + "\n".join(missing)
-                        )
+                if self.headless and self._verdict():
+                    return
                 time.sleep(POLL_SECONDS)
+
+    def _minimums(self) -> list[tuple[str, int]]:
+        import definitions
+
+        return [(stream.name, stream.bounds.minimum) for stream in definitions.STREAMS]
+
+    def _verdict(self) -> bool:
+        """Whether all that should happen has happened."""
+        missing = self.report.missing(STREAMS, self.begun)
+        if not missing:
+            say("Every stream was scaled up and down by tracked runs.")
+            return True
+        if time.monotonic() > self.deadline:
+            raise DemoFailed(
+                f"within {self.seconds:.0f} s this did not happen:\n" + "\n".join(missing)
+            )
+        return False
 
     def _check_run(self, run: Run, starting: set[str]) -> None:
         if run.job == "start":
@@ -294,8 +316,8 @@ class Demo:
             self._cluster.shutdown(force=True)
 
 
-def write_report(path: Path, report: Report) -> None:
-    path.write_text(json.dumps(report.to_json(STREAMS), indent=1) + "\n")
+def write_report(path: Path, report: Report, since: float) -> None:
+    path.write_text(json.dumps(report.to_json(STREAMS, since), indent=1) + "\n")
     say(f"{path.name}: {len(report.ticks)} ticks, {len(report.runs)} runs")
 
 

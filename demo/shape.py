@@ -19,11 +19,11 @@ class Phase:
 # The highest load needs about three times the executors of the calm one. The load is quiet for
 # longer than it was high: one evaluation adds several executors, but removes only one.
 PHASES = (
-    Phase("calm", level=0.25, ramp=0, hold=30),
+    Phase("calm", level=0.25, ramp=0, hold=20),
     Phase("rising", level=1.0, ramp=10, hold=0),
-    Phase("high", level=1.0, ramp=0, hold=40),
-    Phase("falling", level=0.04, ramp=10, hold=0),
-    Phase("quiet", level=0.04, ramp=0, hold=120),
+    Phase("high", level=1.0, ramp=0, hold=55),
+    Phase("falling", level=0.03, ramp=10, hold=0),
+    Phase("quiet", level=0.03, ramp=0, hold=120),
 )
 
 

@@ -22,7 +22,7 @@ CLICK = StructType([StructField("page", StringType()), StructField("at", DoubleT
 
 # How many pieces a batch is cut into. The executors share the pieces out among themselves: this is
 # the most cores that can work on one batch.
-PIECES = 8
+PIECES = 6
 
 
 def main() -> None:

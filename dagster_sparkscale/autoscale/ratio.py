@@ -41,6 +41,13 @@ def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> De
         return Hold(
             f"no executor is registered; {requested} requested, waiting for the cluster manager"
         )
+    if seen.uptime is not None and seen.uptime < seen.window:
+        # As Spark, which first evaluates one interval after the start: what is measured before is
+        # mostly the start itself, and the first batch is the slowest.
+        return Hold(
+            f"the driver started {seen.uptime:.0f} s ago; it is judged by a whole window of "
+            f"{seen.window:g} s"
+        )
     if (
         seen.stalled is not None
         and seen.stalled >= policy.scale_up_ratio
@@ -48,7 +55,7 @@ def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> De
     ):
         whose = "" if seen.ratio is None else f" of a query beside {seen.query!r}"
         return _up(
-            seen.stalled,
+            _within_window(seen.stalled, seen),
             f"no batch{whose} completed in {seen.window:g} s and the one in progress has taken "
             f"{seen.stalled:.2f} batch intervals so far",
             bounds,
@@ -68,6 +75,14 @@ def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> De
         f"{measured} is between {policy.scale_down_ratio:g} and {policy.scale_up_ratio:g}"
         + _outstanding(registered, requested)
     )
+
+
+def _within_window(stalled: float, seen: Evaluation) -> float:
+    """How much of `stalled` one evaluation may answer: what fits into its window. A batch that
+    hangs for an hour would otherwise ask for more with every minute that it hangs."""
+    if seen.batch_interval is None:
+        return stalled
+    return min(stalled, max(1.0, seen.window / seen.batch_interval))
 
 
 def _up(ratio: float, why: str, bounds: Bounds, registered: int, requested: int) -> Decision:

@@ -165,7 +165,10 @@ class Agent:
         assert self._executors is not None
         self._state_target(self._target)
         if self._executors.scalable:
-            self._executors.call_off_surplus(self._target, self.options.max_executors)
+            try:
+                self._executors.call_off_surplus(self._target, self.options.max_executors)
+            except Exception as error:  # no public interface; they go once they have registered
+                say(f"surplus executors cannot be called off early: {_first_line(error)}")
         say(f"initial target: {self._target} executors")
         self.app_id = context.applicationId
         self.ui_url = context.uiWebUrl

@@ -6,6 +6,8 @@ from typing import Any
 from .log import say
 
 POLL = 0.05
+# How the Scala compiler names private members that inner classes use too.
+_MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"
 GRACE_TIMEOUT = "spark.streaming.gracefulStopTimeout"
 
 
@@ -45,7 +47,7 @@ def _stop_receivers(jvm: Any, streaming: Any, deadline: float) -> None:
         return  # a program without receivers
     state = _field(tracker, "trackerState")
     endpoint = _field(tracker, "endpoint").get(tracker)
-    still_running = _field(tracker, "receiverJobExitLatch").get(tracker)
+    still_running = getattr(tracker, f"{_MANGLED}receiverJobExitLatch")()
     names = jvm.org.apache.spark.streaming.scheduler
     stop_all = getattr(getattr(names, "StopAllReceivers$"), "MODULE$")
     boolean = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").Boolean()

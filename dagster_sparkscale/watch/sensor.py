@@ -101,26 +101,25 @@ def _assess_all(
     assessments = {}
     due = {}
     for stream in streams:
-        remembered = memory.of(stream.name)
+        decided_at = memory.of(stream.name).decided_at
         interval = stream.autoscale.interval if stream.autoscale else 0.0
         # Below 0: the clock was set back since.
-        due[stream.name] = not 0 <= now - remembered.decided_at < interval * _LATE
-        if due[stream.name]:
-            remembered.decided_at = now
+        due[stream.name] = not 0 <= now - decided_at < interval * _LATE
         assessments[stream.name] = assess(
             stream, sightings[stream.name], now=now, due=due[stream.name]
         )
+    busy: Mapping[str, str] = {}
     # Most ticks hold everything; only one that does not needs to ask what is in flight.
     if any(assessment.acts for assessment in assessments.values()):
-        for name, operation in operations_in_flight(instance, streams.cluster_key, now).items():
-            if name in assessments:
-                assessments[name] = assess(
-                    streams.by_name[name],
-                    sightings[name],
-                    now=now,
-                    operation=operation,
-                    due=due[name],
-                )
+        busy = operations_in_flight(instance, streams.cluster_key, now)
+    for name, stream in streams.by_name.items():
+        if name in busy and assessments[name].acts:
+            # Not decided: it is due again at the next tick.
+            assessments[name] = assess(
+                stream, sightings[name], now=now, operation=busy[name], due=due[name]
+            )
+        elif due[name]:
+            memory.of(name).decided_at = now
     return assessments
 
 

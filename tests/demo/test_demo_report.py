@@ -1,11 +1,13 @@
 """The report of the demo and its verdict."""
 
+from dataclasses import replace
+
 import pytest
 
 from demo.report import Report, Run, Tick, run_line, tick_line
 
-UP = Run("aaaaaaaa-1", "rescale", "clicks", "SUCCESS", 6.1, before=1, after=3)
-DOWN = Run("bbbbbbbb-2", "rescale", "clicks", "SUCCESS", 2.0, before=3, after=2)
+UP = Run("aaaaaaaa-1", "rescale", "clicks", "SUCCESS", 100.0, 6.1, before=1, after=3)
+DOWN = Run("bbbbbbbb-2", "rescale", "clicks", "SUCCESS", 110.0, 2.0, before=3, after=2)
 
 
 def test_a_stream_scaled_up_and_down_by_runs_misses_nothing():
@@ -24,13 +26,39 @@ def test_only_a_scale_down_that_follows_a_scale_up_counts():
     assert Report(runs=[DOWN, UP]).missing(["clicks"]) == ["clicks: no scale-down by a run"]
 
 
+def test_what_happened_before_the_load_began_does_not_count():
+    assert Report(runs=[UP, DOWN]).missing(["clicks"], since=105.0) == [
+        "clicks: no scale-up by a run"
+    ]
+
+
+WARM = Tick("clicks", 90.0, 0.2, "hold", registered=1, requested=1)
+
+
+@pytest.mark.parametrize(
+    ("tick", "settled"),
+    [
+        (WARM, True),
+        (replace(WARM, r=None), False),
+        (replace(WARM, r=1.2), False),
+        (replace(WARM, requested=2), False),
+        (replace(WARM, registered=2, requested=2), False),
+        (replace(WARM, decision="scale to 2"), False),
+        (replace(WARM, stream="orders"), False),
+    ],
+)
+def test_a_stream_has_settled_when_it_holds_at_its_minimum(tick, settled):
+    before = replace(WARM, r=3.0)
+    assert Report(ticks=[before, tick]).settled("clicks", minimum=1) is settled
+
+
 @pytest.mark.parametrize(
     "run",
     [
-        Run("x", "rescale", "clicks", "FAILURE", 6.1, before=1, after=3),
-        Run("x", "rescale", "clicks", "SUCCESS", 6.1, before=1, after=1),
-        Run("x", "rescale", "clicks", "SUCCESS", 6.1, before=1, after=None),
-        Run("x", "start", "clicks", "SUCCESS", 6.1, before=0, after=1),
+        Run("x", "rescale", "clicks", "FAILURE", 100.0, 6.1, before=1, after=3),
+        Run("x", "rescale", "clicks", "SUCCESS", 100.0, 6.1, before=1, after=1),
+        Run("x", "rescale", "clicks", "SUCCESS", 100.0, 6.1, before=1, after=None),
+        Run("x", "start", "clicks", "SUCCESS", 100.0, 6.1, before=0, after=1),
     ],
 )
 def test_a_run_that_failed_or_changed_nothing_does_not_count(run):

@@ -70,7 +70,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def driver(cluster: Cluster, feed: Feed, data: Path) -> Iterator[Driver]:
-    arguments = (str(feed.port), "2", str(data / "out"), PAUSE)
+    (data / "out-pause").write_text(PAUSE)
+    arguments = (str(feed.port), "2", str(data / "out"))
     with cluster.driver(data / "first", PROGRAMS / "sockets.py", *arguments, initial=4) as running:
         yield running
 
@@ -134,13 +135,15 @@ def test_what_was_received_is_processed_before_it_stops(
     driver.stop(timeout=200)
     assert driver.exit_code(200) == 0
     assert "the program has ended by itself" in driver.log()
+    assert "left to Spark's own" not in driver.log()
     assert sorted(written(data)) == sorted(feed.sent)
 
 
 def test_it_recovers_from_its_checkpoint(cluster: Cluster, feed: Feed, data: Path) -> None:
     """Runs after the driver above has stopped."""
     connected = len(feed.connections)
-    arguments = (str(feed.port), "2", str(data / "out"), "0")
+    (data / "out-pause").write_text("0")
+    arguments = (str(feed.port), "2", str(data / "out"))
     with cluster.driver(data / "second", PROGRAMS / "sockets.py", *arguments, initial=3) as again:
         wait_until(lambda: len(feed.connections) >= connected + 2, "connected", about=again.log)
         feed.send(50)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 
-port, receivers, folder, pause = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+port, receivers, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
 
 def create() -> StreamingContext:
@@ -22,7 +22,9 @@ def create() -> StreamingContext:
 
 def write(moment: object, batch: "RDD[str]") -> None:
     lines: Iterable[str] = batch.collect()
-    time.sleep(pause)
+    # Read anew: what a checkpoint brings back is this function as it was.
+    with open(f"{folder}-pause") as file:
+        time.sleep(float(file.read()))
     with open(f"{folder}/{moment}".replace(" ", "T"), "a") as file:
         file.write("".join(f"{line}\n" for line in lines))
 
