@@ -1,14 +1,20 @@
 """Look at many streams at once, and never for longer than a deadline."""
 
+import threading
+import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from queue import Empty, SimpleQueue
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.streams import Stream
 from dagster_sparkscale.watch.assess import window_of
 from dagster_sparkscale.watch.sighting import Sighting, look
 
-_THREADS = 16
+THREADS = 16
+PATIENCE = 0.02
+"""Seconds before one more thread joins in. An agent answers in one or two milliseconds, so one
+thread does for most deployments; threads are there for agents that are slow or silent, and each
+costs more than a look."""
 
 
 def collect(
@@ -16,23 +22,33 @@ def collect(
 ) -> dict[str, Sighting]:
     """A sighting of each stream, by name. A stream not seen within `deadline` seconds is reported
     as such; the rest are not held up by it."""
-    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sparkscale-look")
+    until = time.monotonic() + deadline
     timeout = min(5.0, deadline)
-    futures = {
-        stream.name: pool.submit(
-            look, cluster, stream.name, window=window_of(stream), timeout=timeout
-        )
-        for stream in streams
-    }
-    try:
-        wait(futures.values(), timeout=deadline)
-        return {
-            name: future.result()
-            if future.done()
-            else Sighting(
-                name, error=f"not looked at within {deadline:g} s: too many agents are slow"
-            )
-            for name, future in futures.items()
-        }
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    todo: SimpleQueue[Stream] = SimpleQueue()
+    names = []
+    for stream in streams:
+        names.append(stream.name)
+        todo.put(stream)
+    seen: dict[str, Sighting] = {}
+    finished = threading.Event()
+
+    def work() -> None:
+        while time.monotonic() < until:
+            try:
+                stream = todo.get_nowait()
+            except Empty:
+                return
+            window = window_of(stream)
+            seen[stream.name] = look(cluster, stream.name, window=window, timeout=timeout)
+            if len(seen) == len(names):
+                finished.set()
+
+    threads = 0
+    while len(seen) < len(names) and (left := until - time.monotonic()) > 0:
+        if threads < THREADS and not todo.empty():
+            # A daemon: a look that hangs must not keep the code server from ending.
+            threading.Thread(target=work, name="sparkscale-look", daemon=True).start()
+            threads += 1
+        finished.wait(min(PATIENCE, left) if threads < THREADS else left)
+    late = f"not looked at within {deadline:g} s: too many agents are slow"
+    return {name: seen.get(name) or Sighting(name, error=late) for name in names}

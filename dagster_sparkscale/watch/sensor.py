@@ -15,7 +15,7 @@ from dagster_sparkscale.autoscale.decisions import ScaleTo
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, PREFIX, STREAM_TAG, scoped
 from dagster_sparkscale.runs import Streams, asset_key
 from dagster_sparkscale.streams import Stream
-from dagster_sparkscale.watch.assess import Assessment, assess
+from dagster_sparkscale.watch.assess import Assessment, assess, window_of
 from dagster_sparkscale.watch.checks import severity
 from dagster_sparkscale.watch.collect import collect
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
@@ -201,7 +201,11 @@ def _request(
         config: dict[str, object] = {"failed_epoch": epoch}
     elif isinstance(assessment.decision, ScaleTo):
         job, name, reason = rescale, "rescale", assessment.decision.reason
-        config = {"target": assessment.decision.target, "epoch": epoch}
+        config = {
+            "target": assessment.decision.target,
+            "epoch": epoch,
+            "wait_seconds": _patience(stream),
+        }
     else:
         return None
     config |= {"stream": stream.name, "reason": reason}
@@ -212,6 +216,12 @@ def _request(
         run_config={"ops": {job.name: {"config": config}}},
         tags=streams.tags(stream.name, name, epoch),
     )
+
+
+def _patience(stream: Stream) -> float:
+    """Seconds a rescale follows its executors: until the next evaluation, which may want another
+    number, but long enough for executors to start."""
+    return min(120.0, max(30.0, 0.8 * window_of(stream)))
 
 
 def _shortened(lines: list[str]) -> str:
