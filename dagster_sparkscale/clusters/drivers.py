@@ -144,6 +144,7 @@ def describe(folder: StreamFolder, record: Record) -> Driver:
         before = fate.ended_at is not None and fate.ended_at < record.desired_since
         reason = f"{reason}, before it was asked to stop" if before else "stop requested"
     where = f"process {fate.pid} on {record.host}" if fate.pid else f"host {record.host}"
+    where += f", log {submission.log}"
     return replace(driver, state=state, where=where, ended_at=fate.ended_at, exit_reason=reason)
 
 
