@@ -5,6 +5,7 @@ cluster's workers. What is remembered lies in the state folder: every process of
 must be given the same one, for it is what keeps two drivers off one checkpoint.
 """
 
+import os
 import secrets
 import sys
 import time
@@ -66,7 +67,8 @@ class StandaloneCluster(ClusterManager):
     state_dir: str = Field(
         default=".sparkscale",
         description="Folder of what is remembered of the streams. The same one for every process "
-        "of the deployment; relative to the folder that Dagster is started in.",
+        "of the deployment; a relative one is below $DAGSTER_HOME, or, where that is not set, "
+        "below the folder that Dagster is started in.",
     )
     driver_host: str | None = Field(
         default=None,
@@ -218,7 +220,10 @@ class StandaloneCluster(ClusterManager):
         return StreamFolder(self._state_path(), stream)
 
     def _state_path(self) -> Path:
-        return Path(self.state_dir).expanduser().absolute()
+        # Not the working directory if there is anything better: seen from another one, a stream
+        # that runs would look as if it had never been started.
+        home = Path(os.environ.get("DAGSTER_HOME") or Path.cwd()).expanduser()
+        return (home / Path(self.state_dir).expanduser()).absolute()
 
     def _master(self) -> str:
         try:

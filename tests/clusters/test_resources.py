@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.clusters import masters
-from dagster_sparkscale.clusters.base import Capacity, ClusterError
+from dagster_sparkscale.clusters.base import Capacity, ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import StandaloneCluster
 
@@ -123,3 +123,20 @@ def test_a_run_does_not_pay_for_what_it_does_not_use() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_relative_state_folder_is_the_same_one_wherever_a_process_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    cluster = StandaloneCluster(master="spark://127.0.0.1:7077", state_dir="state")
+    with cluster.lease("clicks", "test"):
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        with pytest.raises(OperationInProgress), cluster.lease("clicks", "another"):
+            pass
+    assert (tmp_path / "home" / "state" / "streams" / "clicks").is_dir()
+    monkeypatch.delenv("DAGSTER_HOME")
+    with cluster.lease("clicks", "test"):
+        assert (tmp_path / "elsewhere" / "state" / "streams" / "clicks").is_dir()
