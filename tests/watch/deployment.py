@@ -1,0 +1,98 @@
+"""A code location with its sensor, on a cluster in memory, and what the tests ask it."""
+
+import time
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from dagster_sparkscale.definitions import build_defs
+from dagster_sparkscale.names import PREFIX
+from tests.fakes import World, scaled
+
+HOUR = 3600.0
+
+
+@dataclass
+class Deployment:
+    """A code location with its sensor, on a cluster in memory."""
+
+    streams: list
+    world: World = field(default_factory=World)
+    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+    cursor: str | None = None
+    cluster_key: str = "spark_cluster"
+
+    def __post_init__(self):
+        self.defs = build_defs(self.streams, self.world.cluster, cluster_key=self.cluster_key)
+        ending = "" if self.cluster_key == "spark_cluster" else f"_{self.cluster_key}"
+        self.sensor = self.defs.resolve_sensor_def(f"autoscaler{ending}")
+
+    def tick(self):
+        with dg.build_sensor_context(
+            instance=self.instance,
+            definitions=self.defs,
+            resources=self.defs.resources,
+            cursor=self.cursor,
+        ) as context:
+            data = self.sensor.evaluate_tick(context)
+        self.cursor = data.cursor
+        return Tick(data)
+
+    def run(self, request) -> dg.ExecuteInProcessResult:
+        """Carry out a run that the sensor asked for."""
+        job = self.defs.resolve_job_def(request.job_name)
+        return job.execute_in_process(
+            run_config=request.run_config, tags=request.tags, instance=self.instance
+        )
+
+    def by_hand(self, job: str, **config) -> dg.ExecuteInProcessResult:
+        return self.defs.resolve_job_def(job).execute_in_process(
+            run_config={"ops": {job: {"config": config}}},
+            instance=self.instance,
+            raise_on_error=False,
+        )
+
+
+@dataclass
+class Tick:
+    data: object
+
+    @property
+    def requests(self):
+        return list(self.data.run_requests or [])
+
+    def of(self, kind, stream: str | None = None) -> list:
+        return [
+            event
+            for event in self.data.asset_events
+            if isinstance(event, kind) and stream in (None, event.asset_key.path[-1])
+        ]
+
+    def observed(self, stream: str = "clicks") -> dict:
+        """What was observed of the stream, without the prefix."""
+        (event,) = self.of(dg.AssetObservation, stream)
+        return {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
+
+    def checks(self, stream: str = "clicks") -> dict[str, bool]:
+        return {e.check_name: e.passed for e in self.of(dg.AssetCheckEvaluation, stream)}
+
+
+STREAM = scaled(max_executors=10)
+
+
+def grown(kept):
+    """A driver that has run for longer than its window, so that it is judged."""
+    from dataclasses import replace
+
+    kept.driver = replace(kept.driver, submitted_at=time.time() - HOUR)
+    return kept
+
+
+def overload(deployed: Deployment, stream=STREAM, **fields):
+    return grown(deployed.world.run(stream, **{"executors": 2, "batch_seconds": 25} | fields))
+
+
+def failure_of(result: dg.ExecuteInProcessResult) -> str:
+    assert not result.success
+    (failure,) = (event for event in result.all_events if event.is_step_failure)
+    return failure.event_specific_data.user_failure_data.description

@@ -1,0 +1,187 @@
+"""The runs that the sensor asks for, and those by hand."""
+
+import datetime
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.policies import RatioPolicy
+from tests.fakes import scaled, structured
+from tests.watch.deployment import Deployment, failure_of, overload
+
+
+class TestRescaleRuns:
+    def test_what_the_sensor_asks_for_is_carried_out(self, deployed):
+        overload(deployed)
+        (request,) = deployed.tick().requests
+        result = deployed.run(request)
+        assert result.success
+        kept = deployed.world.streams["clicks"]
+        assert (kept.requested, kept.registered) == (5, 5)
+        (event,) = result.get_asset_observation_events()
+        observation = event.asset_observation_data.asset_observation
+        assert observation.asset_key == dg.AssetKey("clicks")
+        assert observation.description.startswith("2 -> 5 executors, target 5: reached after")
+        values = {k.removeprefix(PREFIX): v.value for k, v in observation.metadata.items()}
+        assert values["ending"] == "reached"
+        assert values["reason"].startswith("R 2.50")
+        assert (values["executors_before"], values["executors_target"]) == (2, 5)
+        assert (values["executors_after"], values["executors_missing"]) == (5, 0)
+        assert (values["epoch"], values["notes"]) == (1, "none")
+
+    def test_after_it_the_next_tick_sees_the_new_number(self, deployed):
+        kept = overload(deployed)
+        (request,) = deployed.tick().requests
+        deployed.run(request)
+        kept.batch_seconds = 5
+        assert deployed.tick().observed()["executors_registered"] == 5
+
+    def test_executors_that_do_not_come_are_a_success_that_says_so(self, deployed):
+        deployed.world.cores = 3
+        overload(deployed)
+        result = deployed.by_hand("rescale", stream="clicks", target=8, wait_seconds=0)
+        assert result.success
+        (event,) = result.get_asset_observation_events()
+        metadata = event.asset_observation_data.asset_observation.metadata
+        assert metadata[PREFIX + "ending"].value == "short"
+        assert "5 of 8 executors did not come" in metadata[PREFIX + "notes"].value
+
+    def test_a_delta_by_hand(self, deployed):
+        overload(deployed, executors=4)
+        assert deployed.by_hand("rescale", stream="clicks", delta=-2).success
+        assert deployed.world.streams["clicks"].requested == 2
+
+    def test_an_unknown_stream_is_refused_before_a_run_starts(self, deployed):
+        with pytest.raises(dg.DagsterInvalidConfigError, match="got orders"):
+            deployed.by_hand("rescale", stream="orders", target=3)
+        assert deployed.instance.get_runs() == []
+
+    @pytest.mark.parametrize(
+        ("config", "text"),
+        [
+            ({}, "target and delta: neither given; give one"),
+            ({"target": 3, "delta": 1}, "target and delta: both given; give one"),
+            ({"delta": 0}, "delta = 0: changes nothing"),
+            ({"target": 0}, "target = 0: 'clicks' has a minimum of 1; to run none, use the stop"),
+            (
+                {"target": 7},
+                "maximum of 6; a maximum of 10 was declared, but 6 is all it can reach",
+            ),
+            ({"target": 3, "epoch": 9}, "decided for driver 9, but driver 1 runs by now"),
+        ],
+    )
+    def test_a_request_that_makes_no_sense_fails_with_what_would(self, config, text):
+        stream = structured(
+            spark_conf={"spark.cores.max": 6}, autoscale=RatioPolicy(max_executors=10)
+        )
+        deployed = Deployment([stream])
+        overload(deployed, stream)
+        result = deployed.by_hand("rescale", stream="clicks", **config)
+        assert text in failure_of(result)
+        assert deployed.world.streams["clicks"].requested == 2
+
+    def test_a_stream_that_is_not_running_fails_with_what_to_do(self, deployed):
+        text = failure_of(deployed.by_hand("rescale", stream="clicks", target=3))
+        assert text == "'clicks' is not started: materialize its asset to start it, then rescale"
+
+    def test_an_agent_that_is_silent_fails_the_run(self, deployed):
+        overload(deployed).reachable = False
+        text = failure_of(deployed.by_hand("rescale", stream="clicks", target=3))
+        assert text == "the agent of driver 1 does not answer"
+
+    @pytest.mark.parametrize("name", ["name", "value", "x", "Stream", "names"])
+    def test_any_name_a_stream_may_have_can_be_given(self, name):
+        deployed = Deployment([scaled(name), scaled("other")])
+        for stream in deployed.streams:
+            overload(deployed, stream)
+        assert deployed.by_hand("rescale", stream=name, target=3).success
+        assert deployed.world.streams[name].requested == 3
+        assert deployed.world.streams["other"].requested == 2
+
+
+class TestRestartAndStopRuns:
+    def test_what_the_sensor_asks_for_is_carried_out(self, deployed):
+        overload(deployed).log = ["it broke"]
+        deployed.world.end("clicks", ended_at=1.0)
+        (request,) = deployed.tick().requests
+        result = deployed.run(request)
+        assert result.success
+        kept = deployed.world.streams["clicks"]
+        assert (kept.driver.epoch, kept.history[-1].cause) == (2, "recovery")
+        (event,) = result.get_asset_observation_events()
+        metadata = event.asset_observation_data.asset_observation.metadata
+        assert metadata[PREFIX + "action"].value == "started"
+        assert metadata[PREFIX + "epoch"].value == 2
+
+    def test_a_second_run_of_the_same_request_does_nothing(self, deployed):
+        overload(deployed)
+        deployed.world.end("clicks", ended_at=1.0)
+        (request,) = deployed.tick().requests
+        deployed.run(request)
+        assert deployed.run(request).success
+        assert deployed.world.streams["clicks"].driver.epoch == 2
+
+    def test_a_restart_by_hand_replaces_the_driver(self, deployed):
+        overload(deployed)
+        assert deployed.by_hand("restart", stream="clicks").success
+        kept = deployed.world.streams["clicks"]
+        assert (kept.driver.epoch, kept.history[-1].cause) == (2, "manual")
+        assert "stop clicks gracefully" in deployed.world.calls
+
+    def test_a_crash_at_the_start_fails_the_run_with_the_log(self, deployed):
+        def crash(kept):
+            kept.log = ["Traceback", "it broke"]
+            deployed.world.end("clicks")
+
+        deployed.world.on_submit = crash
+        text = failure_of(deployed.by_hand("restart", stream="clicks"))
+        assert text.endswith("Its last log lines:\nTraceback\nit broke")
+
+    @pytest.mark.parametrize(("graceful", "how"), [(True, "gracefully"), (False, "at once")])
+    def test_a_stop_stops_and_the_stream_stays_stopped(self, deployed, graceful, how):
+        overload(deployed)
+        result = deployed.by_hand("stop", stream="clicks", graceful=graceful)
+        assert result.success
+        assert deployed.world.calls[-1] == f"stop clicks {how}"
+        (event,) = result.get_asset_observation_events()
+        observation = event.asset_observation_data.asset_observation
+        assert observation.description == "driver 1 was running and is stopped now"
+        assert observation.metadata[PREFIX + "exit_reason"].value == "stop requested"
+        tick = deployed.tick()
+        assert tick.requests == []
+        assert tick.observed()["reason"] == "stopped on request"
+
+    def test_a_stop_of_what_never_ran_says_so(self, deployed):
+        text = failure_of(deployed.by_hand("stop", stream="clicks"))
+        assert text == "'clicks' was never started: there is nothing to stop"
+
+    def test_an_operation_beside_another_is_refused_by_its_holder(self, deployed, monkeypatch):
+        monkeypatch.setattr("dagster_sparkscale.lifecycle.jobs._LEASE_WAIT", 0)
+        overload(deployed)
+        with deployed.world.cluster.lease("clicks", "rescale run 12345678"):
+            text = failure_of(deployed.by_hand("stop", stream="clicks"))
+        assert "rescale run 12345678 holds 'clicks'" in text
+
+
+def test_an_unattended_stream_comes_back_after_every_crash_until_the_limit():
+    """Ticks and runs together: a stream whose program always breaks is given up in the end."""
+    from dagster_sparkscale.policies import RecoveryPolicy
+
+    stream = structured(recovery=RecoveryPolicy(limit=3))
+    deployed = Deployment([stream])
+    deployed.world.run(stream)
+    long_ago = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC).timestamp()
+    deployed.world.end("clicks", ended_at=long_ago)
+    deployed.world.on_submit = lambda kept: deployed.world.end("clicks", ended_at=long_ago)
+    attempts = 0
+    while requests := deployed.tick().requests:
+        attempts += 1
+        job = deployed.defs.resolve_job_def("restart")
+        result = job.execute_in_process(
+            run_config=requests[0].run_config, instance=deployed.instance, raise_on_error=False
+        )
+        assert "ended before its first query" in failure_of(result)
+        assert attempts <= 3
+    assert attempts == 3
+    assert "giving up" in deployed.tick().observed()["reason"]

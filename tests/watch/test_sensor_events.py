@@ -1,0 +1,163 @@
+"""What a tick stores besides observations, and ticks of many streams."""
+
+import threading
+import time
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale.definitions import build_defs
+from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.runs import Streams
+from dagster_sparkscale.watch import sensor as sensor_module
+from dagster_sparkscale.watch.health import Health
+from tests.fakes import World, scaled, structured
+from tests.watch.deployment import Deployment, overload
+
+
+class TestChecks:
+    def test_the_first_outcome_is_stored_and_then_only_changes(self, deployed):
+        kept = overload(deployed, batch_seconds=5)
+        everything = {health.value: True for health in Health}
+        assert deployed.tick().checks() == everything
+        assert deployed.tick().checks() == {}
+        kept.batch_seconds = 25
+        assert deployed.tick().checks() == {"ratio_below_one": False}
+        assert deployed.tick().checks() == {}
+        kept.batch_seconds = 5
+        assert deployed.tick().checks() == {"ratio_below_one": True}
+
+    def test_an_outcome_that_cannot_be_told_leaves_the_last_one_standing(self, deployed):
+        kept = overload(deployed, batch_seconds=5)
+        deployed.tick()
+        kept.reachable = False
+        assert deployed.tick().checks() == {"running": False}
+        kept.reachable = True
+        assert deployed.tick().checks() == {"running": True}
+
+    def test_a_failed_driver_brings_its_log(self, deployed):
+        overload(deployed).log = ["Traceback", "it broke"]
+        deployed.world.end("clicks")
+        (check,) = deployed.tick().of(dg.AssetCheckEvaluation)
+        assert (check.check_name, check.passed) == ("running", False)
+        assert check.severity == dg.AssetCheckSeverity.ERROR
+        assert check.metadata["log"].value == "Traceback\nit broke"
+
+    def test_a_stream_that_is_not_meant_to_run_is_a_warning(self, deployed):
+        (check,) = deployed.tick().of(dg.AssetCheckEvaluation)
+        assert (check.check_name, check.passed) == ("running", False)
+        assert check.severity == dg.AssetCheckSeverity.WARN
+
+    def test_a_stream_at_its_maximum_fails_one_of_them(self, deployed):
+        overload(deployed, executors=10)
+        assert deployed.tick().checks()["below_maximum"] is False
+
+
+class TestMaterializations:
+    @pytest.fixture
+    def clock(self, monkeypatch):
+        now = [time.time()]
+        monkeypatch.setattr(sensor_module.time, "time", lambda: now[0])
+        return now
+
+    def made(self, deployed) -> int:
+        return len(deployed.tick().of(dg.AssetMaterialization))
+
+    def test_one_says_that_records_were_processed(self, deployed, clock):
+        overload(deployed, batch_seconds=5)
+        (event,) = deployed.tick().of(dg.AssetMaterialization)
+        assert event.asset_key == dg.AssetKey("clicks")
+        assert event.metadata[PREFIX + "epoch"].value == 1
+
+    def test_none_without_records(self, deployed, clock):
+        overload(deployed, batch_seconds=5, records=0)
+        assert self.made(deployed) == 0
+
+    @pytest.mark.parametrize("state", ["never started", "unreachable", "failed"])
+    def test_none_without_an_answer(self, deployed, clock, state):
+        if state != "never started":
+            overload(deployed, batch_seconds=5).reachable = False
+        if state == "failed":
+            deployed.world.end("clicks")
+        assert self.made(deployed) == 0
+
+    def test_not_more_often_than_every_ten_minutes(self, deployed, clock):
+        overload(deployed, batch_seconds=5)
+        made = []
+        for _ in range(30):
+            made.append(self.made(deployed))
+            clock[0] += 60
+            deployed.world.streams["clicks"].batch_seconds = 5
+        assert made == [1, *[0] * 9] * 3
+
+    def test_records_seen_in_between_are_not_forgotten(self, deployed, clock):
+        kept = overload(deployed, batch_seconds=5)
+        assert self.made(deployed) == 1
+        clock[0] += 60
+        assert self.made(deployed) == 0
+        kept.records = 0
+        clock[0] += 600
+        assert self.made(deployed) == 1
+        clock[0] += 600
+        assert self.made(deployed) == 0
+
+
+class TestManyStreams:
+    def test_five_hundred_streams_make_one_bounded_tick(self):
+        deployed = Deployment([scaled(f"s{number}") for number in range(500)])
+        for stream in deployed.streams[:400]:
+            overload(deployed, stream, batch_seconds=5)
+        tick = deployed.tick()
+        assert len(tick.of(dg.AssetObservation)) == 500
+        reason = tick.data.skip_message
+        assert len(reason) < 4200
+        shown = reason.splitlines()
+        assert all(line.startswith(f"s{n}: hold: ") for n, line in enumerate(shown[:-1]))
+        assert shown[-1] == f"... and {500 - len(shown) + 1} more: see the tick's log"
+        assert len(tick.data.cursor) < 500 * 250
+
+    def test_one_endless_reason_is_cut(self, deployed):
+        def find(stream):
+            raise RuntimeError("x" * 100_000)
+
+        deployed.world.on_find = find
+        assert len(deployed.tick().data.skip_message) < 4200
+
+    def test_streams_that_hang_do_not_hold_up_the_tick(self):
+        release = threading.Event()
+        streams = [scaled("stuck"), scaled("fine")]
+        world = World()
+        known = Streams(streams, "spark_cluster")
+        nothing = build_defs(streams, world.cluster)
+        sensor = sensor_module.autoscale_sensor(
+            known,
+            nothing.resolve_job_def("rescale"),
+            nothing.resolve_job_def("restart"),
+            default_status=dg.DefaultSensorStatus.STOPPED,
+            deadline=1.0,
+        )
+        world.on_find = lambda stream: release.wait(60) if stream == "stuck" else None
+        try:
+            with dg.build_sensor_context(
+                instance=dg.DagsterInstance.ephemeral(),
+                definitions=nothing,
+                resources=nothing.resources,
+            ) as context:
+                tick = sensor.evaluate_tick(context)
+        finally:
+            release.set()
+        stuck, fine = tick.skip_message.splitlines()
+        assert stuck == "stuck: hold: not looked at within 1 s: too many agents are slow"
+        assert fine.startswith("fine: hold: not started")
+
+
+class TestPauseBetweenTicks:
+    @pytest.mark.parametrize(
+        ("intervals", "pause"), [([], 60), ([60], 60), ([10, 60], 10), ([3600], 60), ([0.5], 1)]
+    )
+    def test_it_is_the_shortest_interval_but_never_above_a_minute(self, intervals, pause):
+        # A failed driver must not wait for a policy that is evaluated once an hour.
+        policies = [RatioPolicy(interval=interval) for interval in intervals] or [None]
+        streams = [structured(f"s{n}", autoscale=policy) for n, policy in enumerate(policies)]
+        assert Deployment(streams).sensor.minimum_interval_seconds == pause
