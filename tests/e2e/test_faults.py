@@ -170,7 +170,7 @@ def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
 def test_two_starts_at_once_start_one_driver_and_two_operations_exclude_each_other(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
-    with deployed(local_cluster, paced_stream("twice", tmp_path), tmp_path) as d:
+    with deployed(local_cluster, paced_stream("at_once", tmp_path), tmp_path) as d:
         results: list[dg.ExecuteInProcessResult] = []
         threads = [
             threading.Thread(target=lambda: results.append(d.materialize())) for _ in range(2)
@@ -180,10 +180,10 @@ def test_two_starts_at_once_start_one_driver_and_two_operations_exclude_each_oth
         for thread in threads:
             thread.join()
         assert sorted(told(result)["action"] for result in results) == ["attached", "started"]
-        assert [s.epoch for s in d.cluster.history("twice")] == [1]
+        assert [s.epoch for s in d.cluster.history("at_once")] == [1]
 
-        with d.cluster.lease("twice", "somebody else"):
-            assert "somebody else has held 'twice'" in failure(d.run("rescale", target=2))
+        with d.cluster.lease("at_once", "somebody else"):
+            assert "somebody else has held 'at_once'" in failure(d.run("rescale", target=2))
 
 
 def test_a_program_that_never_starts_a_query_is_held_and_reported(
