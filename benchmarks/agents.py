@@ -22,10 +22,21 @@ BATCHES = 360
 """An hour of batches of ten seconds."""
 
 
-class StillAgent(Agent):
-    """An agent whose Spark has just answered."""
+class SteadyAgent(Agent):
+    """An agent whose Spark has just answered, and completes a batch every ten seconds."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._next = time.time() - 10 * BATCHES
+        self._complete_batches()
+
+    def _complete_batches(self) -> None:
+        while self._next < time.time():
+            self.history.add(Batch("q", self._next, 5_000, 0, 1_000))
+            self._next += 10
 
     def _fresh_snapshot(self) -> Snapshot:
+        self._complete_batches()
         query = {
             "name": "q",
             "active": True,
@@ -43,7 +54,7 @@ class StillAgent(Agent):
 
 
 def agent(name: str) -> Agent:
-    made = StillAgent(
+    made = SteadyAgent(
         Options(
             stream=name,
             epoch=1,
@@ -61,10 +72,6 @@ def agent(name: str) -> Agent:
     )
     made.phase = "running"
     made._attached = True
-    now = time.time()
-    for number in range(BATCHES):
-        at = now - 10 * (BATCHES - number)
-        made.history.add(Batch("q", at, 5_000, 0, 1_000, batch_id=number))
     return made
 
 

@@ -10,11 +10,13 @@ from dagster_sparkscale.streams import Stream
 from dagster_sparkscale.watch.assess import window_of
 from dagster_sparkscale.watch.sighting import Sighting, look
 
+AT_ONCE = 3
+"""Threads to begin with: enough to keep the interpreter busy while agents think."""
 THREADS = 16
+"""Threads at most, for agents that are slow or silent."""
 PATIENCE = 0.02
-"""Seconds before one more thread joins in. An agent answers in one or two milliseconds, so one
-thread does for most deployments; threads are there for agents that are slow or silent, and each
-costs more than a look."""
+"""Seconds without an answer before one more thread joins in. An agent answers within one or two
+milliseconds."""
 
 
 def collect(
@@ -43,12 +45,15 @@ def collect(
             if len(seen) == len(names):
                 finished.set()
 
-    threads = 0
+    threads, answered = 0, -1
     while len(seen) < len(names) and (left := until - time.monotonic()) > 0:
-        if threads < THREADS and not todo.empty():
+        waited_in_vain = len(seen) == answered
+        if (threads < AT_ONCE or waited_in_vain) and threads < THREADS and not todo.empty():
             # A daemon: a look that hangs must not keep the code server from ending.
             threading.Thread(target=work, name="sparkscale-look", daemon=True).start()
             threads += 1
-        finished.wait(min(PATIENCE, left) if threads < THREADS else left)
+        answered = len(seen)
+        if threads >= AT_ONCE or todo.empty():
+            finished.wait(min(PATIENCE, left))
     late = f"not looked at within {deadline:g} s: too many agents are slow"
     return {name: seen.get(name) or Sighting(name, error=late) for name in names}
