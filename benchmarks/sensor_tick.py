@@ -28,7 +28,7 @@ from dagster_sparkscale.clusters.drivers import next_record
 from dagster_sparkscale.clusters.store import StreamFolder
 from dagster_sparkscale.driver.supervisor import birth, write_json
 
-REPETITIONS = {1: 25, 10: 11, 100: 7, 300: 5, 1000: 3}
+REPETITIONS = {1: 25, 10: 11, 100: 7, 300: 5, 1000: 4}
 """Streams -> pairs measured."""
 
 
