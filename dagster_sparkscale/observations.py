@@ -31,6 +31,8 @@ class Batch:
     triggers: int = 1
     """How many triggers this stands for; above 1 only where triggers found no data."""
     batch_id: int | None = None
+    behind_ms: int | None = None
+    """How far behind the tip of its source the query was; None where the source does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,13 @@ class Query:
     pending_batches: int | None = None
     backlog_records: int | None = None
     error: str | None = None
+    behind_ms: int | None = None
+    """How far behind the tip of its source it is, by time; of the source that is furthest behind.
+    None where no source tells, as for the two below."""
+    source_shards: int | None = None
+    """Shards (partitions of the sources) that are being read at present."""
+    source_lost: int | None = None
+    """How many times data was gone before it could be read, in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,14 @@ class Status:
     batches: tuple[Batch, ...] = field(default=(), repr=False)
     last_seq: int = 0
     """Number of batches the agent has ever recorded; pass it as `since` to get only newer ones."""
+    rates: Mapping[str, Mapping[str, int | float]] | None = field(default=None, hash=False)
+    """The live limits of sources in force, by source and limit; None where the agent has none."""
+
+    @property
+    def source_shards(self) -> int | None:
+        """Shards that the active queries are reading; None where no source tells."""
+        told = [q.source_shards for q in self.queries if q.active and q.source_shards is not None]
+        return sum(told) if told else None
 
     @classmethod
     def from_json(cls, answer: Any) -> "Status":
@@ -128,6 +145,9 @@ class Status:
                     pending_batches=_maybe(item, "pending_batches", int),
                     backlog_records=_maybe(item, "backlog_records", int),
                     error=_maybe(item, "error", str),
+                    behind_ms=_maybe(item, "behind_ms", int),
+                    source_shards=_maybe(item, "source_shards", int),
+                    source_lost=_maybe(item, "source_lost", int),
                 )
                 for item in _items(answer, "queries")
             ),
@@ -141,10 +161,12 @@ class Status:
                     failed=_maybe(item, "failed", bool) or False,
                     triggers=_maybe(item, "triggers", int) or 1,
                     batch_id=_maybe(item, "batch_id", int),
+                    behind_ms=_maybe(item, "behind_ms", int),
                 )
                 for item in _items(answer, "batches")
             ),
             last_seq=_get(answer, "last_seq", int),
+            rates=_rates(answer),
         )
 
 
@@ -157,7 +179,7 @@ def _maybe(data: Mapping[str, Any], name: str, kind: type) -> Any:
     if type(value) is not kind:
         raise MalformedStatus(f"{name} = {reprlib.repr(value)}: must be {kind.__name__}")
     # JSON as Python reads it has numbers that no later arithmetic survives.
-    if isinstance(value, int | float) and not abs(value) < _LARGEST:  # NaN is not, either
+    if kind in (int, float) and not _is_number(value):
         raise MalformedStatus(f"{name} = {reprlib.repr(value)}: must be a number of 64 bits")
     return value
 
@@ -167,6 +189,22 @@ def _get(data: Mapping[str, Any], name: str, kind: type) -> Any:
     if value is None:
         raise MalformedStatus(f"{name}: missing")
     return value
+
+
+def _rates(answer: Mapping[str, Any]) -> Mapping[str, Mapping[str, int | float]] | None:
+    if answer.get("rates") is None:
+        return None
+    rates = _mapping(answer, "rates")
+    for limits in rates.values():
+        if not isinstance(limits, Mapping) or not all(_is_number(v) for v in limits.values()):
+            raise MalformedStatus(
+                f"rates = {reprlib.repr(rates)}: must be an object with the limits of each source"
+            )
+    return rates
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < _LARGEST  # NaN is not, either
 
 
 def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -82,10 +82,17 @@ class RatioPolicy(AutoscalePolicy):
     R at or above `scale_up_ratio`: add round(R) executors, at least one. R at or below
     `scale_down_ratio`: remove one. In between: hold. The defaults are those Spark's
     `org.apache.spark.streaming.scheduler.ExecutorAllocationManager` ships.
+
+    Where the source tells how far behind the stream is, and that is above `max_lag`, nothing is
+    removed whatever R is, and the stream counts as overloaded unless it is catching up.
     """
 
     scale_up_ratio: float = Field(default=0.9, gt=0, allow_inf_nan=False)
     scale_down_ratio: float = Field(default=0.3, gt=0, allow_inf_nan=False)
+
+    max_lag: Seconds | None = None
+    """How far behind the tip of its source the stream may be, in seconds. None: as far as it
+    likes. For sources that tell; where none does, R alone decides."""
 
     @model_validator(mode="after")
     def _up_above_down(self) -> Self:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.declaration import Declaration
 from dagster_sparkscale.durations import Seconds
 from dagster_sparkscale.policies import AutoscalePolicy, RecoveryPolicy
@@ -35,24 +35,6 @@ def _memory(value: str) -> str:
 
 
 Memory = Annotated[str, AfterValidator(_memory)]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Between which numbers of executors a stream really can move."""
-
-    minimum: int
-    maximum: int | None
-    """None: whatever the cluster has."""
-    initial: int
-    note: str | None = None
-    """Why `maximum` is not the number that was declared, for people to read."""
-
-    def clamp(self, executors: int) -> int:
-        """`executors` moved into the bounds; the minimum wins, as in Spark."""
-        if self.maximum is not None:
-            executors = min(executors, self.maximum)
-        return max(executors, self.minimum)
 
 
 class Stream(Declaration):
@@ -92,6 +74,11 @@ class Stream(Declaration):
 
     executors: int | None = Field(default=None, ge=1)
     """Executors of a stream without an `autoscale` policy; 1 if not given."""
+
+    tasks_per_shard: float = Field(default=1.0, gt=0, le=10_000)
+    """How many tasks of a batch can run at a time for each shard of its source. A batch reads each
+    shard with one task; a program that repartitions after reading can use more. For sources that
+    tell how many shards they read: no policy asks for more executors than those tasks keep busy."""
 
     recovery: RecoveryPolicy | None = RecoveryPolicy()
     """How a driver that failed is restarted. None: never by itself."""
@@ -219,6 +206,22 @@ class Stream(Declaration):
             initial = min(initial, maximum)
         return Bounds(minimum, maximum, initial, note)
 
+    def bounds_for(self, shards: int | None) -> Bounds:
+        """The bounds while the stream's sources read `shards` shards; None: they do not tell."""
+        task_cpus = self.spark_conf.get("spark.task.cpus", "")
+        return self.bounds.for_shards(
+            shards,
+            tasks_per_shard=self.tasks_per_shard,
+            executor_cores=self.executor_cores,
+            # Spark itself refuses what is no number.
+            cores_per_task=int(task_cpus) if re.fullmatch("[1-9][0-9]{0,8}", task_cpus) else 1,
+            receivers=self._receivers,
+        )
+
+    @property
+    def _receivers(self) -> int:
+        return 0
+
     @property
     def _least_executors(self) -> int:
         return 1
@@ -242,6 +245,10 @@ class DStream(Stream):
 
     receivers: int = Field(default=0, ge=0)
     """How many receivers the program starts. Each takes one core for good."""
+
+    @property
+    def _receivers(self) -> int:
+        return self.receivers
 
     @property
     def _least_executors(self) -> int:

@@ -38,6 +38,9 @@ def answer() -> dict:
                 "pending_batches": 1,
                 "backlog_records": 7,
                 "error": None,
+                "behind_ms": 1234,
+                "source_shards": 4,
+                "source_lost": 2,
             },
             {"name": "other", "active": False, "error": "it broke"},
         ],
@@ -51,10 +54,12 @@ def answer() -> dict:
                 "failed": True,
                 "triggers": 1,
                 "batch_id": 12,
+                "behind_ms": 1300,
             },
             {"query": "counts", "completed_at": 1998, "processing_ms": 0, "triggers": 6},
         ],
         "last_seq": 77,
+        "rates": {"clicks": {"maxRecordsPerTrigger": 1000, "maxSpanPerTrigger": 2.5}},
     }
 
 
@@ -80,14 +85,15 @@ def test_a_whole_answer_is_read_field_by_field():
         blocked="executor 1 holds receivers",
         executors=(Executor("1", "a", 2, 3, 1), Executor("2", "b", 2, 0, 0)),
         queries=(
-            Query("counts", True, 10000, 500, 1, 7, None),
+            Query("counts", True, 10000, 500, 1, 7, None, 1234, 4, 2),
             Query("other", False, error="it broke"),
         ),
         batches=(
-            Batch("counts", 1999.5, 900, 10, 100, True, 1, 12),
+            Batch("counts", 1999.5, 900, 10, 100, True, 1, 12, 1300),
             Batch("counts", 1998.0, 0, triggers=6),
         ),
         last_seq=77,
+        rates={"clicks": {"maxRecordsPerTrigger": 1000, "maxSpanPerTrigger": 2.5}},
     )
 
 
@@ -115,11 +121,14 @@ REQUIRED = {
     ("batches", 0): ["query", "completed_at", "processing_ms"],
 }
 OPTIONAL = {
-    (): ["app_id", "ui_url", "spark", "queries", "batches"],
+    (): ["app_id", "ui_url", "spark", "queries", "batches", "rates"],
     ("spark",): ["age", "registered", "requested", "removing", "blocked", "executors"],
     ("spark", "executors", 0): ["active_tasks", "receivers"],
-    ("queries", 0): ["interval_ms", "running_ms", "pending_batches", "backlog_records", "error"],
-    ("batches", 0): ["scheduling_ms", "records", "failed", "triggers", "batch_id"],
+    ("queries", 0): [
+        *("interval_ms", "running_ms", "pending_batches", "backlog_records", "error"),
+        *("behind_ms", "source_shards", "source_lost"),
+    ],
+    ("batches", 0): ["scheduling_ms", "records", "failed", "triggers", "batch_id", "behind_ms"],
 }
 
 
@@ -185,6 +194,22 @@ def test_what_is_no_object_is_refused(content):
     assert malformed(content).startswith("the answer must be a JSON object, not ")
 
 
+@pytest.mark.parametrize(
+    "rates", [[], "x", 1, {"s": 1}, {"s": []}, {"s": {"a": "1"}}, {"s": {"a": True}}]
+)
+def test_what_are_no_limits_of_sources_is_refused(rates):
+    assert malformed(answer() | {"rates": rates}).startswith("rates = ")
+
+
+def test_shards_are_those_of_the_active_queries_that_tell():
+    told = [Query("a", True, source_shards=3), Query("b", True, source_shards=2)]
+    others = [Query("c", True), Query("d", False, source_shards=50)]
+    status = Status("s", 1, "running", 1.0, 1.0, queries=(*told, *others))
+    assert status.source_shards == 5
+    assert Status("s", 1, "running", 1.0, 1.0, queries=tuple(others)).source_shards is None
+    assert Status("s", 1, "running", 1.0, 1.0).source_shards is None
+
+
 @pytest.mark.parametrize("items", [{}, "x", [1], [None], [[]], [{}, 1]])
 @pytest.mark.parametrize(
     ("place", "name"), [((), "queries"), ((), "batches"), (("spark",), "executors")]
@@ -235,7 +260,12 @@ def test_an_answer_with_any_one_part_replaced_is_a_status_or_malformed(data):
 numbers = st.integers(0, 2**63 - 1)
 maybe = st.none() | numbers
 queries = st.builds(
-    Query, st.text(), st.booleans(), maybe, maybe, maybe, maybe, st.none() | st.text()
+    Query,
+    st.text(),
+    st.booleans(),
+    *[maybe] * 4,
+    st.none() | st.text(),
+    *[maybe] * 3,
 )
 batches = st.builds(
     Batch,
@@ -246,7 +276,7 @@ batches = st.builds(
     maybe,
     st.booleans(),
     st.integers(1, 10**6),
-    maybe,
+    *[maybe] * 2,
 )
 executors = st.builds(Executor, st.text(), st.text(), numbers, numbers, numbers)
 statuses = st.builds(
@@ -267,6 +297,8 @@ statuses = st.builds(
     queries=st.lists(queries, max_size=2).map(tuple),
     batches=st.lists(batches, max_size=2).map(tuple),
     last_seq=numbers,
+    rates=st.none()
+    | st.dictionaries(st.text(), st.dictionaries(st.text(), numbers | st.floats(0, 1e9))),
 )
 
 
@@ -299,7 +331,7 @@ def written(status: Status) -> dict:
                 name: getattr(q, name)
                 for name in (
                     *("name", "active", "interval_ms", "running_ms", "pending_batches"),
-                    *("backlog_records", "error"),
+                    *("backlog_records", "error", "behind_ms", "source_shards", "source_lost"),
                 )
             }
             for q in status.queries
@@ -309,12 +341,13 @@ def written(status: Status) -> dict:
                 name: getattr(b, name)
                 for name in (
                     *("query", "completed_at", "processing_ms", "scheduling_ms", "records"),
-                    *("failed", "triggers", "batch_id"),
+                    *("failed", "triggers", "batch_id", "behind_ms"),
                 )
             }
             for b in status.batches
         ],
         "last_seq": status.last_seq,
+        "rates": status.rates,
     }
 
 

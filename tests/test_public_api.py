@@ -83,16 +83,19 @@ LAYERS = {
     "clusters": 2,
     "streams": 1,
     "observations": 1,
+    "bounds": 0,
     "policies": 0,
     "declaration": 0,
     "durations": 0,
     "names": 0,
     "driver": -1,
+    "sources": -1,
 }
 # Below these lies what a test of a decision needs: no Dagster, no clock, no network.
 PURE = [
-    *("observations", "durations", "declaration", "policies", "streams", "names"),
+    *("observations", "durations", "declaration", "policies", "streams", "names", "bounds"),
     *("autoscale/decisions", "autoscale/evaluate", "autoscale/ratio", "autoscale/decide"),
+    "autoscale/lag",
 ]
 
 

@@ -40,6 +40,18 @@ class Evaluation:
     """Records per second of processing time, all queries together."""
     backlog_records: int | None = None
     pending_batches: int | None = None
+    lag: float | None = None
+    """Seconds that the query furthest behind is behind the tip of its source, where one tells."""
+    lag_query: str | None = None
+    """The query `lag` was measured on."""
+    catching_up: float | None = None
+    """Seconds of `lag` lost per second, over the batches of that query; below 0: it grows."""
+    lag_paced: bool = False
+    """Whether that query waits for its next interval once it has done a batch."""
+    shards: int | None = None
+    """Shards that all queries together are reading at present."""
+    lost: int | None = None
+    """How many times data was gone before it could be read, in all; ended queries included."""
     registered: int | None = None
     requested: int | None = None
     batch_interval: float | None = None
@@ -80,6 +92,7 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
     overdue = _overdue(active, intervals) if fresh else None
     stalled = _overdue(silent, intervals) if fresh else None
 
+    late = _furthest_behind(active) if fresh else None
     of_worst = [b for b in good if b.query == worst]
     loaded = [b for b in good if b.records is not None]
     records = sum(b.records or 0 for b in loaded)
@@ -99,6 +112,12 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
         processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
         backlog_records=_total([q.backlog_records for q in active]),
         pending_batches=_total([q.pending_batches for q in active]),
+        lag=late.behind_ms / 1000 if late and late.behind_ms is not None else None,
+        lag_query=late.name if late else None,
+        catching_up=_catching_up(b for b in batches if late and b.query == late.name),
+        lag_paced=bool(late and late.interval_ms),
+        shards=status.source_shards if fresh else None,
+        lost=_known([q.source_lost for q in status.queries]),
         registered=status.registered if fresh else None,
         requested=status.requested if fresh else None,
         batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
@@ -128,6 +147,27 @@ def _total(values: Sequence[int | None]) -> int | None:
     """The sum, or None as soon as one part is unknown: a part is not the whole."""
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
+
+
+def _known(values: Sequence[int | None]) -> int | None:
+    """The sum of what is known: not every source loses data, or tells of it."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _furthest_behind(active: Sequence[Query]) -> Query | None:
+    telling = [q for q in active if q.behind_ms is not None]
+    return max(telling, key=lambda q: q.behind_ms or 0, default=None)
+
+
+def _catching_up(batches: Iterable[Batch]) -> float | None:
+    """Seconds of lag lost per second from the first of the batches that tells to the last; None
+    if they do not span any time."""
+    told = [(b.completed_at, b.behind_ms) for b in batches if b.behind_ms is not None]
+    if not told:
+        return None
+    (began, before), (ended, after) = min(told), max(told)
+    return (before - after) / 1000 / (ended - began) if ended > began else None
 
 
 def _why_silent(

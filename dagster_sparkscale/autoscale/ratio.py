@@ -7,14 +7,17 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
 - Executors that all died are asked for again, down to the minimum; Spark waits for a batch to
   complete, and without executors none does (SPARK-42972).
 - A number outside the bounds, as after a change of the declaration, is brought back into them.
+- A source may tell how far behind the stream is, and how many shards it reads: a stream that is too
+  far behind is not scaled down, and no stream is scaled beyond what its shards keep busy.
 """
 
 import math
 
 from dagster_sparkscale.autoscale.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.autoscale.evaluate import Evaluation
+from dagster_sparkscale.autoscale.lag import no_more_needed, too_far_behind
+from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.policies import RatioPolicy
-from dagster_sparkscale.streams import Bounds
 
 
 def round_half_up(value: float) -> int:
@@ -48,6 +51,7 @@ def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> De
             f"the driver started {seen.uptime:.0f} s ago; it is judged by a whole window of "
             f"{seen.window:g} s"
         )
+    late = too_far_behind(policy, seen)
     if (
         seen.stalled is not None
         and seen.stalled >= policy.scale_up_ratio
@@ -61,13 +65,23 @@ def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> De
             bounds,
             registered,
             requested,
+            late,
         )
-    if seen.ratio is None:
-        return Hold(f"R is unknown: {seen.silence}")
-    measured = f"R {seen.ratio:.2f}" + (f" of query {seen.query!r}" if seen.query else "")
-    if seen.ratio >= policy.scale_up_ratio:
-        why = f"{measured} is at or above {policy.scale_up_ratio:g}"
-        return _up(seen.ratio, why, bounds, registered, requested)
+    if seen.ratio is None and (late is None or seen.stalled is None):
+        return Hold(f"R is unknown: {seen.silence}" + (f"; {late}" if late else ""))
+    measured = "R is unknown"
+    if seen.ratio is not None:
+        measured = f"R {seen.ratio:.2f}" + (f" of query {seen.query!r}" if seen.query else "")
+        if seen.ratio >= policy.scale_up_ratio:
+            why = f"{measured} is at or above {policy.scale_up_ratio:g}"
+            return _up(seen.ratio, why, bounds, registered, requested, late)
+    if late is not None:
+        if why_not := no_more_needed(policy, seen):
+            return Hold(f"{late}, but {why_not}")
+        # As if R stood at its threshold.
+        ratio = policy.scale_up_ratio
+        return _up(ratio, f"{late}, {measured}", bounds, registered, requested, late)
+    assert seen.ratio is not None
     if seen.ratio <= policy.scale_down_ratio:
         why = f"{measured} is at or below {policy.scale_down_ratio:g}"
         return _down(seen, why, bounds, registered, requested)
@@ -85,14 +99,21 @@ def _within_window(stalled: float, seen: Evaluation) -> float:
     return min(stalled, max(1.0, seen.window / seen.batch_interval))
 
 
-def _up(ratio: float, why: str, bounds: Bounds, registered: int, requested: int) -> Decision:
-    target = bounds.clamp(registered + max(round_half_up(ratio), 1))
-    if target == requested:
-        if registered >= target:
-            note = f" ({bounds.note})" if bounds.note else ""
-            return Hold(f"{why}, but {target} executors are the maximum{note}", pinned=True)
-        return Hold(f"{why}; {target} are requested already, {registered} have registered")
-    return ScaleTo(target, f"{why}: {registered} registered -> {target}")
+def _up(
+    ratio: float, why: str, bounds: Bounds, registered: int, requested: int, late: str | None
+) -> Decision:
+    wanted = registered + max(round_half_up(ratio), 1)
+    target = bounds.aim(wanted)
+    in_vain = target < bounds.clamp(wanted)
+    if registered >= target and requested >= target:
+        if in_vain:
+            return Hold(f"{why}, but {bounds.useful_note}", pinned=True)
+        note = f" ({bounds.note})" if bounds.note else ""
+        return Hold(f"{why}, but {target} executors are the maximum{note}", pinned=True)
+    if target == requested or (late and target < requested):
+        return Hold(f"{why}; {requested} are requested already, {registered} have registered")
+    no_more = f" ({bounds.useful_note})" if in_vain else ""
+    return ScaleTo(target, f"{why}: {registered} registered -> {target}{no_more}")
 
 
 def _down(seen: Evaluation, why: str, bounds: Bounds, registered: int, requested: int) -> Decision:
@@ -100,7 +121,7 @@ def _down(seen: Evaluation, why: str, bounds: Bounds, registered: int, requested
         return Hold(
             f"{why}, but the batch in progress has taken {seen.overdue:.2f} batch intervals so far"
         )
-    target = bounds.clamp(registered - 1)
+    target = bounds.aim(registered - 1)
     if registered <= bounds.minimum:
         if target < requested:
             return ScaleTo(
@@ -110,7 +131,8 @@ def _down(seen: Evaluation, why: str, bounds: Bounds, registered: int, requested
         return Hold(f"{why}, but {bounds.minimum} is the minimum")
     if target == requested:
         return Hold(f"{why}; {target} are requested already, {registered} are still registered")
-    return ScaleTo(target, f"{why}: {registered} registered -> {target}")
+    no_more = f" ({bounds.useful_note})" if target < registered - 1 else ""
+    return ScaleTo(target, f"{why}: {registered} registered -> {target}{no_more}")
 
 
 def _outstanding(registered: int, requested: int) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.clusters.base import (
     AgentRefused,
     AgentUnreachable,
@@ -16,7 +17,7 @@ from dagster_sparkscale.clusters.base import (
     StaleEpoch,
 )
 from dagster_sparkscale.observations import Status
-from dagster_sparkscale.streams import Bounds, Stream
+from dagster_sparkscale.streams import Stream
 
 _POLL = 0.5
 
@@ -131,6 +132,7 @@ def rescale(
             f"requesting {target}"
         )
         asked = cluster.scale(driver, target)
+    bounds = stream.bounds_for(before.source_shards)
     story = Story(
         driver=driver,
         registered_before=before.registered,
@@ -140,6 +142,10 @@ def rescale(
         requested_seconds=time.monotonic() - begun,
     )
     tell(f"requested {target} executors after {story.requested_seconds:.2f} s")
+    if target > bounds.aim(target):
+        # Not refused, unlike what can never come: shards change, and the program may do more with
+        # executors than read. The autoscaler adds none to them.
+        story.notes.append(f"{bounds.useful_note}; {target} were requested all the same")
     _follow(cluster, story, begun + request.wait, tell)
     story.seconds = time.monotonic() - begun
     if story.ending == "short":

@@ -12,6 +12,7 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +57,30 @@ class AgentClient:
         """
         body = {"target": target, "epoch": epoch}
         answer = self._call(stream, url, token, "PUT", "/v1/executors", body, timeout)
+        return self._status(stream, url, answer)
+
+    def set_rates(
+        self,
+        stream: str,
+        url: str,
+        token: str,
+        rates: Mapping[str, Mapping[str, int | float | None] | None],
+        epoch: int,
+        timeout: float,
+    ) -> Status:
+        """Set and remove live limits of sources. The status has those then in force.
+
+        Args:
+            rates: by source, its limits: maxRecordsPerTrigger, maxBytesPerTrigger,
+                maxSpanPerTrigger (seconds). What is not named stays; None removes one limit, or
+                all of a source.
+
+        Raises:
+            StaleEpoch: the agent is of another epoch.
+            AgentUnreachable, AgentRefused: as for `status`.
+        """
+        body = {"rates": rates, "epoch": epoch}
+        answer = self._call(stream, url, token, "PUT", "/v1/rates", body, timeout)
         return self._status(stream, url, answer)
 
     def stop(

@@ -1,5 +1,6 @@
 """python -m dagster_sparkscale.driver [options] program.py [arguments...]"""
 
+import atexit
 import os
 import socket
 import sys
@@ -11,6 +12,7 @@ from .announce import announce, url_of
 from .log import say
 from .options import Options, parse
 from .program import run
+from .rates import Rates
 from .server import Server
 from .session import CannotStart, create_context, lend_to_program
 from .stop import Stopper
@@ -19,7 +21,9 @@ from .stop import Stopper
 def main(argv: Sequence[str] | None = None) -> int:
     """Start the agent and Spark, run the program, and return the driver's exit code."""
     options = parse(sys.argv[1:] if argv is None else argv)
-    agent = Agent(options)
+    rates = Rates.prepare()
+    atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
+    agent = Agent(options, rates)
     stopper = Stopper(agent)
     try:
         server = Server(options.bind, options.port, agent, stopper.request)

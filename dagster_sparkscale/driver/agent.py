@@ -18,6 +18,7 @@ from .jvm import Jvm
 from .log import say
 from .options import Options
 from .queries import Queries
+from .rates import Rates
 from .structured import StructuredStreaming
 
 FRESH = 1.0
@@ -54,8 +55,9 @@ class Snapshot:
 class Agent:
     """What a driver's agent knows and does."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, rates: Rates | None = None) -> None:
         self.options = options
+        self.rates = rates or Rates()
         self.history = History()
         self.queries = Queries(self.history, options.interval_ms)
         self.structured = StructuredStreaming(self.queries)
@@ -116,6 +118,7 @@ class Agent:
             "app_id": self.app_id,
             "ui_url": self.ui_url,
             "spark": spark,
+            "rates": self.rates.current(),
             "queries": snapshot.queries if snapshot else [],
             "batches": [batch.as_json() for batch in listed] if batches else [],
             "last_seq": last,
@@ -148,6 +151,18 @@ class Agent:
                 why = "; ".join(f"{who}: {what}" for who, what in sorted(self._trouble.items()))
                 why = why or "Spark gave no answer in time"
                 raise NotReady(f"{why}; the target of {target} stands and is asked for again")
+
+    def set_rates(self, wanted: Any) -> None:
+        """Set and remove live limits of sources; returns once they are in the sources' file.
+
+        Raises:
+            BadRates: `wanted` is none; the text says what is wrong.
+            NotReady: the file cannot be written. The limits are as before.
+        """
+        try:
+            self.rates.change(wanted)
+        except OSError as error:
+            raise NotReady(f"rates: they cannot be written: {error}") from None
 
     def _wish_and_wait(self, seconds: float) -> bool:
         """Have the Spark thread make a turn that begins from now on; whether it has in time."""

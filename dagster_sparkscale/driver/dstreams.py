@@ -7,14 +7,17 @@ every StreamingContext keeps anyway: nothing of ours runs while batches do.
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .history import LIMIT, Batch, History
 from .jvm import Jvm
+from .reports import NOTHING_TOLD, Report, combine, read_report
 
 QUERY = "dstream"
 """The name that the batches of a DStreams application go by; it has but one graph."""
+REPORTS = "spark.sparkscale.source."
+"""Begins the names of the system properties by which sources tell of themselves."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class DStreams:
         self._completed = 0
         self._interval_ms: int | None = None
         self._seen: Any = None
+        self._report = NOTHING_TOLD
 
     def active(self) -> Any:
         """The Scala StreamingContext that is started and not stopped; None if there is none."""
@@ -54,24 +58,28 @@ class DStreams:
             if self._seen is None:
                 return None, Receivers()
             self._collect(self._seen)  # what completed while it was being stopped
-            return self._state(active=False), Receivers()
+            # What is lost stays lost.
+            ended = self._state(active=False, report=Report(lost=self._report.lost))
+            return ended, Receivers()
         listener = streaming.progressListener()
         if self._seen is None or not listener.equals(self._seen):
             self._seen, self._completed = listener, 0
             self._interval_ms = int(listener.batchDuration())
+        self._report = self._reported()
         self._collect(listener)
         running = self._jvm.read(listener.runningBatches())
         waiting = self._jvm.read(listener.waitingBatches())
         begun = [b["processingStartTime"] for b in running if b["processingStartTime"]]
         state = self._state(
             active=True,
+            report=self._report,
             running_ms=max(0, int(self._clock() * 1000) - min(begun)) if begun else None,
             pending_batches=len(waiting) + len(running),
             backlog_records=sum(records_of(batch) for batch in waiting),
         )
         return state, self._receivers(streaming)
 
-    def _state(self, active: bool, **more: int | None) -> dict[str, Any]:
+    def _state(self, active: bool, report: Report, **more: int | None) -> dict[str, Any]:
         return {
             "name": QUERY,
             "active": active,
@@ -79,9 +87,18 @@ class DStreams:
             "running_ms": None,
             "pending_batches": None,
             "backlog_records": None,
+            **report.as_json(),
             "error": None,
             **more,
         }
+
+    def _reported(self) -> Report:
+        """What the sources tell of themselves, in system properties. They are picked out over
+        there: the others hold all settings, secrets among them."""
+        util, lang = self._jvm.view.java.util, self._jvm.view.java.lang
+        properties = util.TreeMap(lang.System.getProperties())
+        told = self._jvm.read(properties.subMap(REPORTS, REPORTS + "\uffff"))
+        return combine(read_report(text) for text in told.values())
 
     def _collect(self, listener: Any) -> None:
         completed = int(listener.numTotalCompletedBatches())
@@ -90,11 +107,14 @@ class DStreams:
             return
         self._completed = completed
         # One more may complete between the two calls, so a few older ones are read too.
-        for data in self._jvm.read(listener.retainedCompletedBatches().takeRight(new + 2)):
-            batch = batch_of(data)
-            if batch.batch_id is not None and batch.batch_id not in self._recorded:
-                self._recorded.append(batch.batch_id)
-                self._history.add(batch)
+        read = self._jvm.read(listener.retainedCompletedBatches().takeRight(new + 2))
+        unseen = [b for b in map(batch_of, read) if b.batch_id not in self._recorded]
+        for batch in unseen:
+            assert batch.batch_id is not None
+            self._recorded.append(batch.batch_id)
+            # The sources tell how far behind they are now, not how far they were before.
+            behind = self._report.behind_ms if batch is unseen[-1] else None
+            self._history.add(replace(batch, behind_ms=behind))
 
     def _receivers(self, streaming: Any) -> Receivers:
         allocated = self._jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())

@@ -24,6 +24,8 @@ class Batch:
     """How many triggers this stands for; above 1 only where triggers found no data."""
     batch_id: int | None = None
     """Structured Streaming: the batch's number. DStreams: its time, epoch milliseconds."""
+    behind_ms: int | None = None
+    """How far behind the tip of the source the query was, where the source tells."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

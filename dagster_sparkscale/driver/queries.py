@@ -8,6 +8,7 @@ from typing import Any
 
 from .history import Batch, History
 from .progress import backlog, milliseconds, why_it_died
+from .reports import NOTHING_TOLD, Report, report_of
 
 ENDED_KEPT = 50
 """Queries that have ended and are still listed, at most."""
@@ -32,6 +33,10 @@ class Query:
     """How long the last batch took; None after a trigger that found no data."""
     batch_id: int | None = None
     backlog: int | None = None
+    report: Report = NOTHING_TOLD
+    """What its sources told of themselves when they were last asked."""
+    idled: bool = False
+    """Whether it has found no data since: the report is then older than Spark's own."""
 
     def next_trigger(self, interval_ms: int) -> int:
         """When the trigger after the last one that is known of began, as Spark's
@@ -93,6 +98,7 @@ class Queries:
             query.processing_ms = took
             query.batch_id = int(progress["batchId"])
             query.backlog = backlog(progress)
+            query.report, query.idled = report_of(progress), False
             self._history.add(
                 Batch(
                     query=query.label,
@@ -101,6 +107,7 @@ class Queries:
                     scheduling_ms=overran,
                     records=int(progress["numInputRows"]),
                     batch_id=query.batch_id,
+                    behind_ms=query.report.behind_ms,
                 )
             )
 
@@ -118,6 +125,7 @@ class Queries:
             interval = query.interval_ms or self._interval_ms
             earlier = (at - query.next_trigger(interval)) // interval
             query.trigger_ms, query.processing_ms = at, None
+            query.idled = query.report != NOTHING_TOLD
             self._found_nothing(query, max(0, earlier) + 1, at)
 
     def _found_nothing(self, query: Query, triggers: int, at_ms: int) -> None:
@@ -141,6 +149,7 @@ class Queries:
                 return
             query.active = False
             query.backlog = None
+            query.report = Report(lost=query.report.lost)  # what is lost stays lost
             if not event.get("exception"):
                 return
             query.error = why_it_died(event["exception"])
@@ -165,6 +174,20 @@ class Queries:
         with self._lock:
             if query := self._find(run_id):
                 query.interval_ms = interval_ms
+
+    def outdated(self) -> list[str]:
+        """Run ids of the active queries whose sources have told something, and that have found no
+        data since. No event brings what the sources tell of that; the query's last progress does.
+        """
+        with self._lock:
+            return [q.run_id for q in self._queries.values() if q.active and q.idled]
+
+    def reported(self, run_id: str, progress: Mapping[str, Any]) -> None:
+        """The last progress of a query that is `outdated`."""
+        with self._lock:
+            query = self._find(run_id)
+            if query is not None and query.active and query.idled:
+                query.report, query.idled = report_of(progress), False
 
     def completed_since(self, run_id: str, moment: float) -> bool:
         """Whether the query has completed a batch later than `moment`, seconds since the epoch."""
@@ -202,6 +225,7 @@ class Queries:
                         "running_ms": running,
                         "pending_batches": None,
                         "backlog_records": query.backlog,
+                        **query.report.as_json(),
                         "error": query.error,
                     }
                 )

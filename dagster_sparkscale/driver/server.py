@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent, NotReady
 from .options import MAX_EXECUTORS
+from .rates import BadRates
 
 MAX_BODY = 64 * 1024
 """Bytes of a request's body, at most."""
@@ -135,6 +136,8 @@ class Handler(BaseHTTPRequestHandler):
                 code, answer = 200, self._status(url.query)
             elif route == ("PUT", "/v1/executors"):
                 code, answer = 200, self._executors(body)
+            elif route == ("PUT", "/v1/rates"):
+                code, answer = 200, self._rates(body)
             elif route == ("POST", "/v1/stop"):
                 code, answer, afterwards = self._stop(body)
             else:
@@ -199,6 +202,15 @@ class Handler(BaseHTTPRequestHandler):
             )
         self._same_epoch(given)
         self.server.agent.set_target(target)
+        return self.server.agent.status(batches=False)
+
+    def _rates(self, body: bytes) -> dict[str, Any]:
+        given = self._json(body)
+        self._same_epoch(given)
+        try:
+            self.server.agent.set_rates(given.get("rates"))
+        except BadRates as error:
+            raise Refused(400, str(error)) from None
         return self.server.agent.status(batches=False)
 
     def _stop(self, body: bytes) -> tuple[int, dict[str, Any], Callable[[], None]]:

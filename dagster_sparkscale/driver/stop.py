@@ -66,6 +66,7 @@ class Stopper:
         cut.start()
         cut.join(CUT_WITHIN)
         self._agent.phase = "ended"
+        self._agent.rates.close()
         os._exit(0)
 
     def _finish(self, deadline: float) -> None:

@@ -118,6 +118,9 @@ class StructuredStreaming:
         for run, execution in self._handles.items():
             if json.loads(execution.status().json())["isTriggerActive"]:
                 triggers[run] = _trigger_began(execution)
+        for run in self._queries.outdated():
+            if run in self._handles and (last := self._handles[run].lastProgress()) is not None:
+                self._queries.reported(run, json.loads(last.json()))
         return self._queries.as_json(triggers)
 
     def _look_up(self, runs: set[str]) -> None:

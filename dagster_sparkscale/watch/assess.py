@@ -7,6 +7,7 @@ from dagster_sparkscale.autoscale.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.autoscale.evaluate import Evaluation, evaluate
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
+from dagster_sparkscale.policies import RatioPolicy
 from dagster_sparkscale.streams import Stream
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
@@ -52,6 +53,11 @@ def window_of(stream: Stream) -> float:
     return stream.autoscale.interval if stream.autoscale else DEFAULT_WINDOW
 
 
+def max_lag_of(stream: Stream) -> float | None:
+    """Seconds that `stream` may be behind its source; None: no policy says."""
+    return stream.autoscale.max_lag if isinstance(stream.autoscale, RatioPolicy) else None
+
+
 def assess(
     stream: Stream,
     sighting: Sighting,
@@ -92,11 +98,11 @@ def assess(
     else:
         seen = evaluate(status, window=window_of(stream), batch_interval=stream.batch_interval)
         decision = (
-            decide(stream.autoscale, stream.bounds, seen)
+            decide(stream.autoscale, stream.bounds_for(seen.shards), seen)
             if status.phase == "running"
             else Hold(f"the driver is {status.phase}")
         )
-    health = examine(sighting, seen, decision)
+    health = examine(sighting, seen, decision, max_lag=max_lag_of(stream))
     if operation is not None and (restart or isinstance(decision, ScaleTo)):
         what = "restart" if restart else str(decision)
         decision = Hold(f"{operation} is in progress; otherwise: {what}: {decision.reason}")

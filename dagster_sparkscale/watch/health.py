@@ -1,4 +1,4 @@
-"""Is a stream healthy: four checks, from what was seen. Pure."""
+"""Is a stream healthy: six checks, from what was seen. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +17,8 @@ class Health(Enum):
     BATCHES_COMPLETING = "batches_completing"
     RATIO_BELOW_ONE = "ratio_below_one"
     BELOW_MAXIMUM = "below_maximum"
+    LAG_WITHIN_LIMIT = "lag_within_limit"
+    NO_DATA_LOST = "no_data_lost"
 
 
 DESCRIPTIONS = {
@@ -24,6 +26,8 @@ DESCRIPTIONS = {
     Health.BATCHES_COMPLETING: "Every query is alive and completes batches.",
     Health.RATIO_BELOW_ONE: "R is below 1: batches take less time than they have.",
     Health.BELOW_MAXIMUM: "The policy is not held back by the maximum number of executors.",
+    Health.LAG_WITHIN_LIMIT: "The stream is no further behind its source than max_lag allows.",
+    Health.NO_DATA_LOST: "No source has lost data before it was read.",
 }
 
 
@@ -35,17 +39,29 @@ class Finding:
     text: str
     urgent: bool = True
     """An error rather than a warning."""
+    mark: str = ""
+    """Tells one failure from the next: with another mark it is news, although the check has failed
+    before."""
 
 
 def examine(
-    sighting: Sighting, seen: Evaluation | None, decision: Decision
+    sighting: Sighting,
+    seen: Evaluation | None,
+    decision: Decision,
+    max_lag: float | None = None,
 ) -> dict[Health, Finding]:
-    """The outcome of every check for one look at a stream."""
+    """The outcome of every check for one look at a stream.
+
+    Args:
+        max_lag: seconds it may be behind its source; None: nobody says.
+    """
     return {
         Health.RUNNING: _running(sighting),
         Health.BATCHES_COMPLETING: _completing(sighting, seen),
         Health.RATIO_BELOW_ONE: _ratio(seen),
         Health.BELOW_MAXIMUM: _maximum(seen, decision),
+        Health.LAG_WITHIN_LIMIT: _lag(seen, max_lag),
+        Health.NO_DATA_LOST: _lost(seen),
     }
 
 
@@ -100,6 +116,29 @@ def _maximum(seen: Evaluation | None, decision: Decision) -> Finding:
     if _load(seen) is None:
         return Finding(None, "R is unknown", urgent=False)
     return Finding(True, decision.reason, urgent=False)
+
+
+def _lag(seen: Evaluation | None, max_lag: float | None) -> Finding:
+    if max_lag is None:
+        return Finding(None, "no max_lag is declared", urgent=False)
+    if seen is None or seen.lag is None:
+        return Finding(None, "no source tells how far behind the stream is", urgent=False)
+    text = f"{seen.lag:.1f} s behind the tip of the source; max_lag is {max_lag:g} s"
+    if (seen.uptime or 0.0) < seen.window:
+        return Finding(None, text, urgent=False)
+    return Finding(seen.lag <= max_lag, text, urgent=False)
+
+
+def _lost(seen: Evaluation | None) -> Finding:
+    if seen is None or seen.lost is None:
+        return Finding(None, "no source tells whether data was lost", urgent=False)
+    if not seen.lost:
+        return Finding(True, "nothing was lost", urgent=False)
+    text = (
+        f"data was gone before it could be read, {seen.lost} time(s) so far, and is missing "
+        "downstream: the stream was behind, or stopped, for longer than its source keeps data"
+    )
+    return Finding(False, text, urgent=False, mark=str(seen.lost))
 
 
 def _load(seen: Evaluation | None) -> float | None:

@@ -19,7 +19,7 @@ class StreamMemory:
     advanced: bool = False
     """Whether records were processed since then."""
     checks: dict[str, str] = field(default_factory=dict)
-    """The stored outcome of each health check: `passed` or `failed`."""
+    """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
 
 
 @dataclass

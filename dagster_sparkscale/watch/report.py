@@ -28,6 +28,8 @@ def observation_values(stream: Stream, assessment: Assessment) -> dict[str, Any]
         "processed_rate": _rounded(seen.processed_rate),
         "backlog_records": seen.backlog_records,
         "pending_batches": seen.pending_batches,
+        "source_lag_s": _rounded(seen.lag),
+        "source_shards": seen.shards,
         "completed_batches": seen.completed if looked else None,
         "failed_batches": seen.failed if looked else None,
         "executors_registered": seen.registered,

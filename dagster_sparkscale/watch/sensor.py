@@ -153,11 +153,12 @@ def operations_in_flight(
 def changed_checks(
     stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Evaluations of the health checks whose outcome is not the one stored last."""
+    """Evaluations of the health checks whose outcome is not the one stored last, or that failed by
+    something new."""
     for health, finding in assessment.health.items():
         if finding.passed is None:
             continue
-        outcome = "passed" if finding.passed else "failed"
+        outcome = "passed" if finding.passed else f"failed {finding.mark}".rstrip()
         if memory.checks.get(health.value) == outcome:
             continue
         memory.checks[health.value] = outcome

@@ -6,12 +6,18 @@
     R >= up: target = max(min(max, registered + max(round(R), 1)), min); Java's Math.round: half up.
     R <= down and registered > min: remove one executor.
 
+Beyond Spark, where the source tells how far behind the stream is and how many shards it reads:
+
+    Too far behind: nobody is removed. R < up: as if R were up, unless it is catching up, or batches
+    take no more than `down` of their interval and wait for the rest of it.
+    Nobody is added whom the shards do not keep busy: ceil(shards * tasks per shard / cores).
+
 It shares no code with the library, and takes fractions so that no float can be wrong in both.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 SPARKS_MAXIMUM = 2**31 - 1  # Int.MaxValue
 
@@ -46,3 +52,33 @@ def executors_after(
     if r <= down and registered > low:
         return registered - 1
     return None
+
+
+def useful_executors(shards: int, per_shard: Fraction, cores: int) -> int:
+    return ceil(shards * per_shard / cores)
+
+
+def executors_with_a_source(
+    r: Fraction,
+    *,
+    registered: int,
+    up: Fraction,
+    down: Fraction,
+    low: int,
+    high: int | None,
+    useful: int | None,
+    late: bool,
+    catching_up: bool,
+    paced: bool,
+) -> int:
+    """The number that is asked for where as many are requested as are registered."""
+    if late and r < up:
+        if catching_up or (r <= down and paced):
+            return registered
+        r = up
+    wanted = executors_after(r, registered=registered, up=up, down=down, low=low, high=high)
+    if wanted is None or wanted == registered:
+        return registered
+    reachable = wanted if useful is None else max(low, min(wanted, useful))
+    # More than are useful are not taken away because they are not: only when R says so.
+    return max(reachable, registered) if r >= up else reachable

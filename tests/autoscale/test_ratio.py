@@ -10,9 +10,9 @@ from dagster_sparkscale.autoscale.decide import can_decide, decide
 from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
 from dagster_sparkscale.autoscale.evaluate import Evaluation, evaluate
 from dagster_sparkscale.autoscale.ratio import decide_by_ratio, round_half_up
+from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.observations import Query
 from dagster_sparkscale.policies import AutoscalePolicy, RatioPolicy
-from dagster_sparkscale.streams import Bounds
 from tests.autoscale import reference
 from tests.fakes import QUERY, batch, scaled, status, structured
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale import rescale as module
 from dagster_sparkscale.autoscale.rescale import Refused, Request, rescale, target_of
+from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.clusters.base import (
     AgentRefused,
     AgentUnreachable,
@@ -14,7 +15,6 @@ from dagster_sparkscale.clusters.base import (
     OperationInProgress,
     StaleEpoch,
 )
-from dagster_sparkscale.streams import Bounds
 from tests.fakes import World, dstream, scaled, structured
 
 BOUNDS = Bounds(minimum=2, maximum=8, initial=2)

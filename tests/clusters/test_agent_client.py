@@ -98,11 +98,16 @@ def test_it_asks_with_the_token_and_reads_the_status(client: AgentClient, agent:
 
 def test_it_scales_and_stops_as_agreed(client: AgentClient, agent: Agent) -> None:
     assert client.scale("clicks", agent.url, TOKEN, 4, 3, 5.0).registered == 2
+    limits = {"web": {"maxRecordsPerTrigger": 9, "maxSpanPerTrigger": None}, "old": None}
+    now = {"web": {"maxRecordsPerTrigger": 9}}
+    agent.body = json.dumps({**STATUS, "rates": now}).encode()
+    assert client.set_rates("clicks", agent.url, TOKEN, limits, 3, 5.0).rates == now
     agent.code, agent.body = 202, b"{}"
     client.stop("clicks", agent.url, TOKEN, True, 3, 60.0)
     asked = [(method, path, body) for method, path, _, body in agent.asked]
     assert asked == [
         ("PUT", "/v1/executors", {"target": 4, "epoch": 3}),
+        ("PUT", "/v1/rates", {"rates": limits, "epoch": 3}),
         ("POST", "/v1/stop", {"graceful": True, "epoch": 3, "timeout": 60.0}),
     ]
 

@@ -37,14 +37,21 @@ def test_a_program_that_does_not_heed_a_stop_is_ended_with_code_0(tmp_path: Path
         driver.kill()
 
 
-def test_a_stop_that_is_not_graceful_is_at_once(tmp_path: Path) -> None:
+def test_a_stop_that_is_not_graceful_is_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     driver = Driver(tmp_path, PROGRAMS / "endless.py", settings=LOCAL)
     try:
         driver.wait(lambda s: s.phase == "running", "it runs")
         driver.stop(graceful=True, timeout=3600)
         assert driver.status().phase == "stopping"
+        assert list(temporary.glob("sparkscale-*/rates.json"))
         driver.stop(graceful=False)  # overrides the graceful one
         assert driver.exit_code() == 0
+        assert not list(temporary.glob("sparkscale-*"))
     finally:
         driver.kill()
 

@@ -30,24 +30,26 @@ def stops() -> list[tuple[bool, float]]:
     return []
 
 
+def options() -> Options:
+    return Options(
+        stream="clicks",
+        epoch=4,
+        interval_ms=1000,
+        initial_executors=2,
+        max_executors=None,
+        token=TOKEN,
+        announce=None,
+        bind="127.0.0.1",
+        port=0,
+        advertise=None,
+        program=Path("app.py"),
+        arguments=(),
+    )
+
+
 @pytest.fixture
 def agent() -> Agent:
-    return Agent(
-        Options(
-            stream="clicks",
-            epoch=4,
-            interval_ms=1000,
-            initial_executors=2,
-            max_executors=None,
-            token=TOKEN,
-            announce=None,
-            bind="127.0.0.1",
-            port=0,
-            advertise=None,
-            program=Path("app.py"),
-            arguments=(),
-        )
-    )
+    return Agent(options())
 
 
 @pytest.fixture
@@ -124,7 +126,10 @@ def test_a_bad_question_is_refused(client: http.client.HTTPConnection, query: st
 @pytest.mark.parametrize("token", [None, "", "wrong", TOKEN + "x", TOKEN[:-1], "ÿ"])
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/v1/status"), ("PUT", "/v1/executors"), ("POST", "/v1/stop"), ("GET", "/none")],
+    [
+        *(("GET", "/v1/status"), ("PUT", "/v1/executors"), ("PUT", "/v1/rates")),
+        *(("POST", "/v1/stop"), ("GET", "/none")),
+    ],
 )
 def test_without_the_token_nothing_is_answered(
     server: Server, stops: list[Any], token: str | None, method: str, path: str

@@ -13,12 +13,12 @@ from tests.fakes import QUERY, batch, driver, status
 HOLD = Hold("in between")
 
 
-def findings(decision=HOLD, sighted: dict | None = None, **fields):
+def findings(decision=HOLD, sighted: dict | None = None, max_lag=None, **fields):
     """The findings on a running driver whose agent says this."""
     report = status(**fields)
     sighting = Sighting("clicks", **{"driver": driver(), "status": report} | (sighted or {}))
     seen = evaluate(report, window=60.0, batch_interval=10.0)
-    return examine(sighting, seen, decision)
+    return examine(sighting, seen, decision, max_lag)
 
 
 def unseen(**sighted):
@@ -31,7 +31,8 @@ def test_every_check_has_a_description_and_an_outcome():
 
 
 def test_a_healthy_stream_passes_every_check():
-    healthy = findings(batches=(batch(5),))
+    told = (Query(QUERY, active=True, behind_ms=900, source_lost=0),)
+    healthy = findings(max_lag=1.0, queries=told, batches=(batch(5),))
     assert {h: f.passed for h, f in healthy.items()} == dict.fromkeys(Health, True)
 
 
@@ -150,6 +151,48 @@ class TestBelowMaximum:
         assert unseen()[Health.BELOW_MAXIMUM].passed is None
 
 
+class TestLagWithinLimit:
+    def found(self, behind_ms, max_lag=60.0, **fields):
+        queries = (Query(QUERY, active=True, behind_ms=behind_ms),)
+        return findings(max_lag=max_lag, queries=queries, **fields)[Health.LAG_WITHIN_LIMIT]
+
+    @pytest.mark.parametrize(("behind_ms", "passed"), [(0, True), (60_000, True), (60_001, False)])
+    def test_it_compares_the_lag_with_the_limit(self, behind_ms, passed):
+        found = self.found(behind_ms)
+        assert (found.passed, found.urgent) == (passed, False)
+        assert found.text.endswith("behind the tip of the source; max_lag is 60 s")
+
+    def test_it_cannot_be_told_without_a_lag_a_limit_or_an_answer(self):
+        assert self.found(None).text == "no source tells how far behind the stream is"
+        assert self.found(9, max_lag=None).text == "no max_lag is declared"
+        assert self.found(9, spark_age=1e6).passed is None
+        assert unseen()[Health.LAG_WITHIN_LIMIT].passed is None
+
+    def test_a_driver_is_not_judged_by_its_first_window(self):
+        assert self.found(10**6, started_at=2000 - 59).passed is None
+        assert self.found(10**6, started_at=2000 - 60).passed is False
+
+
+class TestNoDataLost:
+    def found(self, *lost, active=True, **fields):
+        queries = tuple(Query(f"q{n}", active, source_lost=each) for n, each in enumerate(lost))
+        return findings(queries=queries, **fields)[Health.NO_DATA_LOST]
+
+    def test_a_source_that_lost_nothing_passes(self):
+        assert self.found(0).passed is True
+        assert self.found(0, None).passed is True
+
+    @pytest.mark.parametrize("fields", [{}, {"spark_age": 1e6}, {"active": False}])
+    def test_what_is_lost_fails_whatever_the_query_does_since(self, fields):
+        found = self.found(2, 0, 1, None, **fields)
+        assert (found.passed, found.urgent, found.mark) == (False, False, "3")
+        assert "3 time(s) so far" in found.text
+
+    def test_without_a_source_that_tells_it_cannot_be_told(self):
+        assert self.found(None).passed is None
+        assert unseen()[Health.NO_DATA_LOST].passed is None
+
+
 maybe = st.none() | st.floats(0, 100)
 
 
@@ -163,6 +206,8 @@ maybe = st.none() | st.floats(0, 100)
         completed=st.integers(0, 5),
         failed=st.integers(0, 5),
         uptime=maybe,
+        lag=maybe,
+        lost=st.none() | st.integers(0, 5),
     )
     | st.none(),
     st.sampled_from(
@@ -175,9 +220,10 @@ maybe = st.none() | st.floats(0, 100)
         ]
     ),
     st.sampled_from([HOLD, Hold("pinned", pinned=True), ScaleTo(3, "up")]),
+    maybe,
 )
-def test_every_finding_says_something(seen, sighting, decision):
-    found = examine(sighting, seen, decision)
+def test_every_finding_says_something(seen, sighting, decision, max_lag):
+    found = examine(sighting, seen, decision, max_lag)
     assert set(found) == set(Health)
     assert all(f.text for f in found.values())
     assert found[Health.RUNNING].passed is not None

@@ -8,9 +8,10 @@ import pytest
 from dagster_sparkscale.autoscale import rescale as rescale_module
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.observations import Query
 from dagster_sparkscale.runs import Streams
 from dagster_sparkscale.watch import sensor as sensor_module
-from tests.fakes import scaled, structured
+from tests.fakes import QUERY, scaled, structured
 from tests.watch.deployment import HOUR, STREAM, Deployment, overload
 
 
@@ -58,6 +59,18 @@ class TestObservations:
         assert (observed["executors_maximum"], observed["epoch"]) == (10, 1)
         assert observed["decision"] == "scale to 5"
         assert observed["reason"].startswith("R 2.50 of query 'counts' is at or above 0.9")
+
+    def test_what_the_sources_told_is_in_it(self, deployed):
+        kept = overload(deployed)
+        kept.queries = (
+            Query(QUERY, active=True, behind_ms=1234, source_shards=4),
+            Query("other", active=True, behind_ms=9876, source_shards=2),
+            Query("silent", active=True),
+            Query("ended", active=False, behind_ms=10**9, source_shards=50),
+        )
+        observed = deployed.tick().observed()
+        assert (observed["source_lag_s"], observed["source_shards"]) == (9.876, 6)
+        assert isinstance(observed["source_shards"], int)
 
     @pytest.mark.parametrize("state", ["unreachable", "not started", "failed"])
     def test_what_was_not_measured_is_null_and_never_zero(self, deployed, state):

@@ -8,11 +8,12 @@ import pytest
 
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.observations import Query
 from dagster_sparkscale.policies import RatioPolicy
 from dagster_sparkscale.runs import Streams
 from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.health import Health
-from tests.fakes import World, scaled, structured
+from tests.fakes import QUERY, World, scaled, structured
 from tests.watch.deployment import Deployment, overload
 
 
@@ -20,6 +21,7 @@ class TestChecks:
     def test_the_first_outcome_is_stored_and_then_only_changes(self, deployed):
         kept = overload(deployed, batch_seconds=5)
         everything = {health.value: True for health in Health}
+        del everything["lag_within_limit"], everything["no_data_lost"]  # no source tells
         assert deployed.tick().checks() == everything
         assert deployed.tick().checks() == {}
         kept.batch_seconds = 25
@@ -27,6 +29,32 @@ class TestChecks:
         assert deployed.tick().checks() == {}
         kept.batch_seconds = 5
         assert deployed.tick().checks() == {"ratio_below_one": True}
+
+    def test_every_further_loss_of_data_is_stored(self, deployed):
+        kept = overload(deployed, batch_seconds=5)
+
+        def lost(times):
+            kept.queries = (Query(QUERY, active=True, source_lost=times),)
+            found = deployed.tick().of(dg.AssetCheckEvaluation)
+            return [(e.passed, e.severity) for e in found if e.check_name == "no_data_lost"]
+
+        warning = dg.AssetCheckSeverity.WARN
+        assert lost(0) == [(True, warning)]
+        assert lost(1) == [(False, warning)]
+        assert lost(1) == []
+        assert lost(3) == [(False, warning)]
+        assert lost(None) == []
+        assert lost(3) == []
+        assert lost(0) == [(True, warning)]
+
+    def test_a_lag_above_the_policys_limit_is_a_warning(self):
+        deployed = Deployment([scaled(max_lag="1 min", max_executors=10)])
+        kept = overload(deployed, deployed.streams[0], batch_seconds=5)
+        kept.queries = (Query(QUERY, active=True, behind_ms=90_000),)
+        tick = deployed.tick()
+        assert tick.checks()["lag_within_limit"] is False
+        (request,) = tick.requests
+        assert request.run_config["ops"]["rescale"]["config"]["target"] == 3
 
     def test_an_outcome_that_cannot_be_told_leaves_the_last_one_standing(self, deployed):
         kept = overload(deployed, batch_seconds=5)

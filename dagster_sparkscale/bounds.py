@@ -1,0 +1,71 @@
+"""Between which numbers of executors a stream can move. Pure."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Between which numbers of executors a stream really can move."""
+
+    minimum: int
+    maximum: int | None
+    """None: whatever the cluster has."""
+    initial: int
+    note: str | None = None
+    """Why `maximum` is not the number that was declared, for people to read."""
+    useful: int | None = None
+    """Most executors that can work on a batch, as the sources tell now. No policy asks for more,
+    but more are not out of bounds: a person may know better. None: not known."""
+    useful_note: str | None = None
+    """Why no more than `useful` are, for people to read."""
+
+    def clamp(self, executors: int) -> int:
+        """`executors` moved into the bounds; the minimum wins, as in Spark."""
+        if self.maximum is not None:
+            executors = min(executors, self.maximum)
+        return max(executors, self.minimum)
+
+    def aim(self, executors: int) -> int:
+        """What a policy that wants `executors` may ask for: within the bounds, and none of them
+        in vain; the minimum wins."""
+        return self.clamp(executors if self.useful is None else min(executors, self.useful))
+
+    def for_shards(
+        self,
+        shards: int | None,
+        *,
+        tasks_per_shard: float,
+        executor_cores: int,
+        cores_per_task: int,
+        receivers: int,
+    ) -> Self:
+        """These bounds while a stream's sources read `shards` shards; None: they do not tell.
+
+        Args:
+            tasks_per_shard: tasks of a batch for each of them.
+            cores_per_task: spark.task.cpus.
+            receivers: each takes the place of one task for good.
+        """
+        if not shards:  # none at all is a moment between two, nothing to plan for
+            return self
+        # First a whole number of tasks, rid of what floats make of 50 * 1.1.
+        tasks = max(1, math.ceil(round(shards * tasks_per_shard, 6)))
+        at_a_time = executor_cores // cores_per_task or 1
+        useful = -(-(tasks + receivers) // at_a_time)
+        beside = f" beside {_counted(receivers, 'receiver')}" if receivers else ""
+        note = (
+            f"{_counted(shards, 'shard')} {_be(shards)} read by {_counted(tasks, 'task')}{beside}: "
+            f"{_counted(useful, 'executor')} of {_counted(executor_cores, 'core')} {_be(useful)} "
+            "as many as can work on a batch"
+        )
+        return replace(self, useful=useful, useful_note=note)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -1,0 +1,142 @@
+"""Live limits of sources: set over HTTP, and read by the sources from a file.
+
+A source runs in the JVM or in Python workers that it forks, and knows the file by the environment
+variable VARIABLE. The file holds {"<stream>": {"maxRecordsPerTrigger": 1000, ...}, ...}: only the
+limits there are. It is replaced as a whole, so whoever reads it never sees half of it.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .announce import announce
+from .log import say
+
+VARIABLE = "SPARKSCALE_RATES_FILE"
+LIMITS = {
+    "maxRecordsPerTrigger": "a whole number above 0",
+    "maxBytesPerTrigger": "a whole number above 0",
+    "maxSpanPerTrigger": "a number of seconds above 0",
+}
+"""Each limit, and what its value must be."""
+MAX_SOURCES = 100
+MAX_NAME = 255
+_LARGEST = 2**63
+
+Limits = dict[str, dict[str, int | float]]
+
+
+class BadRates(ValueError):
+    """A request that makes no sense; the text names the field, its value and what is right."""
+
+
+class Rates:
+    """The limits in force. Safe for threads.
+
+    Args:
+        folder: where the file is kept; None: nowhere, and limits cannot be set.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._limits: Limits = {}
+
+    @classmethod
+    def prepare(cls) -> "Rates":
+        """Make a private folder with an empty file in it, and name the file in the environment.
+
+        To be called before the JVM is started, which takes the environment over. Where there is
+        no room for the file the driver runs without it.
+        """
+        os.environ.pop(VARIABLE, None)  # another driver's, if one of its programs started this one
+        try:
+            rates = cls(Path(tempfile.mkdtemp(prefix="sparkscale-")))
+            rates._write({})
+        except OSError as error:
+            say(f"sources cannot be given live limits: {error}")
+            return cls()
+        os.environ[VARIABLE] = str(rates.file)
+        return rates
+
+    @property
+    def file(self) -> Path | None:
+        return self._folder / "rates.json" if self._folder else None
+
+    def current(self) -> Limits:
+        """The limits in force, by source."""
+        with self._lock:
+            return {source: dict(limits) for source, limits in self._limits.items()}
+
+    def change(self, wanted: Any) -> None:
+        """Set and remove limits; all that `wanted` says, or nothing.
+
+        Args:
+            wanted: {source: {limit: value}}, as a request has it. A source or limit that is not
+                named keeps what it has; null for a value removes that limit, null for a source
+                all of its limits.
+
+        Raises:
+            BadRates: it is none of that.
+            OSError: the file cannot be written. The limits are as before.
+        """
+        _check(wanted)
+        with self._lock:
+            limits = {source: dict(has) for source, has in self._limits.items()}
+            for source, changes in wanted.items():
+                has = {} if changes is None else limits.get(source, {}) | changes
+                limits[source] = {name: value for name, value in has.items() if value is not None}
+            limits = {source: has for source, has in limits.items() if has}
+            if len(limits) > MAX_SOURCES:
+                raise BadRates(f"rates: {len(limits)} sources: must be at most {MAX_SOURCES}")
+            self._write(limits)
+            before, self._limits = self._limits, limits
+        for source in sorted(wanted):
+            if before.get(source) != limits.get(source):
+                say(f"live limits of source {source!r}: {limits.get(source) or 'none'}")
+
+    def _write(self, limits: Limits) -> None:
+        if self.file is None:
+            raise OSError("this driver has no file for the limits of its sources")
+        announce(self.file, limits)
+
+    def close(self) -> None:
+        """Remove the file and its folder."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _check(wanted: Any) -> None:
+    if not isinstance(wanted, Mapping):
+        raise BadRates(f"rates: {_shown(wanted)}: must be an object with the limits of each source")
+    for source, changes in wanted.items():
+        if not 0 < len(source) <= MAX_NAME:
+            raise BadRates(
+                f"rates: {_shown(source)}: a source's name must have 1 to {MAX_NAME} characters"
+            )
+        where = f"rates.{source[:80]}"
+        if changes is None:
+            continue
+        if not isinstance(changes, Mapping):
+            raise BadRates(f"{where}: {_shown(changes)}: must be an object with limits, or null")
+        for name, value in changes.items():
+            if name not in LIMITS:
+                raise BadRates(f"{where}.{name[:80]}: no such limit; there are {', '.join(LIMITS)}")
+            if value is not None and not _fits(value, whole="whole" in LIMITS[name]):
+                raise BadRates(
+                    f"{where}.{name}: {_shown(value)}: must be {LIMITS[name]}, or null for no limit"
+                )
+
+
+def _fits(value: Any, whole: bool) -> bool:
+    kinds: tuple[type, ...] = (int,) if whole else (int, float)
+    return type(value) in kinds and 0 < value < _LARGEST  # NaN is not, either
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)[:40] if value is not None else "missing"

@@ -1,0 +1,79 @@
+"""What sources tell of themselves: how far behind they are, their shards, what they lost. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_LARGEST = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of one source, or of several together. None: not told, which is never a zero."""
+
+    behind_ms: int | None = None
+    """How far behind the tip of the stream, by time."""
+    shards: int | None = None
+    """Partitions of the source that are being read at present."""
+    lost: int | None = None
+    """How many times data was gone before it could be read, in all."""
+
+    def as_json(self) -> dict[str, int | None]:
+        """The fields of a query in the agent's status."""
+        return {
+            "behind_ms": self.behind_ms,
+            "source_shards": self.shards,
+            "source_lost": self.lost,
+        }
+
+
+NOTHING_TOLD = Report()
+
+
+def read_report(told: Any) -> Report | None:
+    """A source's report, from what it gave as its latest offset: JSON, or the text of it.
+
+    None if that is something else, such as an offset. A Kafka topic may be named as our fields
+    are; what it has there is an object, and no number.
+    """
+    if isinstance(told, str):
+        try:
+            told = json.loads(told)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(told, Mapping) or not any(
+        name in told and not isinstance(told[name], Mapping) for name in ("behind_ms", "shards")
+    ):
+        return None
+    return Report(*(_count(told.get(name)) for name in ("behind_ms", "shards", "lost")))
+
+
+def combine(reports: Iterable[Report | None]) -> Report:
+    """Several sources as one: as far behind as the last of them, with the shards of all."""
+    told = [report for report in reports if report is not None]
+    return Report(
+        behind_ms=max((r.behind_ms for r in told if r.behind_ms is not None), default=None),
+        shards=_sum(r.shards for r in told),
+        lost=_sum(r.lost for r in told),
+    )
+
+
+def report_of(progress: Mapping[str, Any]) -> Report:
+    """What the sources of a Structured Streaming query have told, from its progress."""
+    return combine(
+        read_report(source.get("latestOffset")) for source in progress.get("sources") or ()
+    )
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not abs(value) < _LARGEST:  # NaN is not, either
+        return None
+    return max(0, int(value))  # a little ahead of the tip, by clocks that differ, is at it
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

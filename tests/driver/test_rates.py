@@ -1,0 +1,264 @@
+"""Live limits of sources: the file they are read from, and the requests that set them."""
+
+import http.client
+import json
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.rates import MAX_SOURCES, VARIABLE, BadRates, Rates
+from dagster_sparkscale.driver.server import Server
+from dagster_sparkscale.observations import Status
+from tests.driver.test_server import ask
+from tests.driver.test_server import options as options_of_an_agent
+
+RECORDS, BYTES, SPAN = "maxRecordsPerTrigger", "maxBytesPerTrigger", "maxSpanPerTrigger"
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rates]:
+    monkeypatch.setenv(VARIABLE, "of-another-driver")
+    made = Rates.prepare()
+    yield made
+    made.close()
+
+
+def written(rates: Rates) -> Any:
+    assert rates.file is not None
+    return json.loads(rates.file.read_text())
+
+
+def test_there_is_an_empty_file_from_the_start_for_its_user_only(rates: Rates) -> None:
+    assert rates.file is not None
+    assert os.environ[VARIABLE] == str(rates.file)
+    assert written(rates) == rates.current() == {}
+    for path, mode in ((rates.file, 0o600), (rates.file.parent, 0o700)):
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    rates.change({"clicks": {RECORDS: 1}})
+    assert stat.S_IMODE(rates.file.stat().st_mode) == 0o600
+    assert os.listdir(rates.file.parent) == [rates.file.name]
+
+
+def test_nothing_is_left_of_it(rates: Rates) -> None:
+    assert rates.file is not None
+    rates.close()
+    rates.close()
+    assert not rates.file.parent.exists()
+
+
+def test_what_is_not_named_stays_and_null_removes(rates: Rates) -> None:
+    rates.change({"clicks": {RECORDS: 1000, SPAN: 2.5}, "orders": {BYTES: 10**6}})
+    rates.change({"clicks": {RECORDS: 500, BYTES: 7}})
+    assert written(rates) == {
+        "clicks": {RECORDS: 500, BYTES: 7, SPAN: 2.5},
+        "orders": {BYTES: 10**6},
+    }
+    rates.change({"clicks": {RECORDS: None, SPAN: None}, "orders": None})
+    assert written(rates) == rates.current() == {"clicks": {BYTES: 7}}
+    rates.change({"clicks": {BYTES: None}, "unknown": None, "never": {SPAN: None}})
+    assert written(rates) == rates.current() == {}
+    rates.change({})
+    assert written(rates) == {}
+
+
+def test_what_is_given_out_is_a_copy(rates: Rates) -> None:
+    rates.change({"clicks": {RECORDS: 1}})
+    rates.current()["clicks"][RECORDS] = 2
+    assert rates.current() == {"clicks": {RECORDS: 1}}
+
+
+BAD = [
+    (None, "rates: missing: must be an object with the limits of each source"),
+    ([], "rates: []: must be an object with the limits of each source"),
+    ({"clicks": 5}, "rates.clicks: 5: must be an object with limits, or null"),
+    ({"": {}}, 'rates: "": a source\'s name must have 1 to 255 characters'),
+    ({"x" * 256: {}}, 'rates: "' + "x" * 39 + ": a source's name must have 1 to 255 characters"),
+    (
+        {"clicks": {"records": 5}},
+        f"rates.clicks.records: no such limit; there are {RECORDS}, {BYTES}, {SPAN}",
+    ),
+    *(
+        (
+            {"clicks": {name: value}},
+            f"rates.clicks.{name}: {json.dumps(value)}: must be a whole number above 0, "
+            "or null for no limit",
+        )
+        for name in (RECORDS, BYTES)
+        for value in (0, -1, 1.0, 2.5, True, "5", [], {})
+    ),
+    *(
+        (
+            {"clicks": {SPAN: value}},
+            f"rates.clicks.{SPAN}: {json.dumps(value)}: must be a number of seconds above 0, "
+            "or null for no limit",
+        )
+        for value in (0, -0.5, float("nan"), float("inf"), True, "5 s", 2**63)
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "text"), BAD)
+def test_what_makes_no_sense_is_refused_by_field_value_and_what_is_right(
+    rates: Rates, wanted: Any, text: str
+) -> None:
+    rates.change({"clicks": {RECORDS: 1}})
+    if isinstance(wanted, dict):
+        wanted = {"orders": {RECORDS: 2}, **wanted}  # all of a request is done, or nothing
+    with pytest.raises(BadRates) as refused:
+        rates.change(wanted)
+    assert str(refused.value) == text
+    assert written(rates) == rates.current() == {"clicks": {RECORDS: 1}}
+
+
+def test_sources_are_limited_in_number(rates: Rates) -> None:
+    rates.change({f"s{n}": {RECORDS: 1} for n in range(MAX_SOURCES)})
+    with pytest.raises(BadRates, match="101 sources: must be at most 100"):
+        rates.change({"more": {RECORDS: 1}})
+    rates.change({"s0": None, "more": {RECORDS: 1}})
+    assert len(written(rates)) == MAX_SOURCES
+
+
+def test_a_file_that_cannot_be_written_leaves_the_limits_as_they_were(rates: Rates) -> None:
+    rates.change({"clicks": {RECORDS: 1}})
+    rates.close()
+    with pytest.raises(OSError, match="No such file"):
+        rates.change({"clicks": {RECORDS: 2}})
+    assert rates.current() == {"clicks": {RECORDS: 1}}
+
+
+def test_without_room_for_the_file_the_driver_runs_without_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, "of-another-driver")
+    with monkeypatch.context() as full:
+        full.setattr("tempfile.tempdir", str(tmp_path / "none"))
+        rates = Rates.prepare()
+    assert VARIABLE not in os.environ
+    assert "sources cannot be given live limits" in "".join(capfd.readouterr())
+    with pytest.raises(OSError, match="no file for the limits"):
+        rates.change({"clicks": {RECORDS: 2}})
+
+
+def test_a_reader_never_sees_half_a_file(rates: Rates) -> None:
+    def write() -> None:
+        for _ in range(50):
+            rates.change({f"s{n}": {RECORDS: n + 1} for n in range(MAX_SOURCES)})
+            rates.change({f"s{n}": None for n in range(MAX_SOURCES)})
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        assert len(written(rates)) in (0, MAX_SOURCES)
+    writer.join()
+    assert written(rates) == {}
+
+
+names = st.sampled_from(["a", "b"])
+limits = st.fixed_dictionaries(
+    {},
+    optional={
+        RECORDS: st.none() | st.integers(1, 9),
+        BYTES: st.none() | st.integers(1, 9),
+        SPAN: st.none() | st.floats(0.1, 9),
+    },
+)
+
+
+@settings(deadline=None)  # it writes files
+@given(st.lists(st.dictionaries(names, st.none() | limits), max_size=6))
+def test_any_sequence_of_changes_leaves_what_was_said_last(changes: list[Any]) -> None:
+    rates = Rates.prepare()
+    try:
+        said: dict[tuple[str, str], Any] = {}
+        for change in changes:
+            rates.change(change)
+            for source, wanted in change.items():
+                for name in (RECORDS, BYTES, SPAN):
+                    if wanted is None:
+                        said.pop((source, name), None)
+                    elif name in wanted:
+                        said[source, name] = wanted[name]
+        flat = {(s, name): v for s, has in rates.current().items() for name, v in has.items()}
+        assert flat == {key: value for key, value in said.items() if value is not None}
+        assert written(rates) == rates.current()
+        assert all(rates.current().values())
+    finally:
+        rates.close()
+
+
+class TestRequests:
+    """Over the real server."""
+
+    @pytest.fixture
+    def client(self, rates: Rates) -> Iterator[http.client.HTTPConnection]:
+        agent = Agent(options_of_an_agent(), rates)
+        server = Server("127.0.0.1", 0, agent, lambda graceful, seconds: None)
+        server.start()
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        yield connection
+        connection.close()
+        server.shutdown()
+        server.server_close()
+
+    def put(self, client: http.client.HTTPConnection, rates: Any, epoch: Any = 4) -> Any:
+        return ask(client, "PUT", "/v1/rates", {"epoch": epoch, "rates": rates})
+
+    def test_limits_are_set_and_shown_before_spark_is_there(
+        self, client: http.client.HTTPConnection, rates: Rates
+    ) -> None:
+        assert ask(client, "GET", "/v1/status")[1]["rates"] == {}
+        code, answer = self.put(client, {"clicks": {RECORDS: 9, SPAN: 0.5}})
+        assert (code, answer["batches"]) == (200, [])
+        assert answer["rates"] == written(rates) == {"clicks": {RECORDS: 9, SPAN: 0.5}}
+        shown = ask(client, "GET", "/v1/status")[1]
+        assert shown["rates"] == {"clicks": {RECORDS: 9, SPAN: 0.5}}
+        assert Status.from_json(shown).rates == shown["rates"]
+
+    @pytest.mark.parametrize(
+        ("epoch", "code", "field"),
+        [(3, 409, "epoch: 3"), (5, 409, "epoch: 5"), ("4", 400, "epoch"), (None, 400, "epoch")],
+    )
+    def test_another_epoch_is_refused(
+        self,
+        client: http.client.HTTPConnection,
+        rates: Rates,
+        epoch: Any,
+        code: int,
+        field: str,
+    ) -> None:
+        answered, answer = self.put(client, {"clicks": {RECORDS: 9}}, epoch)
+        assert answered == code
+        assert answer["error"].startswith(field)
+        assert answer.get("epoch") == (4 if code == 409 else None)
+        assert written(rates) == {}
+
+    @pytest.mark.parametrize(("wanted", "text"), BAD)
+    def test_what_makes_no_sense_is_refused_in_words(
+        self, client: http.client.HTTPConnection, wanted: Any, text: str
+    ) -> None:
+        assert self.put(client, wanted) == (400, {"error": text})
+        assert ask(client, "GET", "/v1/status")[0] == 200  # on the same connection
+
+    def test_a_file_that_cannot_be_written_is_said(
+        self, client: http.client.HTTPConnection, rates: Rates
+    ) -> None:
+        rates.close()
+        code, answer = self.put(client, {"clicks": {RECORDS: 9}})
+        assert code == 503
+        assert answer["error"].startswith("rates: they cannot be written: ")
+        assert ask(client, "GET", "/v1/status")[1]["rates"] == {}
+
+    def test_without_the_token_nothing_is_set(
+        self, client: http.client.HTTPConnection, rates: Rates
+    ) -> None:
+        body = {"epoch": 4, "rates": {"clicks": {RECORDS: 9}}}
+        assert ask(client, "PUT", "/v1/rates", body, token="wrong")[0] == 401
+        assert written(rates) == {}

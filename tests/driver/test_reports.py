@@ -1,0 +1,144 @@
+"""What sources tell of themselves, and what becomes of it in the status of their queries."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.driver.progress import backlog
+from dagster_sparkscale.driver.reports import NOTHING_TOLD, Report, combine, read_report, report_of
+from tests.driver.test_queries import KAFKA_END, Told
+
+TOLD = {"v": 1, "stream": "clicks", "behind_ms": 1234, "shards": 4, "lost": 0}
+
+
+@pytest.mark.parametrize(
+    ("told", "report"),
+    [
+        (TOLD, Report(1234, 4, 0)),
+        (json.dumps(TOLD), Report(1234, 4, 0)),
+        ({**TOLD, "behind_ms": None}, Report(None, 4, 0)),
+        ({"shards": 4}, Report(None, 4, None)),
+        ({"behind_ms": 5, "weather": "fine"}, Report(5)),
+        ({"behind_ms": 5.9, "shards": "4", "lost": True}, Report(5, None, None)),
+        ({"behind_ms": -20}, Report(0)),  # clocks differ
+        ({"behind_ms": float("nan"), "shards": float("inf")}, Report()),
+        ({"behind_ms": 10**400}, Report()),
+    ],
+)
+def test_a_report_is_read(told: Any, report: Report) -> None:
+    assert read_report(told) == report
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *(None, 5, "5", "", "no JSON", "[" * 100_000, [], {}, True, KAFKA_END, {"logOffset": 3}),
+        {"stream": "clicks", "lost": 3},
+        {"shards": {"0": 5}},  # a topic of Kafka's that has such a name
+    ],
+)
+def test_an_offset_is_no_report(other: Any) -> None:
+    assert read_report(other) is None
+
+
+def test_a_report_is_no_backlog_and_a_backlog_no_report() -> None:
+    def progress(latest: Any, end: Any) -> dict[str, Any]:
+        return {"sources": [{"endOffset": end, "latestOffset": latest}]}
+
+    for end in (None, {"shard-0": {"seq": "49"}}, {"at": 5}, 5, {"behind_ms": 7}, TOLD):
+        for told in (TOLD, json.dumps(TOLD), {"behind_ms": None, "shards": None}):
+            assert backlog(progress(told, end)) is None
+    topics = {"shards": {"0": 10}, "behind_ms": {"0": 5}}
+    kafka = progress({"shards": {"0": 14}, "behind_ms": {"0": 5}}, topics)
+    assert (backlog(kafka), report_of(kafka)) == (4, NOTHING_TOLD)
+
+
+def test_several_sources_are_as_far_behind_as_the_last_of_them() -> None:
+    one, other = Report(500, 4, 1), Report(None, 2, None)
+    assert combine([one, None, other, Report(200, None, 2)]) == Report(500, 6, 3)
+    assert combine([None, None]) == combine([]) == NOTHING_TOLD
+    assert combine([Report(0, 0, 0)]) == Report(0, 0, 0)  # a zero is not unknown
+
+
+def test_a_progress_without_sources_tells_nothing() -> None:
+    for progress in ({}, {"sources": None}, {"sources": []}, {"sources": [{}]}):
+        assert report_of(progress) == NOTHING_TOLD
+
+
+counts = st.none() | st.integers(0, 10**12)
+reports = st.none() | st.builds(Report, counts, counts, counts)
+
+
+@given(st.lists(reports, max_size=5))
+def test_the_whole_is_told_wherever_a_part_is(parts: list[Report | None]) -> None:
+    whole = combine(parts)
+    for name in ("behind_ms", "shards", "lost"):
+        told = [getattr(p, name) for p in parts if p and getattr(p, name) is not None]
+        assert (getattr(whole, name) is None) == (not told)
+        assert all(getattr(whole, name) >= value for value in told)
+    assert combine(reversed(parts)) == whole
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists))
+def test_any_json_is_a_report_or_none(value: Any) -> None:
+    for told in (value, {"behind_ms": value, "shards": value}, {"lost": value}):
+        found = read_report(told)
+        assert found is None or all(
+            part is None or 0 <= part < 2**63 for part in found.as_json().values()
+        )
+
+
+def listed(told: Told) -> tuple[Any, ...]:
+    """The first query's lag, shards and losses in the status."""
+    query = told.queries.as_json({})[0]
+    return query["behind_ms"], query["source_shards"], query["source_lost"]
+
+
+def source(**told: Any) -> dict[str, Any]:
+    return {"endOffset": {"at": 1}, "latestOffset": told}
+
+
+def test_a_query_reports_what_its_sources_told_last() -> None:
+    told = Told()
+    told.started()
+    assert listed(told) == (None, None, None)
+    told.batch(3, 1, sources=[source(behind_ms=9000, shards=4, lost=0), source(shards=2)])
+    assert listed(told) == (9000, 6, 0)
+    told.batch(6, 1, sources=[source(behind_ms=None, shards=4), {"latestOffset": None}])
+    assert listed(told) == (None, 4, None)
+    assert [batch.behind_ms for batch in told.batches] == [9000, None]
+
+
+def test_while_a_query_finds_nothing_its_last_progress_tells_how_far_behind_it_is() -> None:
+    told = Told()
+    told.started()
+    told.batch(0, 1, sources=[source(behind_ms=9000, shards=4)])
+    assert told.queries.outdated() == []
+    told.idle(12)
+    assert told.queries.outdated() == ["run"]
+    told.queries.reported("run", {"sources": [source(behind_ms=0, shards=4)]})
+    assert (listed(told), told.queries.outdated()) == ((0, 4, None), [])
+    told.idle(24)
+    told.batch(27, 1, sources=[source(behind_ms=70, shards=5)])
+    told.queries.reported("run", {"sources": [source(behind_ms=0, shards=4)]})  # it came late
+    assert listed(told) == (70, 5, None)
+
+
+def test_a_query_whose_sources_tell_nothing_is_not_asked_again() -> None:
+    told = Told()
+    told.started()
+    told.batch(0, 1)
+    told.idle(12)
+    assert told.queries.outdated() == []
+
+
+def test_of_a_query_that_ended_what_it_lost_is_still_told() -> None:
+    told = Told()
+    told.started()
+    told.batch(0, 1, sources=[source(behind_ms=9000, shards=4, lost=2)])
+    told.idle(12)
+    told.died(13, None)
+    assert (listed(told), told.queries.outdated()) == ((None, None, 2), [])

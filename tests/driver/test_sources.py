@@ -1,0 +1,130 @@
+"""A real driver whose sources tell how far behind they are, and read their live limits."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.observations import Batch, Query, Status
+from tests.driver.conftest import PROGRAMS
+from tests.driver.running import EPOCH, Driver
+
+pytestmark = pytest.mark.spark
+
+
+def tell(folder: Path, **told: Any) -> None:
+    draft = folder / "draft"
+    draft.write_text(json.dumps({"v": 1, "stream": "clicks", **told}))
+    draft.rename(folder / "told")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sources")
+    tell(folder, behind_ms=9000, shards=4, lost=0)
+    (folder / "temporary").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def driver(data: Path) -> Iterator[Driver]:
+    settings = {
+        "spark.master": "local[2]",
+        # Or Spark would tell only every ten seconds that there was nothing.
+        "spark.sql.streaming.noDataProgressEventInterval": "1s",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(data / "temporary"))
+        patch.setenv("SPARKSCALE_RATES_FILE", "of-another-driver")
+        running = Driver(data / "driver", PROGRAMS / "telling.py", str(data), settings=settings)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+def told(queries: tuple[Query, ...], name: str) -> tuple[int | None, ...]:
+    """The lag, shards and losses of a query."""
+    found = [(q.behind_ms, q.source_shards, q.source_lost) for q in queries if q.name == name]
+    return found[0] if found else ()
+
+
+def batches(seen: Status, name: str) -> list[Batch]:
+    """The batches of a query that were completed."""
+    return [b for b in seen.batches if b.query == name and not b.failed]
+
+
+def put(driver: Driver, rates: Any, epoch: int = EPOCH) -> Any:
+    return driver.ask("PUT", "/v1/rates", {"epoch": epoch, "rates": rates})
+
+
+def test_the_progress_of_a_query_brings_what_its_source_tells(driver: Driver, data: Path) -> None:
+    # On a busy machine a program takes its time until its first query.
+    driver.wait(lambda s: told(s.queries, "clicks") == (9000, 4, 0), "the query tells", 240)
+    tell(data, behind_ms=None, shards=5, lost=2)
+    seen = driver.wait(lambda s: told(s.queries, "clicks") == (None, 5, 2), "it tells anew")
+    lags = [batch.behind_ms for batch in batches(seen, "clicks")]
+    assert lags[0] == 9000
+    assert lags[-1] is None
+    # A report is not taken for a count of records.
+    assert {q.backlog_records for q in seen.queries if q.name == "clicks"} == {None}
+
+
+def test_system_properties_bring_what_the_sources_of_dstreams_tell(
+    driver: Driver, data: Path
+) -> None:
+    tell(data, behind_ms=0, shards=7, lost=0)
+    driver.wait(lambda s: told(s.queries, "dstream") == (0, 5, 1), "the graph tells", 240)
+    driver.wait(lambda s: s.source_shards == 5 + 7, "the shards of all sources")
+    driver.wait(lambda s: [b.behind_ms for b in batches(s, "dstream")][-1:] == [0], "its batches")
+
+
+def test_live_limits_reach_the_source(driver: Driver) -> None:
+    assert driver.status().rates == {}
+    answer = put(driver, {"clicks": {"maxRecordsPerTrigger": 7, "maxSpanPerTrigger": 1.5}})
+    assert answer.status_code == 200, answer.text
+    limits = {"clicks": {"maxRecordsPerTrigger": 7, "maxSpanPerTrigger": 1.5}}
+    assert answer.json()["rates"] == driver.status().rates == limits
+
+    def newest(records: int) -> Any:
+        return lambda s: [b.records for b in batches(s, "clicks")][-1:] == [records]
+
+    driver.wait(newest(7), "batches of 7 records")
+    assert put(driver, {"clicks": {"maxRecordsPerTrigger": None}}).status_code == 200
+    assert driver.status().rates == {"clicks": {"maxSpanPerTrigger": 1.5}}
+    driver.wait(newest(1), "batches of one record again")
+
+
+def test_a_request_for_another_epoch_or_that_makes_no_sense_changes_nothing(
+    driver: Driver,
+) -> None:
+    before = driver.status().rates
+    stale = put(driver, {"clicks": None}, EPOCH - 1)
+    assert (stale.status_code, stale.json()["epoch"]) == (409, EPOCH)
+    wrong = put(driver, {"clicks": {"maxBytesPerTrigger": -1}})
+    assert wrong.status_code == 400
+    assert wrong.json()["error"].startswith("rates.clicks.maxBytesPerTrigger: -1: must be")
+    assert driver.status().rates == before
+
+
+def test_while_a_query_finds_nothing_its_lag_is_told_all_the_same(
+    driver: Driver, data: Path
+) -> None:
+    tell(data, behind_ms=9000, shards=4, lost=0)
+    driver.wait(lambda s: told(s.queries, "clicks") == (9000, 4, 0), "the query is behind")
+    tell(data, behind_ms=40, shards=4, lost=0)
+    (data / "quiet").touch()
+    driver.wait(lambda s: told(s.queries, "clicks") == (40, 4, 0), "it is not any more")
+    tell(data, behind_ms=0, shards=4, lost=3)
+    seen = driver.wait(lambda s: told(s.queries, "clicks") == (0, 4, 3), "it is at the tip")
+    assert batches(seen, "clicks")[-1].records == 0
+
+
+def test_nothing_is_left_of_the_limits_when_it_has_ended(driver: Driver, data: Path) -> None:
+    assert len(list((data / "temporary").glob("sparkscale-*/rates.json"))) == 1
+    driver.stop()
+    assert driver.exit_code() == 0
+    assert "the program has ended by itself" in driver.log()
+    assert list((data / "temporary").glob("sparkscale-*")) == []
