@@ -1,0 +1,1 @@
+"""Sources that Spark has not: each a folder that runs in drivers and executors, without Dagster."""

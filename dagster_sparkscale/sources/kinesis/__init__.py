@@ -1,0 +1,39 @@
+"""Reads Amazon Kinesis without receivers, KCL or DynamoDB (SPARK-20462).
+
+    from dagster_sparkscale.sources import kinesis
+
+    kinesis.register(spark)
+    rows = spark.readStream.format("kinesis-direct").option("streamName", "clicks").load()
+
+For DStreams there is `kinesis.kinesis_direct_stream`. The modules, from the ground up: what is
+pure is in positions, shards, pages, span, options and limiter; service makes the calls; look
+plans for one shard, planner for all; read reads; source and dstream bind it to Spark.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from .dstream import kinesis_direct_stream as kinesis_direct_stream
+
+__all__ = ["kinesis_direct_stream", "register"]
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `format("kinesis-direct")` known to a session.
+
+    The package and what it needs (`pip install 'dagster-sparkscale[kinesis]'`) has to be there on
+    the executors too.
+    """
+    from .source import KinesisDirectSource
+
+    spark.dataSource.register(KinesisDirectSource)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "kinesis_direct_stream":
+        from .dstream import kinesis_direct_stream
+
+        return kinesis_direct_stream
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

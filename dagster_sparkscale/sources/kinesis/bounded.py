@@ -1,0 +1,65 @@
+"""Plans a batch read: everything between two points of the stream, all shards at once."""
+
+from collections.abc import Mapping, Sequence
+
+from .client import KinesisError
+from .options import Options, Start
+from .planner import Planner
+from .positions import END, Kind, Offset, Position, before
+from .ranges import Range
+from .service import Service
+from .shards import Shard, ancestors
+
+
+def plan_bounded(service: Service, options: Options) -> list[Range]:
+    """What a batch read reads: from startingPosition (or the oldest record) to endingPosition (or
+    what is the tip now).
+
+    Raises:
+        DataLost: startingPosition is older than what the stream retains, and failOnDataLoss.
+        KinesisError: a position names what the stream has not.
+    """
+    planner = Planner(service, options.fail_on_data_loss)
+    start = options.start or Start(everywhere=Position(Kind.TRIM))
+    if start.latest:
+        return []
+    listed = service.shards()
+    begun = planner.begin(start)
+    positions = dict(begun.shards)
+    skipped = ancestors(positions, listed)
+    for shard in listed:
+        if shard.id not in skipped:
+            positions.setdefault(shard.id, begun.first())
+    if options.end and options.end.shards:
+        return _up_to(options.end.shards, positions, listed)
+    end = options.end.everywhere if options.end else None
+    planner.stop_at(end.time_ms if end else None)
+    ranges: list[Range] = []
+    point = Offset(begun.stream, positions, begun.from_ms)
+    # Once is enough as a rule; a shard whose end could not be found by time takes more.
+    while (plan := planner.plan(point, None)).ranges:
+        ranges += plan.ranges
+        point = plan.end
+    return ranges
+
+
+def _up_to(
+    ends: Mapping[str, Position], positions: Mapping[str, Position], listed: Sequence[Shard]
+) -> list[Range]:
+    if unknown := sorted(set(ends) - {shard.id for shard in listed}):
+        raise KinesisError(f"endingPosition names {', '.join(unknown)}, which the stream has not")
+    wanted = {shard: END for shard in ancestors(ends, listed)} | dict(ends)
+    return [
+        Range(shard, positions[shard], end)
+        for shard, end in wanted.items()
+        if shard in positions and not _ends_first(positions[shard], end)
+    ]
+
+
+def _ends_first(start: Position, end: Position) -> bool:
+    """Whether nothing lies between two positions, as the end comes first."""
+    if start.sequence is None or end.sequence is None:
+        return False
+    if start.sequence == end.sequence:
+        return (start.kind, end.kind) != (Kind.AT, Kind.AFTER)
+    return before(end.sequence, start.sequence)

@@ -1,0 +1,273 @@
+"""Plans a batch's part of one shard, with as few looks at its records as possible."""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from .client import KinesisError
+from .positions import END, Kind, Position, before
+from .ranges import Range, asked_for
+from .service import ExpiredIterator, Page, Record, Service, arrived_ms
+from .span import Density
+
+CARRIED_RECORDS = 1000
+"""That travel with a plan at the beginning of a range: a second of a shard that is full. They tell
+how dense the records lie, even if those come in bursts."""
+FIRST_LOOK = 20
+"""Records, while it is not known how large they are."""
+FORWARD_RECORDS = 10_000
+EMPTY_PAGES = 5
+"""In a row, before the rest is left to the next batch: a second, at five calls a second. The next
+one tries twice as many: it may have to begin where this one did."""
+EMPTY_PAGES_TO_STOP = 2000
+"""The same for a query that is to stop at a certain point: it has no next batch. More than these
+are never tried."""
+BACK_MS = (1000, 4000, 16_000, 60_000)
+"""How far to look back for a record to end at, in a shard that has fallen silent."""
+FRESH_S = 240.0
+"""An iterator is used for this long; the service lets it live for 300 s."""
+NO_LOOKS_S = 60.0
+"""How long ends are found by reading on, after looking for one by its time has failed."""
+SAFE_MS = 60_000
+"""Up to so long ago a shard that shows nothing has nothing."""
+
+
+@dataclass
+class Memory:
+    """What is remembered of a shard between batches. All of it can be found out again."""
+
+    density: Density = field(default_factory=Density)
+    position: Position | None = None
+    iterator: str | None = None
+    """Reads on from `position`."""
+    got_at: float = 0.0
+    lag_is_told: bool = False
+    """Whether the service has ever said that there is more: an emulator may not."""
+    patience: int = EMPTY_PAGES
+    """Empty pages to try."""
+    no_looks_before: float = 0.0
+    """Looking for a record by its time has failed: not again before this."""
+
+    def keep(self, position: Position, iterator: str | None, now: float) -> None:
+        self.position, self.iterator, self.got_at = position, iterator, now
+
+    def learn(self, records: Sequence[Record]) -> None:
+        """How dense and how large the records are, from some that follow each other."""
+        size = sum(len(each["Data"]) for each in records) * 0.75 / len(records)
+        seconds = (arrived_ms(records[-1]) - arrived_ms(records[0])) / 1000
+        rate = self.density.records_per_s
+        if seconds > 0 and len(records) >= FIRST_LOOK:
+            now = len(records) / seconds
+            rate = now if rate is None else (rate + now) / 2
+        self.density = Density(rate, size)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a batch may take of one shard."""
+
+    until_ms: float
+    """Nothing that arrived later."""
+    stop: bool
+    """Whether what arrived later is none of this query's business (Trigger.AvailableNow)."""
+    span_ms: float | None
+    records: int | None
+    carried_bytes: int
+    refresh_ms: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """The plan for one shard."""
+
+    range: Range | None
+    position: Position
+    behind_ms: int
+
+
+class Look:
+    """One shard's part of one batch.
+
+    Raises from every method:
+        KinesisError: the service does not answer as it should.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        shard: str,
+        closed: bool,
+        start: Position,
+        memory: Memory,
+        bounds: Bounds,
+        now_ms: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service = service
+        self._shard = shard
+        self._closed = closed
+        self._start = start
+        self._memory = memory
+        self._bounds = bounds
+        self._now_ms = now_ms
+        self._clock = clock
+
+    def step(self) -> Step:
+        if self._start.kind is Kind.TIME and (self._start.time_ms or 0) > self._now_ms:
+            return Step(None, self._start, 0)  # its time is yet to come
+        limit = self._head_limit()
+        page = self._first_page(limit)
+        head = self._wanted(page.records)
+        if len(head) < len(page.records):
+            return self._carried(head, behind_ms=0)
+        if page.next is None:
+            return self._carried(head, end=END, behind_ms=0)
+        if not head:
+            position = self._renewed(page.behind_ms)
+            self._memory.keep(position, page.next, self._clock())
+            if page.behind_ms and not page.records:
+                self._memory.patience = min(2 * self._memory.patience, EMPTY_PAGES_TO_STOP)
+            return Step(None, position, page.behind_ms)
+        self._memory.patience = EMPTY_PAGES
+        self._memory.learn(head)
+        last = head[-1]
+        self._memory.keep(_after(last), page.next, self._clock())
+        self._memory.lag_is_told |= page.behind_ms > 0
+        if page.behind_ms == 0 and (len(head) < limit or self._memory.lag_is_told):
+            return self._carried(head, behind_ms=0)
+        until = self._bounds.until_ms
+        if self._bounds.span_ms is not None:
+            until = min(until, arrived_ms(head[0]) + self._bounds.span_ms)
+        enough = self._bounds.records is not None and len(head) >= self._bounds.records
+        if enough or until <= arrived_ms(last):
+            return self._carried(head, behind_ms=self._behind(page, last))
+        return self._beyond(head, page.next, until)
+
+    def _head_limit(self) -> int:
+        most = CARRIED_RECORDS
+        size = self._memory.density.bytes_per_record
+        if size is None:
+            most = FIRST_LOOK
+        else:
+            most = min(most, int(self._bounds.carried_bytes / max(size, 1.0)))
+        if self._bounds.records is not None:
+            most = min(most, self._bounds.records)
+        return max(1, most)
+
+    def _first_page(self, limit: int) -> Page:
+        memory = self._memory
+        fresh = memory.position == self._start and self._clock() - memory.got_at < FRESH_S
+        if fresh and memory.iterator is not None:
+            with contextlib.suppress(ExpiredIterator):
+                return asked_for(self._start, self._page(memory.iterator, limit))
+        return asked_for(self._start, self._from(self._start, limit))
+
+    def _from(self, position: Position, limit: int, hasty: bool = False) -> Page:
+        """The first page from `position` on that has records."""
+        while True:
+            try:
+                iterator = self._service.iterator(self._shard, position, hasty)
+                return self._page(iterator, limit)
+            except ExpiredIterator:
+                continue
+
+    def _page(self, iterator: str, limit: int) -> Page:
+        """The first page that has records, or tells that there are none, or the last one tried:
+        where records lie far apart, the service may give empty pages on the way to them."""
+        tries = EMPTY_PAGES_TO_STOP if self._bounds.stop else self._memory.patience
+        for _ in range(tries):
+            page = self._service.records(self._shard, iterator, limit)
+            if page.records or page.next is None:
+                return page
+            if page.behind_ms == 0 and not self._closed:
+                return page
+            iterator = page.next
+        if self._bounds.stop:
+            raise KinesisError(f"{self._shard} gives nothing but empty pages, {tries} by now")
+        return page
+
+    def _wanted(self, records: list[Record]) -> list[Record]:
+        if not self._bounds.stop:
+            return records
+        for number, record in enumerate(records):
+            if arrived_ms(record) > self._bounds.until_ms:
+                return records[:number]
+        return records
+
+    def _carried(self, records: list[Record], behind_ms: int, end: Position | None = None) -> Step:
+        """A range of which everything has been read already."""
+        if end is None:
+            end = _after(records[-1]) if records else self._start
+        if end == self._start:
+            return Step(None, end, behind_ms)
+        whole = Range(self._shard, self._start, end, head=tuple(records), whole=True)
+        return Step(whole, end, behind_ms)
+
+    def _renewed(self, behind_ms: int) -> Position:
+        """The position of a shard that shows nothing up to `behind_ms` before its tip, its time
+        set forward now and then."""
+        position, safe = self._start, self._now_ms - behind_ms - SAFE_MS
+        if position.time_ms is None or safe - position.time_ms < self._bounds.refresh_ms:
+            return position
+        return replace(position, time_ms=safe)
+
+    def _beyond(self, head: list[Record], iterator: str, until_ms: float) -> Step:
+        """A range that goes on behind `head`, to the first record at `until_ms` or later."""
+        last = head[-1]
+        if self._clock() < self._memory.no_looks_before:
+            return self._forward(head, iterator, until_ms)
+        try:
+            for back in (0, *BACK_MS):
+                if until_ms - back <= arrived_ms(last):
+                    break
+                moment = Position(Kind.TIME, time_ms=int(until_ms - back))
+                found = self._from(moment, 1, hasty=True)
+                if found.records:
+                    first = found.records[0]
+                    if before(last["SequenceNumber"], first["SequenceNumber"]):
+                        end = Position(Kind.AT, first["SequenceNumber"], arrived_ms(first))
+                        return self._open(head, iterator, end, self._behind(found, first))
+                    break  # The clocks of the service disagree here: its stamps are not in order.
+                if found.next is None or self._closed:
+                    return self._open(head, iterator, END, 0)
+                if found.behind_ms:
+                    break  # There is more, and too far from here.
+        except KinesisError:
+            # An end found by reading on will do. If nothing works, that says so.
+            self._memory.no_looks_before = self._clock() + NO_LOOKS_S
+        return self._forward(head, iterator, until_ms)
+
+    def _forward(self, head: list[Record], iterator: str, until_ms: float) -> Step:
+        """To the end of the next page: what is left where an end cannot be found by time."""
+        limit = FORWARD_RECORDS
+        if self._bounds.records is not None:
+            limit = min(limit, self._bounds.records - len(head))
+        try:
+            page = self._page(iterator, limit)
+        except ExpiredIterator:
+            page = self._from(_after(head[-1]), limit)
+        more = self._wanted(page.records)
+        if page.next is None and len(more) == len(page.records):
+            end, behind = END, 0
+        elif not more:
+            return self._carried(head, self._behind(page, head[-1]))
+        else:
+            over = (n for n, record in enumerate(more) if n and arrived_ms(record) > until_ms)
+            more = more[: next(over, len(more))]
+            end, behind = _after(more[-1]), self._behind(page, more[-1])
+        if sum(len(record["Data"]) for record in more) <= self._bounds.carried_bytes:
+            return self._carried(head + more, behind, end)
+        return self._open(head, iterator, end, behind)
+
+    def _open(self, head: list[Record], iterator: str, end: Position, behind_ms: int) -> Step:
+        opened = Range(self._shard, self._start, end, head=tuple(head), iterator=iterator)
+        return Step(opened, end, behind_ms)
+
+    def _behind(self, page: Page, last: Record) -> int:
+        """How far behind the tip `last` is. An emulator may always say 0."""
+        return max(page.behind_ms, self._now_ms - arrived_ms(last), 0)
+
+
+def _after(record: Record) -> Position:
+    return Position(Kind.AFTER, record["SequenceNumber"], arrived_ms(record))

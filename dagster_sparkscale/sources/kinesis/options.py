@@ -1,0 +1,320 @@
+"""The options of the source: read, checked, and held as what they mean. Pure.
+
+Whatever is wrong is said before the query starts, all at once, a line each, with the option, its
+value and what would be right. Values that may be secrets are never shown.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from dagster_sparkscale.durations import parse_duration
+
+from .positions import Kind, Position
+
+DEFAULT_SPAN_MS = 5 * 60 * 1000
+"""What a batch covers at most, if the user sets no limit: a first batch must not be a day long."""
+
+
+class OptionsError(ValueError):
+    """One or more options are wrong; the text has a line for each."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach the service. The secrets are left out of its repr."""
+
+    stream: str
+    """streamName."""
+    region: str | None = None
+    endpoint_url: str | None = None
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    profile: str | None = None
+    role_arn: str | None = None
+    role_session_name: str = "kinesis-direct"
+    external_id: str | None = field(default=None, repr=False)
+    sts_endpoint_url: str | None = None
+    connect_timeout_s: float = 5.0
+    read_timeout_s: float = 20.0
+    max_retries: int = 10
+    limited: bool = True
+    """Whether to keep inside the service's limits for a shard without being refused first."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a batch may be at most; None where there is no such limit."""
+
+    records: int | None = None
+    bytes: int | None = None
+    span_ms: int | None = None
+    """Of the stream's own time."""
+    duration_ms: int | None = None
+    """How long a batch should take, by what batches have taken so far."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to begin: one position for all shards, or one for each shard that is named."""
+
+    everywhere: Position | None = None
+    latest: bool = False
+    shards: Mapping[str, Position] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    connection: Connection
+    start: Start | None = None
+    """None where the user has said nothing: LATEST for a stream, TRIM_HORIZON for a batch read."""
+    end: Start | None = None
+    """Batch reads only; None for all there is."""
+    limits: Limits = Limits()
+    fail_on_data_loss: bool = True
+    deaggregate: bool = True
+
+
+_TRUE = {"true", "1", "yes"}
+_FALSE = {"false", "0", "no"}
+_SECRET = re.compile(r"secret|token|key|externalid", re.IGNORECASE)
+_SEQUENCE = re.compile(r"[0-9]{1,128}")
+
+
+def parse(given: Mapping[str, Any]) -> Options:
+    """The options as Spark hands them over: all texts, names in any case.
+
+    Raises:
+        OptionsError: an option is missing, unknown or wrong.
+    """
+    values = {name.lower(): str(value) for name, value in given.items()}
+    faults = [_unknown(name) for name in given if name.lower() not in _NAMES]
+
+    def take(name: str, read: Callable[[str], Any], default: Any = None) -> Any:
+        value = values.get(name.lower())
+        if value is None:
+            return default
+        try:
+            return read(value.strip())
+        except ValueError as error:
+            hidden = _SECRET.search(name) or "@" in value  # a URL may hold a password
+            shown = "(hidden)" if hidden else repr(value[:200])
+            faults.append(f"{name}: {shown} {error}")
+            return default
+
+    stream = take("streamName", _stream_name)
+    if "streamname" not in values:
+        faults.append("streamName: is missing: the name of the Kinesis stream to read")
+    key, secret = take("awsAccessKeyId", _text), take("awsSecretAccessKey", _text)
+    token, profile = take("awsSessionToken", _text), take("awsProfile", _text)
+    role = take("roleArn", _role)
+    for name, has in (("awsAccessKeyId", key), ("awsSecretAccessKey", secret)):
+        if bool(key) != bool(secret) and not has:
+            faults.append(f"{name}: is missing: the two parts of an access key go together")
+    if token and not key:
+        faults.append("awsSessionToken: needs awsAccessKeyId and awsSecretAccessKey with it")
+    if profile and key:
+        faults.append("awsProfile: give either a profile or an access key, not both")
+    for name in ("externalId", "roleSessionName", "stsEndpointUrl"):
+        if name.lower() in values and not role:
+            faults.append(f"{name}: means nothing without roleArn: give the role, or leave it out")
+
+    options = Options(
+        connection=Connection(
+            stream=stream or "",
+            region=take("region", _region),
+            endpoint_url=take("endpointUrl", _url),
+            access_key_id=key,
+            secret_access_key=secret,
+            session_token=token,
+            profile=profile,
+            role_arn=role,
+            role_session_name=take("roleSessionName", _session_name, "kinesis-direct"),
+            external_id=take("externalId", _text),
+            sts_endpoint_url=take("stsEndpointUrl", _url),
+            connect_timeout_s=take("connectTimeout", _seconds, 5.0),
+            read_timeout_s=take("readTimeout", _seconds, 20.0),
+            max_retries=take("maxRetries", _retries, 10),
+            limited=take("respectServiceLimits", _boolean, True),
+        ),
+        start=take("startingPosition", parse_position),
+        end=take("endingPosition", _ending_position),
+        limits=Limits(
+            records=take("maxRecordsPerTrigger", _count),
+            bytes=take("maxBytesPerTrigger", _count),
+            span_ms=take("maxSpanPerTrigger", _milliseconds),
+            duration_ms=take("targetBatchDuration", _milliseconds),
+        ),
+        fail_on_data_loss=take("failOnDataLoss", _boolean, True),
+        deaggregate=take("deaggregate", _boolean, True),
+    )
+    if faults:
+        raise OptionsError("kinesis-direct cannot be set up:\n" + "\n".join(sorted(faults)))
+    return options
+
+
+NAMES = (
+    "streamName",
+    "region",
+    "endpointUrl",
+    "startingPosition",
+    "endingPosition",
+    "maxRecordsPerTrigger",
+    "maxBytesPerTrigger",
+    "maxSpanPerTrigger",
+    "targetBatchDuration",
+    "failOnDataLoss",
+    "deaggregate",
+    "awsAccessKeyId",
+    "awsSecretAccessKey",
+    "awsSessionToken",
+    "awsProfile",
+    "roleArn",
+    "roleSessionName",
+    "externalId",
+    "stsEndpointUrl",
+    "connectTimeout",
+    "readTimeout",
+    "maxRetries",
+    "respectServiceLimits",
+)
+_NAMES = {name.lower() for name in NAMES}
+
+
+def _unknown(name: str) -> str:
+    begun = [each for each in _NAMES if each.startswith(name.lower())]
+    near = begun or difflib.get_close_matches(name.lower(), _NAMES, n=1)
+    known = {each.lower(): each for each in NAMES}
+    hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(NAMES)}"
+    return f"{name}: there is no such option; {hint}"
+
+
+def parse_position(text: str) -> Start:
+    """A startingPosition: `latest`, `trim_horizon`, a moment, or JSON with one for each shard.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if text.startswith("{"):
+        try:
+            shards = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"is not JSON: {error}") from None
+        if not shards:
+            raise ValueError("names no shard")
+        return Start(shards={shard: _of_shard(shard, each) for shard, each in shards.items()})
+    return _simple(text)
+
+
+def _simple(text: str) -> Start:
+    name = text.lower().replace("-", "_")
+    if name == "latest":
+        return Start(latest=True)
+    if name in ("trim_horizon", "earliest"):
+        return Start(everywhere=Position(Kind.TRIM))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            "must be latest, trim_horizon, a moment such as 2026-01-31T12:00:00Z, or JSON that "
+            'has the last sequence number read of each shard: {"shardId-000000000000": "4957..."}'
+        ) from None
+    if moment.tzinfo is None:
+        raise ValueError("must name its time zone: add Z for UTC, or an offset such as +02:00")
+    return Start(everywhere=Position(Kind.TIME, time_ms=round(moment.timestamp() * 1000)))
+
+
+def _of_shard(shard: str, given: Any) -> Position:
+    if isinstance(given, str) and _SEQUENCE.fullmatch(given):
+        return Position(Kind.AFTER, given)
+    if isinstance(given, Mapping) and len(given) == 1:
+        ((how, sequence),) = given.items()
+        kinds = {"at": Kind.AT, "after": Kind.AFTER}
+        if how in kinds and isinstance(sequence, str) and _SEQUENCE.fullmatch(sequence):
+            return Position(kinds[how], sequence)
+    if isinstance(given, str) and given.lower() == "trim_horizon":
+        return Position(Kind.TRIM)
+    raise ValueError(
+        f"has {given!r} for {shard}: it must be the last sequence number that was read, in "
+        'quotes, {"at": "..."} for the next one to be read, or "trim_horizon"'
+    )
+
+
+def _ending_position(text: str) -> Start:
+    start = parse_position(text)
+    positions = [start.everywhere, *start.shards.values()]
+    if any(position and position.kind is Kind.TRIM for position in positions):
+        raise ValueError("must not be trim_horizon: give latest, a moment, or sequence numbers")
+    return start
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise ValueError("must not be empty")
+    return value
+
+
+def _stream_name(value: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,128}", value):
+        raise ValueError("must be the name of a stream: up to 128 letters, digits, _ . and -")
+    return value
+
+
+def _region(value: str) -> str:
+    if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]+", value):
+        raise ValueError("must be an AWS region such as eu-central-1")
+    return value
+
+
+def _url(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/@]+(/.*)?", value):
+        raise ValueError("must be an address such as https://kinesis.eu-central-1.amazonaws.com")
+    return value
+
+
+def _role(value: str) -> str:
+    if not re.fullmatch(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/\S+", value):
+        raise ValueError("must be the ARN of a role: arn:aws:iam::123456789012:role/name")
+    return value
+
+
+def _session_name(value: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9_+=,.@-]{2,64}", value):
+        raise ValueError("must be 2 to 64 letters, digits and + = , . @ - _")
+    return value
+
+
+def _count(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", value) or int(value) < 1:
+        raise ValueError("must be a whole number above 0, of up to 18 digits")
+    return int(value)
+
+
+def _retries(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,3}", value) or int(value) > 100:
+        raise ValueError("must be a whole number from 0 to 100")
+    return int(value)
+
+
+def _seconds(value: str) -> float:
+    seconds = parse_duration(value)
+    if not 0.001 <= seconds <= 7 * 86400:
+        raise ValueError("must be from 1 ms to 7 days")
+    return seconds
+
+
+def _milliseconds(value: str) -> int:
+    return round(_seconds(value) * 1000)
+
+
+def _boolean(value: str) -> bool:
+    if value.lower() in _TRUE:
+        return True
+    if value.lower() in _FALSE:
+        return False
+    raise ValueError("must be true or false")

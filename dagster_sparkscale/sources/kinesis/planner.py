@@ -1,0 +1,261 @@
+"""Plans a batch: for each shard, up to which record it is to be read.
+
+Ends are fixed before anything is read, as sequence numbers, so that a batch that is repeated has
+the same records. Where an end should lie is found by time: one record is looked at of those that
+arrived at the moment up to which the batch may go, and the batch ends before it. The few records
+that planning reads besides travel with the plan, so that nothing is read twice.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from .client import KinesisError
+from .look import Bounds, Look, Memory, Step
+from .options import Limits, Start
+from .positions import END, Kind, Offset, Position
+from .ranges import Range
+from .retention import Retention
+from .service import Service
+from .shards import Shard, ancestors, forgettable, missing, roots, startable
+from .span import Governor, span_ms
+
+SETTLE_MS = 300
+"""How long before the present a batch ends at the latest: there is more often a record to end at
+a moment ago than right now."""
+CARRIED_BYTES = 8 * 1024 * 1024
+"""Of records that travel with a plan, all shards together."""
+CARRIED_BYTES_A_SHARD = 256 * 1024
+THREADS = 16
+
+
+@dataclass(frozen=True)
+class Plan:
+    end: Offset
+    ranges: tuple[Range, ...]
+    behind_ms: int
+    """How far behind the tip the stream is after this batch; of the shard furthest behind."""
+    shards: int
+    """How many shards are being read."""
+    covered_ms: float = 0.0
+    """How much of the stream's time the batch covers, of the shard it covers most of."""
+
+
+class Planner:
+    """Plans one batch after the other. For one thread; asks about many shards at a time.
+
+    Args:
+        fail_on_data_loss: whether data that was trimmed before it was read is an error.
+        ahead: whether batches are planned before others are done, which are then told of by `took`.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        fail_on_data_loss: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        ahead: bool = False,
+    ) -> None:
+        self._service = service
+        self._clock = clock
+        self._retention = Retention(service, fail_on_data_loss, clock)
+        self._memory: dict[str, Memory] = {}
+        self._governor: Governor | None = None
+        self._planned_at: float | None = None
+        self._covered_ms = 0.0
+        self._ahead = ahead
+        self._took: tuple[float, float] | None = None
+        self._until_ms: int | None = None
+        self._lost_again = 0
+
+    def begin(self, start: Start) -> Offset:
+        """Where a new query begins.
+
+        Raises:
+            DataLost: a moment that is older than what the stream retains, and failOnDataLoss.
+            KinesisError: `start` names shards the stream has not, or leaves out some it has.
+        """
+        listed, now = self._service.shards(), self._service.now_ms()
+        stream = self._service.connection.stream
+        if start.shards:
+            return Offset(stream, _named(start.shards, listed, now))
+        if start.latest:
+            # A moment, and not the tip: it can be kept, and found again after a crash.
+            here = Position(Kind.TIME, time_ms=now)
+            tips = {shard.id: here for shard in listed if not shard.closed}
+            return Offset(stream, tips, from_ms=now)
+        position = start.everywhere or Position(Kind.TRIM)
+        if position.kind is Kind.TIME and self._retention.lost("", position, now):
+            self._retention.report("startingPosition is older than what the stream retains")
+            position = Position(Kind.TRIM)
+        if position.kind is Kind.TRIM:
+            oldest = Position(Kind.TRIM, time_ms=now)
+            return Offset(stream, {shard: oldest for shard in roots(listed)})
+        return Offset(
+            stream, {shard: position for shard in roots(listed)}, from_ms=position.time_ms
+        )
+
+    def stop_at(self, moment_ms: int | None = None) -> None:
+        """Plan nothing that arrived after `moment_ms`; after now, if it is not given."""
+        self._until_ms = self._service.now_ms() if moment_ms is None else moment_ms
+
+    def took(self, duration_ms: float, covered_ms: float) -> None:
+        """How long a batch took, and what it covered (see `Plan`). For who plans ahead; others are
+        taken to plan the next one when a batch is done."""
+        self._took = duration_ms, covered_ms
+
+    def plan(self, start: Offset, limits: Limits | None) -> Plan:
+        """The batch that begins at `start`; its end is `start` if there is nothing to read.
+
+        Args:
+            limits: None for all there is.
+
+        Raises:
+            DataLost: data is gone before it was read, and failOnDataLoss is set.
+            KinesisError: the service does not answer as it should.
+        """
+        listed, now = self._service.shards(), self._service.now_ms()
+        positions, lost = self._without_lost(start, listed, now)
+        positions |= {shard: start.first(now) for shard in startable(listed, positions)}
+        active = [shard for shard, each in positions.items() if each.kind is not Kind.END]
+        steps = self._steps(active, positions, listed, limits, now)
+        self._planned_at = self._clock()
+        self._covered_ms = max((_covered_ms(step) for step in steps.values()), default=0.0)
+        self._memory = {shard: self._memory[shard] for shard in active}
+        ends = positions | {shard: step.position for shard, step in steps.items()}
+        for shard in forgettable(listed, ends):
+            del ends[shard]
+        lost, self._lost_again = lost + self._lost_again, 0
+        return Plan(
+            end=replace(start, shards=ends, lost=start.lost + lost),
+            ranges=tuple(
+                replace(step.range, kept_ms=self.kept_ms())
+                for step in steps.values()
+                if step.range is not None
+            ),
+            behind_ms=max((step.behind_ms for step in steps.values()), default=0),
+            shards=len(active),
+            covered_ms=self._covered_ms,
+        )
+
+    def check(self, start: Offset) -> None:
+        """Whether what follows `start` is still there, before a batch is repeated. What is not is
+        counted in the next plan.
+
+        Raises:
+            DataLost: it is not, and failOnDataLoss is set.
+        """
+        _, lost = self._without_lost(start, self._service.shards(), self._service.now_ms())
+        self._lost_again += lost
+
+    def kept_ms(self) -> int:
+        """How long the stream keeps a record."""
+        return self._retention.kept_ms()
+
+    def _without_lost(
+        self, start: Offset, listed: Sequence[Shard], now: int
+    ) -> tuple[dict[str, Position], int]:
+        """Positions from which it can go on, and how many were not."""
+        positions = dict(start.shards)
+        lost = 0
+        for shard in missing(listed, positions):
+            self._retention.report(f"{shard} of {start.stream} is gone before it was read")
+            positions[shard] = END
+            lost += 1
+        for shard, position in positions.items():
+            if self._retention.lost(shard, position, now):
+                self._retention.report(
+                    f"data of {shard} of {start.stream} has been trimmed before it was read"
+                )
+                positions[shard] = Position(Kind.TRIM, time_ms=now)
+                lost += 1
+        return positions, lost
+
+    def _steps(
+        self,
+        active: Sequence[str],
+        positions: Mapping[str, Position],
+        listed: Sequence[Shard],
+        limits: Limits | None,
+        now: int,
+    ) -> dict[str, Step]:
+        if not active:
+            return {}
+        cycle_ms = None
+        if self._planned_at is not None:
+            cycle_ms = (self._clock() - self._planned_at) * 1000
+        governed = self._governed_ms(limits, cycle_ms)
+        refresh_ms = self._retention.refresh_ms()
+        closed = {shard.id for shard in listed if shard.closed}
+
+        def step(shard: str) -> Step:
+            memory = self._memory.setdefault(shard, Memory())
+            spans = [governed]
+            records = None
+            if limits is not None:
+                spans.append(span_ms(limits, len(active), memory.density, cycle_ms))
+                records = limits.records and max(1, limits.records // len(active))
+            bounds = Bounds(
+                until_ms=now - SETTLE_MS if self._until_ms is None else self._until_ms,
+                stop=self._until_ms is not None,
+                span_ms=min((span for span in spans if span is not None), default=None),
+                records=records,
+                carried_bytes=min(CARRIED_BYTES_A_SHARD, CARRIED_BYTES // len(active)),
+                refresh_ms=refresh_ms,
+            )
+            look = Look(
+                self._service,
+                shard,
+                shard in closed,
+                positions[shard],
+                memory,
+                bounds,
+                now,
+                self._clock,
+            )
+            return look.step()
+
+        with ThreadPoolExecutor(min(THREADS, len(active))) as threads:
+            return dict(zip(active, threads.map(step, active), strict=True))
+
+    def _governed_ms(self, limits: Limits | None, cycle_ms: float | None) -> float | None:
+        took, self._took = self._took, None
+        if not self._ahead and cycle_ms is not None:
+            took = cycle_ms, self._covered_ms
+        if limits is None or limits.duration_ms is None:
+            self._governor = None
+            return None
+        if self._governor is None or self._governor.duration_ms != limits.duration_ms:
+            self._governor = Governor.start(limits.duration_ms)
+        elif took is not None:
+            self._governor = self._governor.after(*took)
+        return self._governor.span_ms
+
+
+def _covered_ms(step: Step) -> float:
+    """How much of the stream's time a step covers; 0 where that cannot be told."""
+    if step.range is None or not step.range.head or step.position.time_ms is None:
+        return 0.0
+    first: float = step.range.head[0]["ApproximateArrivalTimestamp"] * 1000
+    return max(0.0, step.position.time_ms - first)
+
+
+def _named(given: Mapping[str, Position], listed: Sequence[Shard], now: int) -> dict[str, Position]:
+    ids = {shard.id for shard in listed}
+    if unknown := sorted(set(given) - ids):
+        raise KinesisError(
+            f"startingPosition names {', '.join(unknown)}, which the stream has not: "
+            f"it has {', '.join(sorted(ids))}"
+        )
+    behind = ancestors(given, listed)
+    below = {shard.id for shard in listed if ancestors([shard.id], listed) & set(given)}
+    if left_out := sorted(ids - set(given) - behind - below):
+        raise KinesisError(
+            f"startingPosition does not say where to begin in {', '.join(left_out)}: name every "
+            "shard but those that descend from a named one, or that a named one descends from"
+        )
+    return {
+        shard: position if position.sequence else replace(position, time_ms=now)
+        for shard, position in given.items()
+    }

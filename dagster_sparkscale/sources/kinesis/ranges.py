@@ -1,0 +1,56 @@
+"""What a batch reads of one shard; made by the planner, carried to an executor, read there."""
+
+from dataclasses import dataclass, replace
+from itertools import dropwhile
+
+from .positions import Kind, Offset, Position
+from .service import Page, Record, arrived_ms
+
+
+@dataclass(frozen=True)
+class Range:
+    """The records of a shard from `start` to `end`.
+
+    Some have been read by the planner and travel with it: `head` is what the range begins with,
+    `tail` what it ends with. The rest lies between them and is read by an executor.
+    """
+
+    shard: str
+    start: Position
+    end: Position
+    head: tuple[Record, ...] = ()
+    tail: tuple[Record, ...] = ()
+    whole: bool = False
+    """Whether nothing lies between `head` and `tail`."""
+    iterator: str | None = None
+    """Goes on right behind `head`. It expires, and may always be got anew."""
+    kept_ms: int | None = None
+    """How long the stream keeps a record; None if it is not known."""
+
+
+def between(begin: Offset, until: Offset, kept_ms: int | None = None) -> list[Range]:
+    """The ranges from one offset to another, with nothing of them read."""
+    ranges = []
+    for shard, end in until.shards.items():
+        start = begin.shards.get(shard) or begin.first()
+        # A moment is no end: up to there no record has been seen, or there was none to go on
+        # from. A position whose time alone was renewed has moved past no record either.
+        ends = end.kind is Kind.END or end.sequence is not None
+        if ends and (start.kind, start.sequence) != (end.kind, end.sequence):
+            ranges.append(Range(shard, start, end, kept_ms=kept_ms))
+    return ranges
+
+
+def asked_for(position: Position, page: Page) -> Page:
+    """A page that was read from `position` on, without what came before it.
+
+    An iterator of a moment that nothing had followed yet gives whatever comes next, and stamps are
+    not quite in order; one that is got later begins at the first record of that moment.
+    """
+    moment = position.time_ms
+    if position.kind is not Kind.TIME or moment is None:
+        return page
+    if not page.records or arrived_ms(page.records[0]) >= moment:
+        return page
+    wanted = dropwhile(lambda record: arrived_ms(record) < moment, page.records)
+    return replace(page, records=list(wanted))

@@ -1,0 +1,228 @@
+import logging
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_sparkscale.sources.kinesis.positions import END, Kind, Offset, Position
+from dagster_sparkscale.sources.kinesis.ranges import Range, asked_for, between
+from dagster_sparkscale.sources.kinesis.read import STALLED, read
+from dagster_sparkscale.sources.kinesis.retention import DataLost
+from dagster_sparkscale.sources.kinesis.service import KinesisError, Page
+
+from .memory import BEGAN_MS, MemoryService
+from .query import numbers, rows
+
+SHARD = "shardId-000000000000"
+TRIM = Position(Kind.TRIM)
+
+
+def at(record, kind=Kind.AT):
+    at_ms = round(record["ApproximateArrivalTimestamp"] * 1000)
+    return Position(kind, record["SequenceNumber"], at_ms)
+
+
+def sequences(service, planned, fail=True):
+    return rows(service, [planned], fail).get(SHARD, [])
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=400),
+    st.sampled_from([1, 1000, 10**6]),
+    st.sampled_from([0, 1, 2, 3]),
+    st.booleans(),
+    st.data(),
+)
+def test_a_range_is_what_lies_between_its_ends(apart, stretch, expire_every, closed, data):
+    """Read by itself, or with some of it read beforehand: it is the same."""
+    service = MemoryService(expire_every=expire_every, gap_ms=10**7)
+    stamps = []
+    for pause in apart:
+        stamps.append((stamps[-1] if stamps else BEGAN_MS) + pause * stretch)
+    records = service.put(SHARD, stamps)
+    service.ms = stamps[-1] + 1
+    service.kept_ms = 10**12
+    if closed:
+        service.split(SHARD)
+    begin = data.draw(st.integers(0, len(records) - 1), label="begin")
+    until = data.draw(st.integers(begin, len(records) - 1), label="until")
+    how = data.draw(st.sampled_from(["at", "after", "first"]), label="start")
+    if how == "first":
+        begin, start = 0, data.draw(st.sampled_from([TRIM, Position(Kind.TIME, time_ms=BEGAN_MS)]))
+    elif how == "after" and begin:
+        start = at(records[begin - 1], Kind.AFTER)
+    else:
+        start = at(records[begin])
+    if closed and data.draw(st.booleans(), label="to the end"):
+        wanted, end = records[begin:], END
+    elif data.draw(st.booleans(), label="with its end"):
+        wanted, end = records[begin : until + 1], at(records[until], Kind.AFTER)
+    else:
+        wanted, end = records[begin:until], at(records[until])
+    head = data.draw(st.integers(0, len(wanted)), label="head")
+    tail = data.draw(st.integers(head, len(wanted)), label="tail")
+    # Where the last record of the range is known there is nothing to look for behind it.
+    ended = head == len(wanted) and end.kind is Kind.AFTER
+    whole = head == tail and (ended or data.draw(st.booleans(), label="whole"))
+    iterator = None
+    if head and data.draw(st.booleans(), label="goes on"):
+        iterator = service.iterator(SHARD, at(wanted[head - 1], Kind.AFTER))
+    planned = Range(
+        SHARD,
+        start,
+        end,
+        head=tuple(wanted[:head]),
+        tail=tuple(wanted[tail:]),
+        whole=whole,
+        iterator=iterator,
+    )
+    service.advance(data.draw(st.sampled_from([0, 1, 400_000]), label="passes"))
+    assert sequences(service, planned) == numbers(wanted)
+    assert sequences(service, Range(SHARD, start, end)) == numbers(wanted)
+
+
+def test_what_has_been_read_already_takes_no_call():
+    service = MemoryService()
+    records = service.put(SHARD, [BEGAN_MS] * 3)
+    planned = Range(SHARD, TRIM, at(records[-1], Kind.AFTER), head=tuple(records), whole=True)
+    assert sequences(service, planned) == numbers(records)
+    assert not service.calls
+
+
+def test_the_end_of_a_range_is_waited_for():
+    # The service has it, and may take a moment to show it.
+    service = MemoryService()
+    first = service.put(SHARD, [BEGAN_MS])[0]
+    later = Position(Kind.AT, str(int(first["SequenceNumber"]) + 1), BEGAN_MS + 700)
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 3:
+            service.advance(1000)
+            service.put(SHARD, [BEGAN_MS + 700])
+
+    found = [numbers(page) for page in read(service, Range(SHARD, TRIM, later), sleep=sleep)]
+    assert found == [numbers([first])]
+    assert len(slept) == 3
+
+
+def lost(service, planned, what):
+    with pytest.raises(DataLost, match=what):
+        sequences(service, planned)
+
+
+def test_a_range_whose_end_has_gone_is_a_loss(caplog):
+    service = MemoryService()
+    records = service.put(SHARD, [BEGAN_MS] * 5)
+    service.advance(24 * 3_600_000)
+    left = service.put(SHARD, [service.ms])
+    planned = Range(SHARD, at(records[0], Kind.AFTER), at(records[3]))
+    lost(service, planned, "no longer has the record it was to be read up to")
+    with caplog.at_level(logging.WARNING):
+        assert sequences(service, planned, fail=False) == []
+    assert "going on with what is left" in caplog.text
+    # An end that is newer than what is left is found all the same.
+    planned = Range(SHARD, at(records[0], Kind.AFTER), at(left[0], Kind.AFTER))
+    assert sequences(service, planned) == numbers(left)
+
+
+def test_a_range_whose_first_record_has_gone_is_a_loss():
+    service = MemoryService()
+    records = service.put(SHARD, [BEGAN_MS, BEGAN_MS, BEGAN_MS + 10, BEGAN_MS + 10])
+    service.advance(24 * 3_600_000 + 5)
+    planned = Range(SHARD, at(records[0]), at(records[3]))
+    lost(service, planned, "no longer has the record it was to be read from")
+    assert sequences(service, planned, fail=False) == numbers(records[2:3])
+
+
+def test_records_that_go_while_a_range_is_read_are_a_loss():
+    service = MemoryService()
+    records = service.put(SHARD, [BEGAN_MS, BEGAN_MS + 10, BEGAN_MS + 20, BEGAN_MS + 30])
+    start, end, kept_ms = at(records[0], Kind.AFTER), at(records[3]), service.kept_ms
+    planned = Range(SHARD, start, end, kept_ms=kept_ms)
+    service.advance(kept_ms - 1)
+    assert sequences(service, planned) == numbers(records[1:3])
+    service.advance(15)
+    lost(service, planned, "no longer has all that follows what was read of it")
+    assert sequences(service, planned, fail=False) == numbers(records[2:3])
+    headed = Range(SHARD, Position(Kind.TRIM), end, head=tuple(records[:1]), kept_ms=kept_ms)
+    lost(service, headed, "no longer has all that follows what was read of it")
+
+
+def test_a_range_that_ends_beyond_its_shard_is_a_loss():
+    service = MemoryService()
+    records = service.put(SHARD, [BEGAN_MS] * 2)
+    beyond = Position(Kind.AT, str(int(records[-1]["SequenceNumber"]) + 9), BEGAN_MS)
+    lost(service, Range(SHARD, TRIM, beyond), "has nothing more before the record")
+    assert service.calls[SHARD] <= STALLED + 3
+    assert sequences(service, Range(SHARD, TRIM, beyond), fail=False) == numbers(records)
+    service.split(SHARD)
+    lost(service, Range(SHARD, TRIM, beyond), "is closed before the record")
+    assert sequences(service, Range(SHARD, TRIM, beyond), fail=False) == numbers(records)
+
+
+def test_an_error_of_the_service_is_one_of_the_read():
+    service = MemoryService()
+    with pytest.raises(KinesisError, match="no shard shardId-7"):
+        list(read(service, Range("shardId-7", TRIM, END)))
+
+
+def test_a_reader_that_stops_early_ends():
+    service = MemoryService()
+    service.put(SHARD, [BEGAN_MS] * 10_100)
+    service.split(SHARD)
+    pages = read(service, Range(SHARD, TRIM, END))
+    assert len(next(pages)) == 10_000
+    pages.close()
+    assert service.calls == Counter({SHARD: 2}), "the next page was on its way"
+
+
+def test_ranges_lie_between_offsets():
+    five, seven = Position(Kind.AFTER, "5", 1), Position(Kind.AT, "7", 2)
+    begin = Offset(
+        "s",
+        {
+            "moved": five,
+            "stays": five,
+            "ended": END,
+            "ends": five,
+            "renewed": five,
+            "reset": five,
+            "silent": Position(Kind.TIME, time_ms=9),
+        },
+        from_ms=3,
+    )
+    until = Offset(
+        "s",
+        {
+            "moved": seven,
+            "stays": five,
+            "ended": END,
+            "ends": END,
+            "renewed": Position(Kind.AFTER, "5", 99),
+            "reset": Position(Kind.TRIM, time_ms=99),
+            "silent": Position(Kind.TIME, time_ms=99),
+            "begun": seven,
+            "begun, silent": Position(Kind.TIME, time_ms=3),
+        },
+        from_ms=3,
+    )
+    assert between(begin, until) == [
+        Range("moved", five, seven),
+        Range("ends", five, END),
+        Range("begun", Position(Kind.TIME, time_ms=3), seven),
+    ]
+
+
+def test_a_page_from_a_moment_begins_with_the_first_record_of_it():
+    service = MemoryService()
+    records = service.put(SHARD, [4, 5, 3, 6])
+    page = Page(records, "next", 7)
+    assert asked_for(Position(Kind.TIME, time_ms=5), page) == Page(records[1:], "next", 7)
+    assert asked_for(Position(Kind.TIME, time_ms=4), page) is page
+    assert asked_for(Position(Kind.TIME, time_ms=9), page) == Page([], "next", 7)
+    for other in (TRIM, Position(Kind.AFTER, "1", 99), Position(Kind.AT, "1", 99)):
+        assert asked_for(other, page) is page
