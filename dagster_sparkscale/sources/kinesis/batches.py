@@ -1,0 +1,116 @@
+"""What a DStream needs of the scheduler of its StreamingContext, in the JVM.
+
+Spark's events alone do not do: they share a queue that drops some when it is full, and a listener
+hears nothing more once its context is stopping. An event that is missing is made up for by a later
+one, as the scheduler says which batches are pending, and the context whether anything has failed.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+REPORTS = "spark.sparkscale.source."
+"""With the stream's name behind it, the system property that says how far behind it is."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A batch has run, and whether all its output operations have succeeded."""
+
+    time_ms: int
+    """The batch's time, milliseconds since the epoch."""
+    processing_ms: int
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How a StreamingContext is."""
+
+    stopped: bool
+    error: str | None = None
+    """What `awaitTermination` raises; it stays."""
+
+
+class Batches:
+    """
+    Args:
+        streaming: the pyspark StreamingContext.
+        input_id: of the input stream that batches are to be known by.
+    """
+
+    def __init__(self, streaming: Any, input_id: int) -> None:
+        self._streaming = streaming
+        self._java = streaming._jssc
+        self._scala = streaming._jssc.ssc()
+        self._jvm = streaming.sparkContext._jvm
+        self._input_id = input_id
+
+    def listen(self, completed: Callable[[Completed], None]) -> None:
+        """Have each batch told that this input has been noted for, from a thread of Spark's."""
+        from pyspark.streaming.listener import StreamingListener
+
+        class Listener(StreamingListener):  # type: ignore[misc]
+            def onBatchCompleted(listener, event: Any) -> None:
+                info = event.batchInfo()
+                # Where a window slides by several batches, some are without this input.
+                if self._input_id in info.streamIdToInputInfo():
+                    completed(_completed(info))
+
+        self._streaming.addStreamingListener(Listener())
+
+    def note(self, time_ms: int, records: int) -> None:
+        """Note down that a batch has this input. May be done once for a batch, while its jobs are
+        being made."""
+        names = self._jvm.org.apache.spark.streaming
+        nothing = getattr(names.scheduler.StreamInputInfo, "apply$default$3")()
+        info = names.scheduler.StreamInputInfo(self._input_id, records, nothing)
+        self._scala.scheduler().inputInfoTracker().reportInfo(names.Time(time_ms), info)
+
+    def pending(self) -> set[int]:
+        """The times of the batches whose jobs were made and have not all succeeded."""
+        times = self._scala.scheduler().getPendingTimes()
+        return {times.apply(number).milliseconds() for number in range(times.size())}
+
+    def look(self) -> Seen:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return Seen(self._java.awaitTerminationOrTimeout(0))
+        except Py4JJavaError as error:
+            return Seen(False, _shown(error.java_exception.getMessage()))
+
+    def fail(self, why: str) -> None:
+        """Have `awaitTermination` raise."""
+        self._scala.waiter().notifyError(self._jvm.org.apache.spark.SparkException(why))
+
+    def stop(self) -> None:
+        """Stop the streaming, at once, and leave the SparkContext. Returns when that is done."""
+        self._java.stop(False, False)
+
+    def report(self, stream: str, behind_ms: int, shards: int, lost: int) -> None:
+        """Let the driver's agent, and whoever wants to, know how far behind the stream is."""
+        told = {"v": 1, "stream": stream, "behind_ms": behind_ms, "shards": shards, "lost": lost}
+        self._jvm.java.lang.System.setProperty(REPORTS + stream, json.dumps(told))
+
+    def forget(self, stream: str) -> None:
+        self._jvm.java.lang.System.clearProperty(REPORTS + stream)
+
+
+def _completed(info: Any) -> Completed:
+    reasons = [each.failureReason() for each in info.outputOperationInfos().values()]
+    failure = next((_shown(reason) for reason in reasons if reason), None)
+    return Completed(info.batchTime().milliseconds(), info.processingDelay(), failure)
+
+
+def _shown(reason: str | None) -> str:
+    """What an error says in short: of a Python traceback the line below it."""
+    lines = [line for line in (reason or "it is not said why").splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        if line.startswith("Traceback"):
+            below = [each for each in lines[number + 1 :] if not each.startswith((" ", "\t"))]
+            # What py4j says of an error in the JVM has the error itself on the next line.
+            more = below[1:2] if below[1:2] and below[1].startswith(": ") else []
+            return "".join(below[:1] + more) or lines[0]
+    return lines[0]
