@@ -1,8 +1,13 @@
 """The base of everything a user declares: immutable, strict, and plain about what is wrong."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from dagster_sparkscale.durations import parse_duration
+
+Seconds = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
+"""A positive duration, held as seconds."""
 
 
 class DeclarationError(ValueError):

@@ -1,10 +1,11 @@
-"""Durations as users write them: seconds, `timedelta`, or Spark's own strings (`10s`, `2 min`)."""
+"""Durations as users write them: seconds, `timedelta`, or Spark's own strings (`10s`, `2 min`).
+
+Standard library only: sources read durations on executors too.
+"""
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field
+from typing import Any
 
 # The suffixes of Spark's JavaUtils.timeStringAs, plus the plural words people write.
 _SECONDS_PER_UNIT = {
@@ -46,7 +47,3 @@ def parse_duration(value: Any) -> float:
         if factor := _SECONDS_PER_UNIT.get(unit.lower() or "s"):
             return float(number) * factor
     raise ValueError('must be seconds or a duration such as "10s", "500ms" or "2 min"')
-
-
-Seconds = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
-"""A positive duration, held as seconds."""

@@ -5,8 +5,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from dagster_sparkscale.declaration import Declaration, DeclarationError
-from dagster_sparkscale.durations import Seconds, parse_duration
+from dagster_sparkscale.declaration import Declaration, DeclarationError, Seconds
+from dagster_sparkscale.durations import parse_duration
 
 _SPARK_PREFIX = "spark.streaming.dynamicAllocation."
 # Spark's key -> our field. `enabled` is a switch of Spark's own and has no field here.

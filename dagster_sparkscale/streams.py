@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.declaration import Declaration
-from dagster_sparkscale.durations import Seconds
+from dagster_sparkscale.declaration import Declaration, Seconds
 from dagster_sparkscale.policies import AutoscalePolicy, RecoveryPolicy
 
 # No underscore in front: the names are members of an enum in the launchpad, which can't have those.

@@ -58,6 +58,11 @@ def test_the_bare_package_costs_nothing():
     assert not loaded & {"dagster", "pyspark", "pydantic", "requests", "filelock", "psutil"}
 
 
+def test_a_source_needs_on_an_executor_what_it_says_and_no_more():
+    loaded = loaded_by("import dagster_sparkscale.sources.kinesis.read")
+    assert not loaded & {"dagster", "pydantic", "pyspark", "boto3", "pyarrow", "filelock", "psutil"}
+
+
 def test_declaring_streams_does_not_need_dagster():
     loaded = loaded_by("from dagster_sparkscale import StructuredStream, RatioPolicy")
     assert "pydantic" in loaded
@@ -86,10 +91,10 @@ LAYERS = {
     "bounds": 0,
     "policies": 0,
     "declaration": 0,
-    "durations": 0,
     "names": 0,
     "driver": -1,
     "sources": -1,
+    "durations": -2,
 }
 # Below these lies what a test of a decision needs: no Dagster, no clock, no network.
 PURE = [
