@@ -46,7 +46,7 @@ $(STAMP): pyproject.toml
 java: $(STAMP) ## see to a Java runtime for Spark; says where it is
 	@$(PY) -m demo.java
 
-demo: $(STAMP) ## two streams that scale up and down under a load, with the Dagster UI; Ctrl-C ends it
+demo: $(STAMP) ## three streams that scale up and down under a load, with the Dagster UI; Ctrl-C ends it
 	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless)
 
 test: $(STAMP) ## set up and run all tests

@@ -1,6 +1,6 @@
 """The reference code location: copy this file, and declare your own streams in it.
 
-Two streams, each with its policy, on a Spark cluster that is started on this machine. `make demo`
+Three streams, each with its policy, on a Spark cluster that is started on this machine. `make demo`
 puts a load on them that rises and falls; `dagster dev` loads them by workspace.yaml.
 """
 
@@ -40,7 +40,7 @@ SMALL_MACHINE = {
 }
 
 
-def policy(min_executors: int, max_executors: int) -> RatioPolicy:
+def policy(min_executors: int, max_executors: int, max_lag: str | None = None) -> RatioPolicy:
     """The thresholds of SPARK-12133: up from R 0.9, down from R 0.5. Every stream may differ."""
     return RatioPolicy(
         interval=INTERVAL,
@@ -48,6 +48,7 @@ def policy(min_executors: int, max_executors: int) -> RatioPolicy:
         scale_down_ratio=0.5,
         min_executors=min_executors,
         max_executors=max_executors,
+        max_lag=max_lag,
     )
 
 
@@ -96,12 +97,38 @@ def orders() -> list[str]:
     return ["--port", port, "--output", str(DATA / "priced_orders")]
 
 
-STREAMS = [clicks, orders]
+@streaming_asset(
+    StructuredStream,
+    program=str(HERE / "jobs" / "visits.py"),
+    batch_interval="5s",
+    executor_memory="512m",
+    spark_conf=SMALL_MACHINE,
+    checkpoint_location=str(DATA / "checkpoints" / "visits"),
+    # The maximum is what it may have in the end. As long as the stream has two shards, two
+    # executors are all that can work on a batch, and the autoscaler asks for no more.
+    autoscale=policy(min_executors=1, max_executors=4, max_lag="1 min"),
+    deps=("visit_events",),
+    group="streams",
+    owners=("team:web-analytics",),
+)
+def visits() -> list[str]:
+    """Visits, robots told from people one by one. A task for each shard of the Kinesis stream."""
+    # No credentials, which nothing that is started should show. On AWS the roles of the machines
+    # that drivers and executors run on give access; elsewhere, as in the demo, the environment of
+    # both has AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+    region = os.environ.get("AWS_DEFAULT_REGION", "us-east-1")
+    given = ["--stream", "visits", "--region", region, "--output", str(DATA / "checked_visits")]
+    endpoint = os.environ.get("VISITS_ENDPOINT")  # of the demo's emulator; without it, of AWS
+    return [*given, "--endpoint", endpoint] if endpoint else given
+
+
+STREAMS = [clicks, orders, visits]
 
 # What the streams read, so that lineage shows where the data comes from.
 sources = [
     dg.AssetSpec("click_files", group_name="sources", description="Clicks, as JSON files."),
     dg.AssetSpec("order_feed", group_name="sources", description="Orders, a line each, over TCP."),
+    dg.AssetSpec("visit_events", group_name="sources", description="Visits, on Amazon Kinesis."),
 ]
 
 defs = dg.Definitions.merge(

@@ -1,6 +1,8 @@
-"""The load of the demo: clicks as files, orders over TCP, both rising and falling together.
+"""The load of the demo: clicks as files, orders over TCP, visits to Kinesis, all rising and falling
+together.
 
-    python -m demo.load --clicks FOLDER --report FILE [--start-when FILE] [--cycles N]
+    python -m demo.load --clicks FOLDER --report FILE [--kinesis URL] [--start-when FILE]
+                        [--cycles N]
 
 Until the file given by `--start-when` exists it only trickles, so that the streams can warm up.
 It stops by itself: after its cycles, or when the process that started it is gone.
@@ -17,15 +19,22 @@ import time
 from pathlib import Path
 from typing import Any
 
+from demo import kinesis
 from demo.shape import Pacer, Shape
 
 # Records per second at the highest load. With 40 ms of waiting for each record, one core that does
 # nothing but wait gets through 25 a second.
 CLICKS_PER_SECOND = 45.0
 ORDERS_PER_SECOND = 90.0
+# Too much for one executor, not much for two: there is a task for each of the two shards.
+VISITS_PER_SECOND = 30.0
 TRICKLE = 0.02
 """Share of the highest load before the start."""
 STEP_SECONDS = 0.5
+
+VISITS = "visits"
+"""The Kinesis stream."""
+VISIT_SHARDS = 2
 
 ITEMS = ("lamp", "chair", "table", "shelf", "carpet", "mirror")
 
@@ -128,6 +137,48 @@ class OrderServer:
         self._listener.close()
 
 
+class VisitPutter:
+    """Puts visits to the stream VISITS of a Kinesis emulator, which it makes there first.
+
+    Raises:
+        TimeoutError: the stream is not there in time.
+    """
+
+    def __init__(self, url: str) -> None:
+        # One attempt, and not for long: clicks and orders must not wait for it.
+        self._client = kinesis.client(url, attempts=1, timeout=5.0)
+        kinesis.create_stream(self._client, VISITS, VISIT_SHARDS)
+        self.sent = 0
+        self.dropped = 0
+
+    def send(self, records: int) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if not records:
+            return
+        # At most 500 in a request, by the service; a burst that is larger is no load of a demo.
+        visits = [_visit() for _ in range(min(records, 500))]
+        try:
+            failed: int = self._client.put_records(StreamName=VISITS, Records=visits)[
+                "FailedRecordCount"
+            ]
+        except (BotoCoreError, ClientError):
+            failed = len(visits)
+        self.sent += len(visits) - failed
+        self.dropped += records - len(visits) + failed
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _visit() -> dict[str, Any]:
+    visitor = random.randrange(10_000)
+    page = f"/{random.choice(ITEMS)}/{random.randrange(100)}"
+    visit = json.dumps({"visitor": visitor, "page": page})
+    # What has the same key is on the same shard, in order.
+    return {"Data": visit.encode(), "PartitionKey": str(visitor)}
+
+
 def write_report(path: Path, report: dict[str, Any]) -> None:
     """Replace the report: whoever reads it never sees half of one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -140,13 +191,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--clicks", type=Path, required=True, help="folder the clicks go to")
     parser.add_argument("--report", type=Path, required=True, help="file that says how it goes")
     parser.add_argument("--port", type=int, default=0, help="port of the orders; 0 is any")
+    parser.add_argument("--kinesis", help="address of the emulator for visits; without it, none")
     parser.add_argument("--start-when", type=Path, help="rise only once this file exists")
     parser.add_argument("--cycles", type=float, default=20, help="how often to rise and fall")
     options = parser.parse_args(argv)
 
     shape = Shape()
     clicks, orders = ClickFiles(options.clicks), OrderServer(options.port)
-    click_pacer, order_pacer = Pacer(), Pacer()
+    visits = VisitPutter(options.kinesis) if options.kinesis else None
+    click_pacer, order_pacer, visit_pacer = Pacer(), Pacer(), Pacer()
     parent = os.getppid()
     started: float | None = None
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -163,6 +216,8 @@ def main(argv: list[str] | None = None) -> int:
             orders.accept()
             clicks.send(click_pacer.due(level * CLICKS_PER_SECOND, now - last))
             orders.send(order_pacer.due(level * ORDERS_PER_SECOND, now - last))
+            if visits is not None:
+                visits.send(visit_pacer.due(level * VISITS_PER_SECOND, now - last))
             write_report(
                 options.report,
                 {
@@ -171,10 +226,13 @@ def main(argv: list[str] | None = None) -> int:
                     "port": orders.port,
                     "clicks_per_second": round(level * CLICKS_PER_SECOND, 1),
                     "orders_per_second": round(level * ORDERS_PER_SECOND, 1),
+                    "visits_per_second": round(level * VISITS_PER_SECOND, 1),
                     "clicks_sent": clicks.sent,
                     "orders_sent": orders.sent,
                     "orders_dropped": orders.dropped,
                     "order_connections": orders.connected,
+                    "visits_sent": visits.sent if visits else 0,
+                    "visits_dropped": visits.dropped if visits else 0,
                 },
             )
             last = now
@@ -183,6 +241,8 @@ def main(argv: list[str] | None = None) -> int:
         pass
     finally:
         orders.close()
+        if visits is not None:
+            visits.close()
     return 0
 
 

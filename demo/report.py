@@ -1,5 +1,6 @@
 """What happened in a demo: the report, and whether it was what should happen. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -89,6 +90,7 @@ class Report:
         return {
             "ticks": [asdict(tick) for tick in self.ticks],
             "runs": [asdict(run) for run in self.runs],
+            "load_began": None if math.isinf(since) else round(since, 3),
             "missing": self.missing(streams, since),
         }
 

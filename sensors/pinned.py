@@ -1,7 +1,9 @@
 """Tells somebody when a stream has been held at its maximum number of executors for too long.
 
-The autoscaler would add executors and may not, so batches are late, or soon will be. A person has
-to raise the maximum, or find out why the stream needs so much.
+The autoscaler would add executors and may not, or they would have nothing to do: a stream with two
+shards has no work for a third. So batches are late, or soon will be. The reason that is told along
+says which it is: a person has to raise the maximum, add shards to the source, or find out why the
+stream needs so much.
 """
 
 import json
@@ -41,7 +43,7 @@ def pinned_sensor(streams: Iterable[Stream], after_minutes: float = 10) -> dg.Se
     keys = {
         stream.name: dg.AssetKey([*stream.key_prefix, stream.name])
         for stream in streams
-        if stream.bounds.maximum is not None
+        if stream.autoscale is not None
     }
 
     @dg.sensor(

@@ -1,4 +1,4 @@
-"""The load generator: files that appear whole, orders for whoever is connected."""
+"""The load generator: whole files, orders for whoever is connected, visits on all shards."""
 
 import json
 import os
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.load import ClickFiles, OrderServer
+from demo import kinesis
+from demo.load import VISIT_SHARDS, VISITS, ClickFiles, OrderServer, VisitPutter
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,6 +70,39 @@ def test_who_has_left_is_let_go_and_who_comes_back_is_served(server):
     with connect(server) as again:
         server.send(1)
         assert len(lines(again, 1)) == 1
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory):
+    with kinesis.start("kinesis-mock", tmp_path_factory.mktemp("kinesis") / "log") as running:
+        yield running
+
+
+def visits_by_shard(emulator):
+    client = emulator.client()
+    found = []
+    for shard in client.list_shards(StreamName=VISITS)["Shards"]:
+        iterator = client.get_shard_iterator(
+            StreamName=VISITS, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+        )["ShardIterator"]
+        records = client.get_records(ShardIterator=iterator)["Records"]
+        found.append([json.loads(record["Data"]) for record in records])
+    return found
+
+
+def test_visits_are_put_to_all_shards_of_a_stream_of_their_own(emulator):
+    visits = VisitPutter(emulator.url)
+    visits.send(100)
+    visits.send(0)
+    shards = visits_by_shard(emulator)
+    assert len(shards) == VISIT_SHARDS
+    assert all(shards)
+    assert sum(map(len, shards)) == 100 == visits.sent
+    assert all(set(visit) == {"visitor", "page"} for shard in shards for visit in shard)
+    emulator.client().delete_stream(StreamName=VISITS)
+    visits.send(3)
+    visits.close()
+    assert (visits.sent, visits.dropped) == (100, 3)
 
 
 def start(tmp_path, *arguments):

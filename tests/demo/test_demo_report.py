@@ -1,5 +1,7 @@
 """The report of the demo and its verdict."""
 
+import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -84,6 +86,12 @@ def test_the_report_has_what_was_promised():
         ("seconds", 6.1),
     }
     assert report["missing"] == ["clicks: no scale-down by a run"]
+    assert report["load_began"] == 0.0
+
+
+def test_a_report_of_a_demo_that_had_no_load_is_json():
+    report = Report().to_json(["clicks"], since=math.inf)
+    assert json.loads(json.dumps(report, allow_nan=False))["load_began"] is None
 
 
 def test_a_line_says_what_was_measured_and_what_was_not():

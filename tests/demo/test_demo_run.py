@@ -39,3 +39,23 @@ def test_a_folder_that_is_none_of_a_demo_is_never_deleted(tmp_path):
 
 def test_without_a_state_there_is_nothing_to_clear_away(tmp_path):
     run.clear_away_earlier(tmp_path / "none")
+
+
+def test_what_the_demo_starts_has_no_credentials_but_made_up_ones():
+    environ = {
+        "AWS_PROFILE": "production",
+        "AWS_ACCESS_KEY_ID": "AKIAREAL",
+        "AWS_SECRET_ACCESS_KEY": "real",
+        "AWS_SESSION_TOKEN": "real",
+        "NO_PROXY": "intranet",
+        "PATH": "/bin",
+    }
+    run.stay_away_from_aws(environ)
+    assert environ == {
+        "AWS_ACCESS_KEY_ID": "emulator",
+        "AWS_SECRET_ACCESS_KEY": "emulator",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "no_proxy": "127.0.0.1",
+        "NO_PROXY": "intranet,127.0.0.1",
+        "PATH": "/bin",
+    }

@@ -26,13 +26,13 @@ def told(monkeypatch):
     return told
 
 
-def store(instance, passed):
+def store(instance, passed, why="R 1.20 is at or above 0.9, but 4 executors are the maximum"):
     instance.report_runless_asset_event(
         dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey("clicks"),
             check_name=CHECK,
             passed=passed,
-            description="R 1.20 is at or above 0.9, but 4 executors are the maximum",
+            description=why,
         )
     )
 
@@ -77,13 +77,21 @@ def test_a_stream_pinned_for_a_short_time_is_nobodys_business_yet(told):
     assert "for 0 min" in result.skip_message
 
 
-def test_a_stream_without_a_maximum_or_without_a_check_yet_is_not_pinned(told):
+def test_a_stream_without_a_policy_or_without_a_check_yet_is_not_pinned(told):
+    by_hand = StructuredStream(name="clicks", program="clicks.py", batch_interval=5)
     with dg.DagsterInstance.ephemeral() as instance:
         assert tick(instance).skip_message == "No stream is held at its maximum."
         store(instance, passed=False)
-        unbounded = tick(instance, streams=[stream(maximum=None)])
-        assert unbounded.skip_message == "No stream is held at its maximum."
+        assert tick(instance, streams=[by_hand]).skip_message == "No stream is held at its maximum."
     assert told == []
+
+
+def test_a_stream_without_a_maximum_may_be_held_back_by_its_shards(told):
+    shards = "R 1.20 is at or above 0.9, but 2 shards are read by 2 tasks"
+    with dg.DagsterInstance.ephemeral() as instance:
+        store(instance, passed=False, why=shards)
+        tick(instance, streams=[stream(maximum=None)])
+    assert told == [f"clicks has been at its maximum for 0 min: {shards}"]
 
 
 def test_how_long_counts_from_when_the_check_failed():
