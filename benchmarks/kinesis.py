@@ -1,0 +1,283 @@
+"""The Kinesis source against loops of boto3 calls, and what it reads in vain.
+
+`kinesis_bare` and `kinesis_fastest`: one shard of an emulator, full of small records, is read from
+one end to the other: by a streaming query into a sink that does nothing, by a plain loop of boto3's
+get_records, and by the fastest loop boto3 allows, which lets the records past boto3's parser and
+puts them into Arrow, as the source does. In turn, several times. Pages come from a cache, for the
+emulator is slower than any reader; and the limits of the real service are not kept, for at 2 MiB
+a second and shard all three would only wait.
+
+`kinesis_bytes_read`: while a writer writes and a query keeps up, what GetRecords returned in all,
+by a proxy's count, for what was delivered.
+"""
+
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from binascii import a2b_base64
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Figure
+from demo import kinesis as emulators
+from tests.sources.kinesis.proxy import FaultProxy
+
+RECORDS = 300_000
+RECORD_BYTES = 200
+REPETITIONS = 7
+WARM_UPS = 2
+PAGE = 10_000
+
+SHARDS = 2
+WRITTEN_PER_SECOND = 400
+"""Records, in each shard."""
+INTERVAL = 3.0
+KEEPING_UP_SECONDS = 45.0
+
+
+def measure() -> list[Figure]:
+    with (
+        tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name,
+        emulators.start("kinesalite", Path(name) / "emulator.log") as emulator,
+        _spark() as spark,
+    ):
+        return [*_throughput(spark, emulator, Path(name)), _bytes_read(spark, emulator, Path(name))]
+
+
+@contextmanager
+def _spark() -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    from dagster_sparkscale.sources.kinesis import register
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = SparkSession.builder.master("local[2]").appName("kinesis").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _throughput(spark: Any, emulator: emulators.Emulator, folder: Path) -> list[Figure]:
+    client = emulator.client()
+    emulators.create_stream(client, "full", 1)
+    span = _fill(client, "full")
+    with _page_cache(emulator.url) as url:
+        ways: dict[str, Callable[[], float]] = {
+            "ours": lambda: _read_by_query(spark, url, folder, span),
+            "bare": lambda: _read_by_loop(emulators.client(url)),
+            "fastest": lambda: _read_past_the_parser(emulators.client(url)),
+        }
+        seconds: dict[str, list[float]] = {way: [] for way in ways}
+        for number in range(REPETITIONS + WARM_UPS):
+            for way, read in ways.items():
+                took = read()
+                if number >= WARM_UPS:
+                    seconds[way].append(took)
+    rates = {way: RECORDS / statistics.median(took) for way, took in seconds.items()}
+    detail = {
+        "records": RECORDS,
+        "record_bytes": RECORD_BYTES,
+        "records_per_second": {way: round(rate) for way, rate in rates.items()},
+        "mb_per_second": {way: round(rate * RECORD_BYTES / 1e6, 1) for way, rate in rates.items()},
+        "seconds": {way: [round(each, 3) for each in took] for way, took in seconds.items()},
+    }
+    figures = []
+    for peer, goal in (("bare", 1.0), ("fastest", 0.85)):
+        ratios = [
+            theirs / mine for mine, theirs in zip(seconds["ours"], seconds[peer], strict=True)
+        ]
+        figures.append(
+            Figure(
+                name=f"kinesis_{peer}",
+                value=round(statistics.median(ratios), 3),
+                unit="ratio of records/s",
+                goal=goal,
+                better="higher",
+                detail={"ratios": [round(ratio, 3) for ratio in ratios], **detail},
+            )
+        )
+    return figures
+
+
+@contextmanager
+def _page_cache(url: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "benchmarks.page_cache", url]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _fill(client: Any, stream: str) -> int:
+    """Put the records and, two seconds later, one more. Returns a span of time in milliseconds,
+    from the first record on, that holds all but that one."""
+    data = [random.randbytes(RECORD_BYTES) for _ in range(500)]
+    begin = time.time()
+    for _ in range(RECORDS // 500):
+        client.put_records(
+            StreamName=stream,
+            Records=[{"Data": each, "PartitionKey": f"{n % 50}"} for n, each in enumerate(data)],
+        )
+    took = time.time() - begin
+    time.sleep(2)
+    client.put_record(StreamName=stream, Data=b"the last one", PartitionKey="0")
+    return round((took + 1) * 1000)
+
+
+def _source(spark: Any, url: str, stream: str, **options: str) -> Any:
+    given = {
+        "streamName": stream,
+        "endpointUrl": url,
+        "region": emulators.REGION,
+        "awsAccessKeyId": "emulator",
+        "awsSecretAccessKey": "emulator",
+        **options,
+    }
+    return spark.readStream.format("kinesis-direct").options(**given).load()
+
+
+def _read_by_query(spark: Any, url: str, folder: Path, span_ms: int) -> float:
+    """Seconds of the batch that has all the records but the last one."""
+    rows = _source(
+        spark,
+        url,
+        "full",
+        startingPosition="trim_horizon",
+        maxSpanPerTrigger=f"{span_ms}ms",
+        respectServiceLimits="false",
+    )
+    with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
+        query = rows.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        try:
+            query.processAllAvailable()
+            batches = [each for each in query.recentProgress if each["numInputRows"] == RECORDS]
+        finally:
+            query.stop()
+    if len(batches) != 1:
+        raise RuntimeError(f"no batch has had the {RECORDS} records: {query.recentProgress}")
+    return float(batches[0]["durationMs"]["triggerExecution"]) / 1000
+
+
+def _read_by_loop(client: Any) -> float:
+    return _timed(client, lambda page: len(page["Records"]))
+
+
+def _read_past_the_parser(client: Any) -> float:
+    import pyarrow as pa
+
+    def past(
+        response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any
+    ) -> None:
+        customized_response_dict.update(json.loads(response_dict["body"]))
+        response_dict["body"] = b"{}"
+
+    def to_arrow(page: dict[str, Any]) -> int:
+        records = page["Records"]
+        batch = pa.RecordBatch.from_pydict(
+            {
+                "data": [a2b_base64(record["Data"]) for record in records],
+                "partitionKey": [record["PartitionKey"] for record in records],
+                "sequenceNumber": [record["SequenceNumber"] for record in records],
+                "arrival": [record["ApproximateArrivalTimestamp"] for record in records],
+            }
+        )
+        return int(batch.num_rows)
+
+    client.meta.events.register("before-parse.kinesis.GetRecords", past)
+    return _timed(client, to_arrow)
+
+
+def _timed(client: Any, take: Callable[[dict[str, Any]], int]) -> float:
+    """Seconds to read the full stream page by page."""
+    begin = time.perf_counter()
+    shard = client.list_shards(StreamName="full")["Shards"][0]["ShardId"]
+    iterator = client.get_shard_iterator(
+        StreamName="full", ShardId=shard, ShardIteratorType="TRIM_HORIZON"
+    )["ShardIterator"]
+    read = 0
+    while read < RECORDS:
+        page = client.get_records(ShardIterator=iterator, Limit=PAGE)
+        read += take(page)
+        iterator = page["NextShardIterator"]
+    return time.perf_counter() - begin
+
+
+def _bytes_read(spark: Any, emulator: emulators.Emulator, folder: Path) -> Figure:
+    from pyspark.sql.functions import col, length
+    from pyspark.sql.functions import sum as total
+
+    client = emulator.client()
+    emulators.create_stream(client, "live", SHARDS)
+    done = threading.Event()
+    writer = threading.Thread(target=_write, args=(client, "live", done), daemon=True)
+    delivered = read = calls = 0
+
+    with FaultProxy(emulator.url) as proxy, tempfile.TemporaryDirectory(dir=folder) as checkpoint:
+
+        def take(batch: Any, _number: int) -> None:
+            nonlocal delivered, read, calls
+            size = total(length(col("data")) + length(col("partitionKey")))
+            delivered += batch.agg(size.alias("size")).first()["size"] or 0
+            # The next batch is not being planned yet.
+            log = proxy.log("GetRecords")
+            read, calls = sum(call.bytes for call in log), len(log)
+
+        writer.start()
+        rows = _source(spark, proxy.url, "live", startingPosition="trim_horizon")
+        query = (
+            rows.writeStream.foreachBatch(take)
+            .option("checkpointLocation", checkpoint)
+            .trigger(processingTime=f"{INTERVAL} seconds")
+            .start()
+        )
+        try:
+            query.awaitTermination(KEEPING_UP_SECONDS)
+        finally:
+            query.stop()
+            done.set()
+            writer.join()
+    progress = [each for each in query.recentProgress if each["numInputRows"]]
+    return Figure(
+        name="kinesis_bytes_read",
+        value=round(read / delivered, 3),
+        unit="bytes read per byte delivered",
+        goal=1.2,
+        better="lower",
+        detail={
+            "seconds": KEEPING_UP_SECONDS,
+            "batch_interval_seconds": INTERVAL,
+            "records_per_second_and_shard": WRITTEN_PER_SECOND,
+            "batches": len(progress),
+            "get_records_per_batch_and_shard": round(calls / len(progress) / SHARDS, 2),
+            "bytes_read": read,
+            "bytes_delivered": delivered,
+        },
+    )
+
+
+def _write(client: Any, stream: str, done: threading.Event) -> None:
+    """Records at an even rate, in calls of a tenth of a second."""
+    each = SHARDS * WRITTEN_PER_SECOND // 10
+    due = time.monotonic()
+    while not done.is_set():
+        records = [
+            {"Data": random.randbytes(RECORD_BYTES), "PartitionKey": f"{random.random()}"}
+            for _ in range(each)
+        ]
+        client.put_records(StreamName=stream, Records=records)
+        due += 0.1
+        time.sleep(max(0.0, due - time.monotonic()))
