@@ -30,6 +30,8 @@ class FaultProxy:
         self._upstream = (address.hostname or "127.0.0.1", address.port or 80)
         self.limits = False
         """Whether the real service's limits per shard are enforced."""
+        self.access_keys: Counter[str] = Counter()
+        """How many calls were signed with each access key."""
         self._lock = threading.Lock()
         self._calls: list[Call] = []
         self._rules: list[Rule] = []
@@ -38,6 +40,7 @@ class FaultProxy:
         self._trimmed: dict[str, int] = {}
         self._expired: set[str] = set()
         self._behind: dict[str, int] = {}
+        self._retention: float | None = None
         self._sockets: set[socket.socket] = set()
         self.closing = threading.Event()
         self._server = Server(self)
@@ -157,6 +160,11 @@ class FaultProxy:
         with self._lock:
             self._expired.add(shard)
 
+    def retention(self, seconds: float | None) -> None:
+        """What RetentionPeriodHours comes to; None: what the emulator says. It trims nothing."""
+        with self._lock:
+            self._retention = seconds
+
     def behind_ms(self, shard: str, value: int | None) -> None:
         """What MillisBehindLatest is to be for a shard; None: what the emulator says."""
         with self._lock:
@@ -177,6 +185,11 @@ class FaultProxy:
             with self._lock:
                 return self._iterators.get(request["ShardIterator"])
         return cast(str | None, request.get("ShardId") or request.get("ShardToSplit"))
+
+    def signed(self, authorization: str) -> None:
+        """A call came with this header: `AWS4-HMAC-SHA256 Credential=<access key>/<date>/...`."""
+        with self._lock:
+            self.access_keys[authorization.partition("Credential=")[2].partition("/")[0]] += 1
 
     def rule_for(self, operation: str, shard: str | None) -> Rule | None:
         """The first rule that fits, with one call less to go."""
@@ -212,6 +225,7 @@ class FaultProxy:
             "GetShardIterator",
             "ListShards",
             "DescribeStream",
+            "DescribeStreamSummary",
         ):
             return answer, [], None
         content = json.loads(answer.body)
@@ -244,6 +258,11 @@ class FaultProxy:
             changed = True
         if "MillisBehindLatest" in content and shard in self._behind:
             content["MillisBehindLatest"] = self._behind[shard]
+            changed = True
+        if "StreamDescriptionSummary" in content and self._retention is not None:
+            summary = content["StreamDescriptionSummary"]
+            # The service knows whole hours only.
+            summary["RetentionPeriodHours"] = self._retention / 3600
             changed = True
         described = content.get("StreamDescription", content)
         if "Shards" in described and self._expired:

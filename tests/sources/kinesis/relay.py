@@ -58,6 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         operation = self.headers.get("X-Amz-Target", "").rpartition(".")[2]
         request = json.loads(body or b"{}")
+        self._proxy.signed(self.headers.get("Authorization", ""))
         shard = self._proxy.shard_of(request)
         rule = self._proxy.rule_for(operation, shard)
         kind = rule.kind if rule else None

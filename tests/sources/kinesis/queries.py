@@ -1,0 +1,100 @@
+"""Runs programs/structured_queries.py: for what depends on the environment of a whole process."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.waiting import wait_for
+
+PROGRAM = Path(__file__).parent / "programs" / "structured_queries.py"
+
+
+class Queries:
+    """A run of the program, in a process whose environment has nothing of AWS."""
+
+    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]") -> None:
+        self.folder = folder
+        self._process = process
+
+    @classmethod
+    @contextmanager
+    def running(
+        cls, folder: Path, jobs: Sequence[Mapping[str, Any]], **environment: str
+    ) -> Iterator["Queries"]:
+        """Killed in the end, with all it has started, if it has not ended by itself."""
+        home = folder / "home"
+        home.mkdir(parents=True)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        log = folder / "log"
+        with open(log, "wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), str(folder)],
+                env={
+                    **kept,
+                    "HOME": str(home),
+                    "AWS_EC2_METADATA_DISABLED": "true",
+                    "PYSPARK_PYTHON": sys.executable,
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    **environment,
+                },
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        started: list[psutil.Process] = []
+        try:
+            assert process.stdin is not None
+            # What is secret is in no argument, and in no file.
+            process.stdin.write(json.dumps(jobs).encode())
+            process.stdin.close()
+            yield cls(folder, process)
+        finally:
+            with contextlib.suppress(psutil.Error):
+                started = psutil.Process(process.pid).children(recursive=True)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+            _, alive = psutil.wait_procs(started, timeout=10)
+            for left in alive:
+                left.kill()
+
+    def wait(self, what: str, look: Any) -> Any:
+        def seen() -> Any:
+            found = look()
+            ended = self._process.poll()
+            assert found or ended is None, f"it has ended with {ended} before {what}:\n{self.log()}"
+            return found
+
+        return wait_for(what, seen, 120)
+
+    def end(self) -> None:
+        """Wait for the end of the program, which must be a good one."""
+        assert self._process.wait(120) == 0, self.log()
+
+    def stop(self, name: str) -> None:
+        (self.folder / f"{name}.stop").touch()
+
+    def said(self, name: str) -> dict[str, Any]:
+        """What became of a query, once it has ended: its rows, its plan and its error."""
+        path = self.folder / f"{name}.json"
+        self.wait(f"the end of {name}", path.exists)
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    def progress(self, name: str) -> list[dict[str, Any]]:
+        path = self.folder / f"{name}.progress"
+        lines = path.read_text().split("\n")[:-1] if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-6000:]

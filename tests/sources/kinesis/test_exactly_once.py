@@ -1,0 +1,120 @@
+"""Exactly once into Spark's file sink, whatever is killed, and when."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from dagster_sparkscale.clusters.local import LocalCluster
+from tests.sources.kinesis.delivered import row
+from tests.sources.kinesis.killed import Program
+from tests.sources.kinesis.proxy import FaultProxy
+from tests.sources.kinesis.stream import Stream
+from tests.sources.kinesis.structured import ONE
+
+pytestmark = pytest.mark.spark
+Make = Callable[..., Stream]
+
+
+def check(session: SparkSession, made: Stream, program: Program) -> None:
+    """That what the sink has, as Spark reads it and by the sink's own log, is what was put."""
+    out = session.read.json(str(program.folder / "out")).select("data")
+    made.assert_complete([row(each.data) for each in out.collect()], in_order=False)
+    made.assert_complete(program.written())
+
+
+@ONE
+def test_a_driver_that_is_killed_at_every_bad_moment(
+    session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    made = stream(2)
+    made.client.put_record(StreamName=made.name, Data=b"older than latest", PartitionKey="old")
+    program = Program(tmp_path, proxy.url, made.name, start="latest")
+
+    # Nothing has been read yet, and where it was to begin is known.
+    with program.running() as process:
+        program.wait(process, "the first batch", lambda: program.latest("commits") == 0)
+    made.put(50)
+
+    with made.writing(60):
+        # While it plans.
+        rule = proxy.hang("GetRecords", times=10**9)
+        with program.running() as process:
+            program.wait(process, "planning", lambda: rule.left < 10**9)
+        proxy.heal()
+        made.split(made.open_shards()[0].id)
+
+        # In the middle of a batch.
+        with program.holding(), program.running() as process:
+            program.wait(process, "a held task", program.held)
+            assert program.begun()
+        assert program.begun()
+        made.merge(*(shard.id for shard in made.open_shards()[:2]))
+
+        # As soon as the end of a batch is written down.
+        with program.running() as process:
+            batch = program.latest("commits") + 2
+            program.wait(process, "a planned batch", lambda: program.latest("offsets") >= batch)
+
+        # As soon as the sink has a batch, which Spark takes to be open.
+        with program.running() as process:
+            batch = program.latest("commits") + 2
+            program.wait(process, "a written batch", lambda: program.latest("sink") >= batch)
+
+    program.finish()
+    check(session, made, program)
+
+
+@pytest.mark.parametrize("emulator", ["kinesalite"], indirect=True)
+def test_a_driver_that_is_killed_at_some_bad_moments(
+    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    made = stream(2)
+    program = Program(tmp_path, emulator.url, made.name)
+    with made.writing(60):
+        with program.holding(), program.running() as process:
+            program.wait(process, "a held task", program.held)
+            assert program.begun()
+        _, upper = made.split(made.open_shards()[0].id)
+        with program.running() as process:
+            batch = program.latest("commits") + 2
+            program.wait(process, "a planned batch", lambda: program.latest("offsets") >= batch)
+        made.merge(upper, made.open_shards()[-1].id)
+    program.finish()
+    check(session, made, program)
+
+
+@ONE
+def test_executors_and_python_workers_that_are_killed(
+    session: SparkSession,
+    stream: Make,
+    emulator: Any,
+    tmp_path: Path,
+    local_cluster: LocalCluster,
+) -> None:
+    made = stream(2)
+    program = Program(tmp_path, emulator.url, made.name, master=local_cluster._master())
+    with made.writing(60), program.running() as process:
+        with program.holding():
+            workers = program.wait(process, "a held task", program.held)
+            program.executor_of(next(iter(workers))).kill()
+            program.wait(process, "another held task", lambda: program.held() - workers)
+            batch = program.latest("offsets")
+            assert program.begun()
+        program.wait(process, "the batch", lambda: program.latest("commits") >= batch)
+        made.split(made.open_shards()[0].id)
+        with program.holding():
+            workers = program.wait(process, "a held task", program.held)
+            batch = program.latest("offsets")
+            # Those that are held, and those that read the stream for them.
+            for worker in workers:
+                for each in worker.parent().children():
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        each.kill()
+        program.wait(process, "the next batch", lambda: program.latest("commits") > batch)
+    program.finish()
+    check(session, made, program)

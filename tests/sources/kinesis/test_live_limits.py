@@ -1,0 +1,109 @@
+"""Limits of a batch: those of the options, and those that change while a query runs."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.sources.kinesis.delivered import row
+from tests.sources.kinesis.queries import Queries
+from tests.sources.kinesis.stream import Stream
+from tests.sources.kinesis.structured import ONE, Sink, run, running, settings, streamed, until
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.spark
+Make = Callable[..., Stream]
+
+
+@ONE
+def test_a_batch_has_no_more_than_the_limit_in_records(
+    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    made = stream(2)
+    made.put(300)
+    sink = Sink()
+    run(streamed(session, made, emulator.url, maxRecordsPerTrigger=60), sink, tmp_path)
+    made.assert_complete(sink.rows)
+    assert max(len(batch) for batch in sink.batches.values()) <= 60
+    assert len(sink.batches) <= 2 + 300 / 60 + 5
+
+
+@ONE
+def test_a_batch_has_about_the_limit_in_bytes(
+    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    made = stream()
+    # As they come, a second of it has 20,000 bytes.
+    with made.writing(20, size=1000):
+        wait_for("some seconds of records", lambda: made.total >= 100)
+    sink = Sink()
+    run(streamed(session, made, emulator.url, maxBytesPerTrigger=25_000), sink, tmp_path)
+    made.assert_complete(sink.rows)
+    sizes = [sum(len(each.data) for each in batch) for batch in sink.batches.values()]
+    assert max(sizes) < 80_000, sizes
+
+
+@ONE
+def test_batches_of_a_slow_sink_are_as_long_as_they_should_be(
+    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    """The sink takes 10 ms for a record, so that a second's work is 100 of them."""
+    made = stream()
+    sink = Sink()
+
+    def slowly(frame: DataFrame, number: int) -> None:
+        sink(frame, number)
+        pause = len(sink.batches[number]) / 100
+        if pause:
+            time.sleep(pause)
+
+    with made.writing(200):
+        wait_for("some seconds of records", lambda: made.total >= 800)
+    frame = streamed(session, made, emulator.url, targetBatchDuration="1s")
+    with running(frame, slowly, tmp_path) as query:
+        until(query, "all rows", lambda: len(sink) >= made.total)
+    made.assert_complete(sink.rows)
+    sizes = [len(batch) for batch in sink.batches.values() if batch]
+    assert len(sizes) >= 4, sizes
+    assert max(sizes[1:]) <= 400, sizes
+
+
+@ONE
+def test_a_limit_in_the_file_of_the_agent_is_in_force_from_the_next_batch_on(
+    stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    made = stream()
+    rates = tmp_path / "rates.json"
+
+    def limit(**limits: int) -> None:
+        draft = tmp_path / "draft"
+        draft.write_text(json.dumps({made.name: limits}))
+        draft.rename(rates)
+
+    limit(maxRecordsPerTrigger=10)
+    options = settings(made.name, emulator.url, maxRecordsPerTrigger=10_000)
+    job = {"name": "limited", "options": options, "trigger": {"processingTime": "0 seconds"}}
+    made.put(600)
+    folder = tmp_path / "queries"
+    with Queries.running(folder, [job], SPARKSCALE_RATES_FILE=str(rates)) as queries:
+
+        def batches() -> list[int]:
+            return [n for each in queries.progress("limited") if (n := each["numInputRows"])]
+
+        queries.wait("batches of 10", lambda: len(batches()) >= 3)
+        limit(maxRecordsPerTrigger=50)
+        queries.wait("a batch of 50", lambda: 50 in batches())
+        limit()
+        queries.wait("all rows", lambda: sum(batches()) == 600)
+        queries.stop("limited")
+        made.assert_complete([row(data) for data in queries.said("limited")["rows"]])
+        found = batches()
+        queries.end()
+    assert set(found[:3]) == {10}
+    assert max(found) > 50
+    # Each limit held until the next one came.
+    assert found.index(50) > max(n for n, size in enumerate(found) if size == 10)
