@@ -106,7 +106,7 @@ class Rates:
         announce(self.file, limits)
 
     def close(self) -> None:
-        """Remove the file and its folder."""
+        """Remove the file and its folder. They stay behind if a signal kills the driver first."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -59,7 +59,7 @@ class Pages:
             return most
         rest = self.read * max(0.0, left_ms) / spent_ms
         if rest > SMALL * self.read:
-            return max(LEAST, min(most, round(CAREFUL * rest)))
+            return max(LEAST, round(min(most, CAREFUL * rest)))
         # Should it not reach the end, the rest is not what it seems: the next asks for more.
         least, self.least = self.least, 2 * self.least
         return min(most, max(least, round(rest + SPREAD * sqrt(rest))))

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from .batch import SCHEMA, to_arrow
 from .bounded import plan_bounded
 from .limits import live
-from .options import Options, Start, parse
+from .options import Options, OptionsError, Start, parse
 from .planner import Plan, Planner
 from .positions import Offset
 from .ranges import Range, between
@@ -58,6 +58,8 @@ class KinesisDirectSource(DataSource):
         return BatchReader(self._options)
 
     def streamReader(self, schema: StructType) -> "StreamReader":
+        if self._options.end is not None:
+            raise OptionsError("endingPosition: is for batch reads; a streaming query has no end")
         return StreamReader(self._options)
 
 

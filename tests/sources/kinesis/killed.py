@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import psutil
 
 from tests.sources.kinesis.delivered import Row, row
+from tests.sources.kinesis.structured import QUICK
 from tests.waiting import wait_for
 
 PROGRAM = Path(__file__).parent / "programs" / "structured_files.py"
@@ -38,7 +39,12 @@ class Program:
         with open(self.folder / "log", "ab") as log:
             process = subprocess.Popen(
                 [sys.executable, str(PROGRAM), *self._arguments, how],
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env={
+                    **os.environ,
+                    "PYSPARK_PYTHON": sys.executable,
+                    "PYSPARK_SUBMIT_ARGS": QUICK,
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -58,7 +64,7 @@ class Program:
             for left in alive:
                 left.kill()
 
-    def finish(self, seconds: float = 120) -> None:
+    def finish(self, seconds: float = 200) -> None:
         """A run that ends by itself, with all there is."""
         with self.running("end") as process:
             assert process.wait(seconds) == 0, self.log()
@@ -70,7 +76,7 @@ class Program:
             assert process.poll() is None, f"the program has ended before {what}:\n{self.log()}"
             return look()
 
-        return wait_for(what, seen, 120, every=0.002)
+        return wait_for(what, seen, 200, every=0.01)
 
     def log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-6000:]

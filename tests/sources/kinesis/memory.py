@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dagster_sparkscale.sources.kinesis.client import KinesisError
 from dagster_sparkscale.sources.kinesis.options import Connection
 from dagster_sparkscale.sources.kinesis.positions import Kind, Position
 from dagster_sparkscale.sources.kinesis.service import (
     ExpiredIterator,
-    KinesisError,
     Page,
     Record,
     arrived_ms,

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from tests.sources.kinesis.structured import QUICK
 from tests.waiting import wait_for
 
 PROGRAM = Path(__file__).parent / "programs" / "structured_queries.py"
@@ -43,6 +44,7 @@ class Queries:
                     "HOME": str(home),
                     "AWS_EC2_METADATA_DISABLED": "true",
                     "PYSPARK_PYTHON": sys.executable,
+                    "PYSPARK_SUBMIT_ARGS": QUICK,
                     "SPARK_LOCAL_IP": "127.0.0.1",
                     **environment,
                 },
@@ -75,11 +77,11 @@ class Queries:
             assert found or ended is None, f"it has ended with {ended} before {what}:\n{self.log()}"
             return found
 
-        return wait_for(what, seen, 120)
+        return wait_for(what, seen, 200)
 
     def end(self) -> None:
         """Wait for the end of the program, which must be a good one."""
-        assert self._process.wait(120) == 0, self.log()
+        assert self._process.wait(200) == 0, self.log()
 
     def stop(self, name: str) -> None:
         (self.folder / f"{name}.stop").touch()

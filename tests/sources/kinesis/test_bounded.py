@@ -3,11 +3,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_sparkscale.sources.kinesis.bounded import plan_bounded
+from dagster_sparkscale.sources.kinesis.client import KinesisError
 from dagster_sparkscale.sources.kinesis.options import Connection, Options, Start
 from dagster_sparkscale.sources.kinesis.positions import Kind, Position
 from dagster_sparkscale.sources.kinesis.read import read
 from dagster_sparkscale.sources.kinesis.retention import DataLost
-from dagster_sparkscale.sources.kinesis.service import KinesisError
 
 from .memory import BEGAN_MS, MemoryService
 from .query import numbers

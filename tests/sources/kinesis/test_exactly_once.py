@@ -16,7 +16,7 @@ from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import ONE
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 Make = Callable[..., Stream]
 
 
@@ -40,7 +40,7 @@ def test_a_driver_that_is_killed_at_every_bad_moment(
         program.wait(process, "the first batch", lambda: program.latest("commits") == 0)
     made.put(50)
 
-    with made.writing(60):
+    with made.writing(40):
         # While it plans.
         rule = proxy.hang("GetRecords", times=10**9)
         with program.running() as process:
@@ -75,7 +75,7 @@ def test_a_driver_that_is_killed_at_some_bad_moments(
 ) -> None:
     made = stream(2)
     program = Program(tmp_path, emulator.url, made.name)
-    with made.writing(60):
+    with made.writing(40):
         with program.holding(), program.running() as process:
             program.wait(process, "a held task", program.held)
             assert program.begun()
@@ -98,7 +98,7 @@ def test_executors_and_python_workers_that_are_killed(
 ) -> None:
     made = stream(2)
     program = Program(tmp_path, emulator.url, made.name, master=local_cluster._master())
-    with made.writing(60), program.running() as process:
+    with made.writing(40), program.running() as process:
         with program.holding():
             workers = program.wait(process, "a held task", program.held)
             program.executor_of(next(iter(workers))).kill()

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.sources.kinesis.pages import FIRST, LEAST, MOST, TRUST, Pages
@@ -13,6 +13,7 @@ stamps = st.floats(0, 1e12)
     st.none() | stamps,
     st.lists(st.tuples(st.integers(1, MOST), stamps, stamps), max_size=20),
 )
+@example(1.0, [(231, 0.0, 1e-306)])
 def test_a_page_is_what_the_service_takes_and_no_leap(end, pages):
     sizes = Pages(end)
     for records, first, last in pages:

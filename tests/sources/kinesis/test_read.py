@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dagster_sparkscale.sources.kinesis.client import KinesisError
 from dagster_sparkscale.sources.kinesis.positions import END, Kind, Offset, Position
 from dagster_sparkscale.sources.kinesis.ranges import Range, asked_for, between
 from dagster_sparkscale.sources.kinesis.read import STALLED, read
 from dagster_sparkscale.sources.kinesis.retention import DataLost
-from dagster_sparkscale.sources.kinesis.service import KinesisError, Page
+from dagster_sparkscale.sources.kinesis.service import Page
 
 from .memory import BEGAN_MS, MemoryService
 from .query import numbers, rows

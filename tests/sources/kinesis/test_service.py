@@ -9,12 +9,11 @@ from io import BytesIO
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from dagster_sparkscale.sources.kinesis.client import open_client, open_session
+from dagster_sparkscale.sources.kinesis.client import KinesisError, open_client, open_session
 from dagster_sparkscale.sources.kinesis.options import Connection
 from dagster_sparkscale.sources.kinesis.positions import END, Kind, Position
 from dagster_sparkscale.sources.kinesis.service import (
     ExpiredIterator,
-    KinesisError,
     Page,
     Service,
     arrived_ms,

@@ -230,6 +230,16 @@ def test_wrong_options_are_refused_at_load(session: SparkSession) -> None:
         session.read.format("kinesis-direct").load()
 
 
+def test_a_streaming_query_has_no_end(session: SparkSession, tmp_path: Path) -> None:
+    given = settings("clicks", "http://127.0.0.1:1", endingPosition="latest")
+    frame = session.readStream.format("kinesis-direct").options(**given).load()
+    with (
+        pytest.raises(Exception, match="endingPosition: is for batch reads"),
+        running(frame, Sink(), tmp_path) as query,
+    ):
+        raise AssertionError(failure(query))
+
+
 @ONE
 def test_a_stream_that_is_not_there_is_an_error_that_says_so(
     session: SparkSession, emulator: Any, tmp_path: Path

@@ -52,8 +52,9 @@ options = {
     "startingPosition": start,
     "respectServiceLimits": "false",
     "readTimeout": "2s",  # kinesalite never answers some calls
-    "maxRecordsPerTrigger": "150",
 }
+if how == "on":
+    options["maxRecordsPerTrigger"] = "150"  # many batches, each with a bad moment of its own
 rows = session.readStream.format("kinesis-direct").options(**options).load()
 lines = rows.selectExpr("cast(data AS string) AS data", "shardId")
 query = (
