@@ -11,17 +11,16 @@ from .service import Page, Record, arrived_ms
 class Range:
     """The records of a shard from `start` to `end`.
 
-    Some have been read by the planner and travel with it: `head` is what the range begins with,
-    `tail` what it ends with. The rest lies between them and is read by an executor.
+    Those it begins with, `head`, have been read by the planner and travel with it. The rest is
+    read by an executor.
     """
 
     shard: str
     start: Position
     end: Position
     head: tuple[Record, ...] = ()
-    tail: tuple[Record, ...] = ()
     whole: bool = False
-    """Whether nothing lies between `head` and `tail`."""
+    """Whether `head` is all of it."""
     iterator: str | None = None
     """Goes on right behind `head`. It expires, and may always be got anew."""
     kept_ms: int | None = None

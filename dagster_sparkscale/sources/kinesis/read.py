@@ -33,13 +33,11 @@ def read(
     if planned.head:
         yield list(planned.head)
     if not planned.whole:
-        yield from _Middle(service, planned, fail_on_data_loss, sleep).pages()
-    if planned.tail:
-        yield list(planned.tail)
+        yield from _Rest(service, planned, fail_on_data_loss, sleep).pages()
 
 
-class _Middle:
-    """What lies between a range's head and tail."""
+class _Rest:
+    """What lies behind a range's head."""
 
     def __init__(
         self, service: Service, planned: Range, fail: bool, sleep: Callable[[float], None]
@@ -52,8 +50,6 @@ class _Middle:
         self._position = planned.start
         self._kept_ms = planned.kept_ms
         self._end = planned.end
-        if planned.tail:
-            self._end = Position(Kind.AT, planned.tail[0]["SequenceNumber"])
         self._sizes = Pages(planned.end.time_ms)
         if planned.head:
             first, last = planned.head[0], planned.head[-1]

@@ -45,7 +45,7 @@ def read_ranges(options: Options, ranges: Iterable[Range]) -> Iterator[KinesisRe
 def about(planned: Range) -> int:
     """About how many records a range has: what lies behind the first ones of it has not been read
     yet, and is taken to be as dense as they are."""
-    known = len(planned.head) + len(planned.tail)
+    known = len(planned.head)
     if planned.whole or len(planned.head) < 2 or planned.end.time_ms is None:
         return known
     first, last = arrived_ms(planned.head[0]), arrived_ms(planned.head[-1])
