@@ -40,7 +40,9 @@ def plan_bounded(service: Service, options: Options) -> list[Range]:
     while (plan := planner.plan(point, None)).ranges:
         ranges += plan.ranges
         point = plan.end
-    return ranges
+    # Parents are listed before their children.
+    order = {shard.id: number for number, shard in enumerate(listed)}
+    return sorted(ranges, key=lambda each: order[each.shard])
 
 
 def _up_to(

@@ -73,6 +73,10 @@ class Bounds:
     """Whether what arrived later is none of this query's business (Trigger.AvailableNow)."""
     span_ms: float | None
     records: int | None
+    bytes: int | None
+    governed_ms: float | None
+    """The span that makes a batch as long as it should be. Unlike `span_ms` it holds for what is
+    read at first as well: what a record costs may be much."""
     carried_bytes: int
     refresh_ms: float
 
@@ -119,6 +123,10 @@ class Look:
         limit = self._head_limit()
         page = self._first_page(limit)
         head = self._wanted(page.records)
+        allowed = self._allowed(head)
+        if len(allowed) < len(head):
+            self._memory.learn(head)
+            return self._carried(allowed, self._behind(page, allowed[-1]))
         if len(head) < len(page.records):
             return self._carried(head, behind_ms=0)
         if page.next is None:
@@ -151,6 +159,9 @@ class Look:
             most = FIRST_LOOK
         else:
             most = min(most, int(self._bounds.carried_bytes / max(size, 1.0)))
+            if self._bounds.bytes is not None:
+                # Somewhat more than may be: those beyond are read again.
+                most = min(most, 2 + int(1.5 * self._bounds.bytes / max(size, 1.0)))
         if self._bounds.records is not None:
             most = min(most, self._bounds.records)
         return max(1, most)
@@ -194,6 +205,17 @@ class Look:
             if arrived_ms(record) > self._bounds.until_ms:
                 return records[:number]
         return records
+
+    def _allowed(self, head: list[Record]) -> list[Record]:
+        """Those of the first records that a batch may have; one at least."""
+        left, governed = self._bounds.bytes, self._bounds.governed_ms
+        for number, record in enumerate(head):
+            if left is not None:
+                left -= len(record["Data"]) * 3 // 4
+            late = governed is not None and arrived_ms(record) - arrived_ms(head[0]) > governed
+            if number and (late or (left is not None and left < 0)):
+                return head[:number]
+        return head
 
     def _carried(self, records: list[Record], behind_ms: int, end: Position | None = None) -> Step:
         """A range of which everything has been read already."""

@@ -21,6 +21,9 @@ from .service import Service
 from .shards import Shard, ancestors, forgettable, missing, roots, startable
 from .span import Governor, span_ms
 
+CLOCK_MS = 1500
+"""By how much the service's clock may be ahead of what is known of it, and of what it last told:
+a second, and the way there."""
 SETTLE_MS = 300
 """How long before the present a batch ends at the latest: there is more often a record to end at
 a moment ago than right now."""
@@ -97,8 +100,12 @@ class Planner:
         )
 
     def stop_at(self, moment_ms: int | None = None) -> None:
-        """Plan nothing that arrived after `moment_ms`; after now, if it is not given."""
-        self._until_ms = self._service.now_ms() if moment_ms is None else moment_ms
+        """Plan nothing that arrived after `moment_ms`. If it is not given, all that has arrived
+        by now is planned, and perhaps a little of what follows: the service's clock is known to
+        the second only."""
+        if moment_ms is None:
+            moment_ms = self._service.now_ms() + CLOCK_MS
+        self._until_ms = moment_ms
 
     def took(self, duration_ms: float, covered_ms: float) -> None:
         """How long a batch took, and what it covered (see `Plan`). For who plans ahead; others are
@@ -192,15 +199,18 @@ class Planner:
         def step(shard: str) -> Step:
             memory = self._memory.setdefault(shard, Memory())
             spans = [governed]
-            records = None
+            records = size = None
             if limits is not None:
                 spans.append(span_ms(limits, len(active), memory.density, cycle_ms))
                 records = limits.records and max(1, limits.records // len(active))
+                size = limits.bytes and max(1, limits.bytes // len(active))
             bounds = Bounds(
                 until_ms=now - SETTLE_MS if self._until_ms is None else self._until_ms,
                 stop=self._until_ms is not None,
                 span_ms=min((span for span in spans if span is not None), default=None),
                 records=records,
+                bytes=size,
+                governed_ms=governed,
                 carried_bytes=min(CARRIED_BYTES_A_SHARD, CARRIED_BYTES // len(active)),
                 refresh_ms=refresh_ms,
             )

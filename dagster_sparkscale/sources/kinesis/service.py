@@ -173,6 +173,8 @@ class Service:
                 broken = f"an answer without {_EXPECTED[operation]}"
             except ClientError as error:
                 code = error.response["Error"]["Code"]
+                if error.operation_name == "AssumeRole":
+                    code = "AssumeRole"
                 if code == "ExpiredIteratorException":
                     raise ExpiredIterator from None
                 raise KinesisError(self._refusal(operation, code, error)) from None
@@ -201,6 +203,10 @@ class Service:
             "AccessDeniedException": (
                 "the credentials need kinesis:ListShards, DescribeStreamSummary, "
                 "GetShardIterator and GetRecords on the stream"
+            ),
+            "AssumeRole": (
+                "the role of the option roleArn cannot be assumed: see its trust policy, what the "
+                "credentials may do, and the options externalId and stsEndpointUrl"
             ),
             "UnrecognizedClientException": "the credentials are not valid",
             "ExpiredTokenException": "the session token has expired: use a role instead",

@@ -126,11 +126,16 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = Offset.from_json(start, self._options.connection.stream)
         everything = isinstance(limit, ReadAllAvailable)
-        if not self._began and begin == self._initial and not everything:
+        latest = self._options.start is None or self._options.start.latest
+        if not self._began and begin == self._initial and (latest or not everything):
             # Spark writes down where a batch ends, never where the first one begins. An empty
             # first batch has it kept: a query that is killed in its next one begins there again.
+            # Trigger.Once has one batch, which only a start that may move has to be given up for.
             self._began = True
             return start
+        if everything:
+            # Trigger.Once has no next batch either for what arrived a moment ago.
+            self._planning().stop_at()
         limits = None if everything else live(self._options)
         plan = self._planning().plan(begin, limits)
         self._plan = (begin, plan)

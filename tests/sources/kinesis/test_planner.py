@@ -193,7 +193,7 @@ def test_a_query_that_is_to_stop_reads_up_to_then_and_ends(service, limit, story
     for what in story:
         run(query, what)
     query.restart()
-    query.stop_at()
+    query.stop_at(service.now_ms())
     moment = service.ms
     service.advance(1)
     for _ in range(3000):

@@ -164,6 +164,29 @@ def test_latest_takes_nothing_that_was_there_and_all_that_comes(
 
 
 @ONE
+def test_latest_is_kept_before_anything_is_read(
+    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    """The first run of Trigger.Once keeps where it began, and the second one takes the rest."""
+    made = stream(2)
+    sink = Sink()
+    frame = streamed(session, made, emulator.url, startingPosition="latest")
+    with made.writing(50):
+        run(frame, sink, tmp_path, once=True)
+    assert len(sink) == 0
+    began = json.loads((tmp_path / "offsets" / "0").read_text().splitlines()[-1])["from"] / 1000
+    made.put(10)
+    run(frame, sink, tmp_path, once=True)
+    expected = [
+        row(each["Data"])
+        for each in read_stream(made)
+        if each["ApproximateArrivalTimestamp"].timestamp() >= began
+    ]
+    assert len(expected) >= 10
+    assert sorted(sink.rows) == sorted(expected)
+
+
+@ONE
 def test_it_begins_where_it_is_told_to(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
