@@ -65,7 +65,7 @@ def _lasting(target: str, body: bytes) -> bool:
     """Whether the same question has the same answer later; the stream must be full by then."""
     operation = target.rpartition(".")[2]
     if operation == "GetShardIterator":
-        return bool(json.loads(body)["ShardIteratorType"] != "AT_TIMESTAMP")
+        return bool(json.loads(body)["ShardIteratorType"] != "LATEST")
     return operation == "GetRecords"
 
 
