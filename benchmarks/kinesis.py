@@ -30,7 +30,7 @@ from benchmarks.figures import Figure
 from demo import kinesis as emulators
 from tests.sources.kinesis.proxy import FaultProxy
 
-RECORDS = 400_000
+RECORDS = 300_000
 RECORD_BYTES = 200
 REPETITIONS = 5
 WARM_UPS = 1
