@@ -40,9 +40,9 @@ def plan_bounded(service: Service, options: Options) -> list[Range]:
     while (plan := planner.plan(point, None)).ranges:
         ranges += plan.ranges
         point = plan.end
-    # Parents are listed before their children.
+    # Parents are listed before their children, and those that came meanwhile are the last.
     order = {shard.id: number for number, shard in enumerate(listed)}
-    return sorted(ranges, key=lambda each: order[each.shard])
+    return sorted(ranges, key=lambda each: order.get(each.shard, len(order)))
 
 
 def _up_to(
