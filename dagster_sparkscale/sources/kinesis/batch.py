@@ -1,6 +1,5 @@
 """Records of the service to rows of Spark, by Arrow."""
 
-from binascii import a2b_base64
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -14,8 +13,9 @@ SCHEMA = (
 """Of the rows, as Spark's DDL. subSequenceNumber is the place within a record of the Kinesis
 Producer Library that held several, and null for one that was put by itself."""
 
-_MAGIC = "84maw"
-"""What the base64 of an aggregated record begins with: its magic number f3 89 9a c2."""
+_MAGIC = b"\xf3\x89\x9a\xc2"
+"""What an aggregated record begins with."""
+_MAGIC_BASE64 = "84maw"
 
 
 @lru_cache(1)
@@ -45,14 +45,15 @@ def to_arrow(records: list[Record], shard: str, stream: str, deaggregate: bool) 
     import pyarrow.compute as pc
 
     places: Any = None
-    if deaggregate and any(record["Data"].startswith(_MAGIC) for record in records):
+    data = _decoded(records)
+    if deaggregate and pc.any(pc.starts_with(data, pattern=_MAGIC)).as_py():
         records, numbers = _split(records)
-        places = pa.array(numbers, pa.int64())
+        data, places = _decoded(records), pa.array(numbers, pa.int64())
     count = len(records)
     seconds = pa.array([record["ApproximateArrivalTimestamp"] for record in records], pa.float64())
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([a2b_base64(record["Data"]) for record in records], pa.binary()),
+            data,
             pa.array([record["PartitionKey"] for record in records], pa.string()),
             pa.array([record["SequenceNumber"] for record in records], pa.string()),
             pa.nulls(count, pa.int64()) if places is None else places,
@@ -64,10 +65,17 @@ def to_arrow(records: list[Record], shard: str, stream: str, deaggregate: bool) 
     )
 
 
+def _decoded(records: list[Record]) -> Any:
+    import pyarrow as pa
+    from pybase64 import b64decode
+
+    return pa.array([b64decode(record["Data"]) for record in records], pa.binary())
+
+
 def split_aggregated(records: list[Record]) -> tuple[list[Record], list[int | None]]:
     """The user's records, and of each its place in the record it came in; None where that held
     it alone."""
-    if any(record["Data"].startswith(_MAGIC) for record in records):
+    if any(record["Data"].startswith(_MAGIC_BASE64) for record in records):
         return _split(records)
     return records, [None] * len(records)
 
@@ -78,7 +86,7 @@ def _split(records: Iterable[Record]) -> tuple[list[Record], list[int | None]]:
     found: list[Record] = []
     places: list[int | None] = []
     for record in records:
-        if not record["Data"].startswith(_MAGIC):
+        if not record["Data"].startswith(_MAGIC_BASE64):
             found.append(record)
             places.append(None)
             continue

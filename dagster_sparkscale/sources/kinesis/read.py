@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, cast
 
 from .pages import Pages
 from .positions import Kind, Position, before
@@ -12,6 +13,7 @@ from .retention import DataLost, trimmed
 from .service import ExpiredIterator, Page, Record, Service, arrived_ms
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 STALLED = 40
 """Empty pages in a row at the tip, where the end of the range ought to be."""
@@ -36,6 +38,20 @@ def read(
         yield from _Rest(service, planned, fail_on_data_loss, sleep).pages()
 
 
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items, of which the next one is made while the last one is worked on.
+
+    One thread makes them from beginning to end: a page that is parsed by one thread and converted
+    by another costs half as much again, for it wanders from core to core.
+    """
+    over = object()
+    with ThreadPoolExecutor(1) as maker:
+        coming = maker.submit(next, items, over)
+        while (item := coming.result()) is not over:
+            coming = maker.submit(next, items, over)
+            yield cast(T, item)
+
+
 class _Rest:
     """What lies behind a range's head."""
 
@@ -57,27 +73,22 @@ class _Rest:
             self._sizes.saw(len(planned.head), arrived_ms(first), arrived_ms(last))
 
     def pages(self) -> Iterator[list[Record]]:
-        # The next page is on its way while this one is worked on.
-        with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(self._fetch)
-            stalled = 0
-            while True:
-                page = coming.result()
-                records, ended = self._cut(page.records)
-                stalled = 0 if page.records or page.behind_ms else stalled + 1
-                if not ended and page.next is None:
-                    if self._end.kind is not Kind.END:
-                        self._report("is closed before the record it was to be read up to")
-                    ended = True
-                elif not ended and stalled > STALLED:
-                    self._report("has nothing more before the record it was to be read up to")
-                    ended = True
-                if not ended:
-                    coming = ahead.submit(self._fetch, PAUSE_S if stalled else 0.0)
-                if records:
-                    yield records
-                if ended:
-                    return
+        stalled = 0
+        while True:
+            page = self._fetch(PAUSE_S if stalled else 0.0)
+            records, ended = self._cut(page.records)
+            if records:
+                yield records
+            if ended:
+                return
+            if page.next is None:
+                if self._end.kind is not Kind.END:
+                    self._report("is closed before the record it was to be read up to")
+                return
+            stalled = 0 if page.records or page.behind_ms else stalled + 1
+            if stalled > STALLED:
+                self._report("has nothing more before the record it was to be read up to")
+                return
 
     def _fetch(self, pause_s: float = 0.0) -> Page:
         if pause_s:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .batch import split_aggregated
 from .options import Options
 from .ranges import Range
-from .read import read
+from .read import ahead, read
 from .service import arrived_ms
 from .shared import service_for
 
@@ -29,7 +29,7 @@ def read_ranges(options: Options, ranges: Iterable[Range]) -> Iterator[KinesisRe
     """All records of some ranges, in order within each. What a task does."""
     service = service_for(options.connection)
     for planned in ranges:
-        for page in read(service, planned, options.fail_on_data_loss):
+        for page in ahead(read(service, planned, options.fail_on_data_loss)):
             records, places = split_aggregated(page) if options.deaggregate else (page, None)
             for number, record in enumerate(records):
                 yield KinesisRecord(

@@ -5,7 +5,6 @@ field of every record. Its own hook `before-parse` lets the records past it: the
 service wrote them, `Data` in base64 and the arrival time in seconds.
 """
 
-import json
 import logging
 import time
 from collections import deque
@@ -233,11 +232,13 @@ def _shard(listed: Mapping[str, Any]) -> Shard:
 def _past_the_parser(
     response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any
 ) -> None:
+    import orjson
+
     if response_dict["status_code"] != 200:
         return
     body = response_dict["body"]
     try:
-        answer = json.loads(body)
+        answer = orjson.loads(body)
     except ValueError:
         return  # boto3's own parser says what is wrong with it
     if isinstance(answer, dict) and "Records" in answer:

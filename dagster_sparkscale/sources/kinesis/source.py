@@ -29,7 +29,7 @@ from .options import Options, OptionsError, Start, parse
 from .planner import Plan, Planner
 from .positions import Offset
 from .ranges import Range, between
-from .read import read
+from .read import ahead, read
 from .shared import service_for
 
 NAME = "kinesis-direct"
@@ -80,8 +80,10 @@ class _Reads:
         assert isinstance(partition, ShardPartition)
         options, shard = self._options, partition.planned.shard
         service = service_for(options.connection)
-        for records in read(service, partition.planned, options.fail_on_data_loss):
-            yield to_arrow(records, shard, options.connection.stream, options.deaggregate)
+        pages = read(service, partition.planned, options.fail_on_data_loss)
+        yield from ahead(
+            to_arrow(page, shard, options.connection.stream, options.deaggregate) for page in pages
+        )
 
 
 class BatchReader(_Reads, DataSourceReader):

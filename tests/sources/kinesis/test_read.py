@@ -1,4 +1,5 @@
 import logging
+import threading
 from collections import Counter
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.sources.kinesis.client import KinesisError
 from dagster_sparkscale.sources.kinesis.positions import END, Kind, Offset, Position
 from dagster_sparkscale.sources.kinesis.ranges import Range, asked_for, between
-from dagster_sparkscale.sources.kinesis.read import STALLED, read
+from dagster_sparkscale.sources.kinesis.read import STALLED, ahead, read
 from dagster_sparkscale.sources.kinesis.retention import DataLost
 from dagster_sparkscale.sources.kinesis.service import Page
 
@@ -173,10 +174,39 @@ def test_a_reader_that_stops_early_ends():
     service = MemoryService()
     service.put(SHARD, [BEGAN_MS] * 10_100)
     service.split(SHARD)
-    pages = read(service, Range(SHARD, TRIM, END))
+    pages = ahead(read(service, Range(SHARD, TRIM, END)))
     assert len(next(pages)) == 10_000
     pages.close()
     assert service.calls == Counter({SHARD: 2}), "the next page was on its way"
+
+
+@given(st.lists(st.integers() | st.none()))
+def test_reading_ahead_changes_nothing(items):
+    assert list(ahead(iter(items))) == items
+
+
+def test_the_next_one_is_made_while_the_last_one_is_worked_on():
+    made = [threading.Event(), threading.Event(), threading.Event()]
+
+    def make():
+        for number, event in enumerate(made):
+            event.set()
+            yield number
+
+    for number in ahead(make()):
+        if number + 1 < len(made):
+            assert made[number + 1].wait(30), "nothing else is asked of it meanwhile"
+
+
+def test_what_goes_wrong_ahead_is_told_where_it_would_have_been():
+    def make():
+        yield 1
+        raise KinesisError("no more")
+
+    items = ahead(make())
+    assert next(items) == 1
+    with pytest.raises(KinesisError, match="no more"):
+        next(items)
 
 
 def test_ranges_lie_between_offsets():
