@@ -98,6 +98,16 @@ class Deployment:
         status = self.status()
         return status.registered if status else None
 
+    def all_took(self, count: int, seconds: float) -> bool:
+        """Whether the policy's window has so many batches, and each took that long and not much
+        longer."""
+        assert self.stream.autoscale is not None
+        with suppress(AgentUnreachable):
+            status = self.cluster.status(self.driver(), window=self.stream.autoscale.interval)
+            took = [batch.processing_ms / 1000 for batch in status.batches]
+            return len(took) >= count and all(seconds <= each < 1.5 * seconds for each in took)
+        return False
+
     def stop(self) -> None:
         driver = self.cluster.find(self.stream.name)
         if driver is not None:

@@ -34,8 +34,10 @@ def test_a_stream_is_started_attached_to_scaled_by_the_sensor_and_by_hand_and_st
         assert told(d.materialize())["action"] == "attached"
         assert d.driver().epoch == first.epoch
 
-        # Overload: the batch of 2 s takes 3 s, R is 1.5, and one tick asks for one run.
-        d.pace(3.0)
+        # Overload: the batch of 2 s takes 3.2 s, R is 1.6, and one tick asks for one run. Nothing
+        # else may be in the window: neither the first batch, which is slow to start, nor calm ones.
+        d.pace(3.2)
+        wait_for("two batches that took 3.2 s", lambda: d.all_took(2, 3.2))
         tick = wait_for_request(d, "rescale")
         [request] = tick.run_requests or []
         assert request.tags["dagster-sparkscale/stream"] == "spine"
