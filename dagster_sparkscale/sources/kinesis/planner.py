@@ -16,8 +16,8 @@ from .look import Bounds, Look, Memory, Step
 from .options import Limits, Start
 from .positions import END, Kind, Offset, Position
 from .ranges import Range
-from .retention import Retention
-from .service import Service
+from .retention import Retention, found
+from .service import Service, arrived_ms
 from .shards import Shard, ancestors, forgettable, missing, roots, startable
 from .span import Governor, span_ms
 
@@ -76,27 +76,54 @@ class Planner:
         """Where a new query begins.
 
         Raises:
-            DataLost: a moment that is older than what the stream retains, and failOnDataLoss.
+            DataLost: a moment or a record that is older than what the stream retains, and
+                failOnDataLoss.
             KinesisError: `start` names shards the stream has not, or leaves out some it has.
         """
         listed, now = self._service.shards(), self._service.now_ms()
         stream = self._service.connection.stream
         if start.shards:
-            return Offset(stream, _named(start.shards, listed, now))
+            _check_named(start.shards, listed)
+            return self._named(start.shards, listed, now)
         if start.latest:
             # A moment, and not the tip: it can be kept, and found again after a crash.
             here = Position(Kind.TIME, time_ms=now)
             tips = {shard.id: here for shard in listed if not shard.closed}
             return Offset(stream, tips, from_ms=now)
-        position = start.everywhere or Position(Kind.TRIM)
+        position, lost = start.everywhere or Position(Kind.TRIM), 0
         if position.kind is Kind.TIME and self._retention.lost("", position, now):
             self._retention.report("startingPosition is older than what the stream retains")
-            position = Position(Kind.TRIM)
+            position, lost = Position(Kind.TRIM), 1
         if position.kind is Kind.TRIM:
             oldest = Position(Kind.TRIM, time_ms=now)
-            return Offset(stream, {shard: oldest for shard in roots(listed)})
+            return Offset(stream, {shard: oldest for shard in roots(listed)}, lost=lost)
         return Offset(
             stream, {shard: position for shard in roots(listed)}, from_ms=position.time_ms
+        )
+
+    def _named(self, given: Mapping[str, Position], listed: Sequence[Shard], now: int) -> Offset:
+        first = {shard.id: shard.first for shard in listed}
+
+        def begin(shard: str) -> tuple[Position, int]:
+            position = given[shard]
+            if position.sequence is None:
+                return replace(position, time_ms=now), 0
+            if (record := found(self._service, shard, position.sequence)) is not None:
+                return replace(position, time_ms=arrived_ms(record)), 0
+            if position.sequence == first[shard]:
+                return Position(Kind.TRIM, time_ms=now), 0
+            self._retention.report(
+                f"startingPosition: {shard} has no record {position.sequence} any more, and may "
+                "have had others behind it"
+            )
+            return Position(Kind.TRIM, time_ms=now), 1
+
+        with ThreadPoolExecutor(min(THREADS, len(given))) as threads:
+            begun = dict(zip(given, threads.map(begin, given), strict=True))
+        return Offset(
+            self._service.connection.stream,
+            {shard: position for shard, (position, _) in begun.items()},
+            lost=sum(lost for _, lost in begun.values()),
         )
 
     def stop_at(self, moment_ms: int | None = None) -> None:
@@ -251,7 +278,7 @@ def _covered_ms(step: Step) -> float:
     return max(0.0, step.position.time_ms - first)
 
 
-def _named(given: Mapping[str, Position], listed: Sequence[Shard], now: int) -> dict[str, Position]:
+def _check_named(given: Mapping[str, Position], listed: Sequence[Shard]) -> None:
     ids = {shard.id for shard in listed}
     if unknown := sorted(set(given) - ids):
         raise KinesisError(
@@ -265,7 +292,3 @@ def _named(given: Mapping[str, Position], listed: Sequence[Shard], now: int) -> 
             f"startingPosition does not say where to begin in {', '.join(left_out)}: name every "
             "shard but those that descend from a named one, or that a named one descends from"
         )
-    return {
-        shard: position if position.sequence else replace(position, time_ms=now)
-        for shard, position in given.items()
-    }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .client import KinesisError
 from .positions import Kind, Position
-from .service import ExpiredIterator, Service
+from .service import ExpiredIterator, Record, Service
 
 log = logging.getLogger(__name__)
 
@@ -32,17 +32,19 @@ def trimmed(service: Service, shard: str, position: Position, now_ms: int, kept_
         return False
     if position.sequence is None:
         return position.time_ms <= now_ms - kept_ms
-    return not _has(service, shard, position.sequence)
+    return found(service, shard, position.sequence) is None
 
 
-def _has(service: Service, shard: str, sequence: str) -> bool:
+def found(service: Service, shard: str, sequence: str) -> Record | None:
+    """The record of that sequence number; None if it is not there (any more)."""
     while True:
         try:
             iterator = service.iterator(shard, Position(Kind.AT, sequence))
             records = service.records(shard, iterator, 1).records
         except ExpiredIterator:
             continue
-        return bool(records) and records[0]["SequenceNumber"] == sequence
+        there = bool(records) and records[0]["SequenceNumber"] == sequence
+        return records[0] if there else None
 
 
 class Retention:

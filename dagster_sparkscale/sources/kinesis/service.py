@@ -226,6 +226,7 @@ def _shard(listed: Mapping[str, Any]) -> Shard:
         listed["ShardId"],
         tuple(parent for parent in parents if parent),
         "EndingSequenceNumber" in listed["SequenceNumberRange"],
+        listed["SequenceNumberRange"].get("StartingSequenceNumber"),
     )
 
 

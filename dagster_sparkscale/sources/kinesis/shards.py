@@ -15,6 +15,8 @@ class Shard:
     id: str
     parents: tuple[str, ...] = ()
     closed: bool = False
+    first: str | None = None
+    """The sequence number it began with, which need not be that of a record."""
 
 
 def roots(listed: Iterable[Shard]) -> list[str]:

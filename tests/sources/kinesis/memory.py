@@ -97,6 +97,7 @@ class MemoryService:
                 # The real service goes on to name parents that have gone.
                 each.parents,
                 each.closed_ms is not None,
+                str(FIRST_SEQUENCE),
             )
             for each in self.stored.values()
             if not self.is_gone(each)
@@ -127,6 +128,8 @@ class MemoryService:
                     raise KinesisError("the answer did not come in time")
             case Kind.AT | Kind.AFTER:
                 assert position.sequence is not None
+                if position.sequence == str(FIRST_SEQUENCE):
+                    return f"{shard} {stored.trimmed} {oldest} {self.ms}"
                 if position.sequence not in stored.places:
                     raise KinesisError(f"InvalidArgumentException: no {position.sequence}")
                 found = stored.places[position.sequence]

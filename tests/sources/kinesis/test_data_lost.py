@@ -1,5 +1,6 @@
 """Data that was trimmed before it was read: an error, or counted; never passed over in silence."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,28 @@ def test_what_was_trimmed_while_the_query_was_down(
     query = run(frame, sink, tmp_path)
     assert told(query)["lost"] == 1
     assert len(sink) == 80 + len(later) + 10
+
+
+@ONE
+def test_a_start_by_a_sequence_number_that_has_been_trimmed(
+    session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    made = stream()
+    made.put(40)
+    (shard,) = (shard.id for shard in made.shards())
+    gone = read_shard(made.client, made.name, shard)[9]["SequenceNumber"]
+    kept = trim(proxy, made, shard, keep=5)
+    start = json.dumps({shard: gone})
+    frame = streamed(session, made, proxy.url, startingPosition=start)
+    with running(frame, Sink(), tmp_path / "strict") as query:
+        error = failure(query)
+    assert f"{shard} has no record {gone} any more" in error
+    assert "set the option failOnDataLoss to false" in error
+    frame = streamed(session, made, proxy.url, startingPosition=start, failOnDataLoss="false")
+    sink = Sink()
+    query = run(frame, sink, tmp_path / "lenient")
+    assert sink.rows == kept
+    assert told(query)["lost"] == 1
 
 
 @ONE

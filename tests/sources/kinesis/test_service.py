@@ -154,11 +154,14 @@ def test_shards_and_their_lineage_page_by_page(service, answers):
     first = {"ShardId": "a", "SequenceNumberRange": {"StartingSequenceNumber": "1"}}
     first["SequenceNumberRange"]["EndingSequenceNumber"] = "9"
     first["HashKeyRange"] = {"StartingHashKey": "0", "EndingHashKey": "1"}
-    second = {"ShardId": "b", "SequenceNumberRange": {"StartingSequenceNumber": "1"}}
+    second = {"ShardId": "b", "SequenceNumberRange": {"StartingSequenceNumber": "2"}}
     second |= {"ParentShardId": "a", "AdjacentParentShardId": "x"}
     answers.add({"Shards": [first], "NextToken": "more"})
     answers.add({"Shards": [second]})
-    assert service.shards() == [Shard("a", (), True), Shard("b", ("a", "x"), False)]
+    assert service.shards() == [
+        Shard("a", (), True, "1"),
+        Shard("b", ("a", "x"), False, "2"),
+    ]
     assert answers.asked == [
         ("ListShards", {"StreamName": "clicks"}),
         ("ListShards", {"NextToken": "more"}),
