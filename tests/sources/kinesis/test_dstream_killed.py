@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from dagster_sparkscale import LocalCluster
 from tests.sources.kinesis.delivered import row
+from tests.sources.kinesis.killed import EXECUTOR
 from tests.sources.kinesis.stream import Stream
 from tests.waiting import wait_for
 
@@ -32,13 +35,15 @@ class Program:
         self._runs: list[Path] = []
 
     @contextmanager
-    def running(self, hang_after: int = 0) -> Iterator["subprocess.Popen[bytes]"]:
+    def running(
+        self, hang_after: int = 0, master: str = "local[2]"
+    ) -> Iterator["subprocess.Popen[bytes]"]:
         """A run; killed in the end, with all it has started, if it has not ended by itself."""
         self._runs.append(self._folder / f"rows-{len(self._runs)}")
-        command = [str(PROGRAM), self._url, self._name, str(self.store)]
+        command = [str(PROGRAM), self._url, self._name, str(self.store), str(self._runs[-1])]
         with open(self._folder / "log", "ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *command, str(self._runs[-1]), str(self.stop), str(hang_after)],
+                [sys.executable, *command, str(self.stop), str(hang_after), master],
                 env={
                     **os.environ,
                     "PYTHONPATH": os.getcwd(),
@@ -76,6 +81,12 @@ class Program:
                 found += [json.loads(line) for line in path.read_text().split("\n")[:-1]]
         return found
 
+    def executors(self) -> list[psutil.Process]:
+        """Those of the last run, on a cluster."""
+        app = self._runs[-1].with_suffix(".app").read_text()
+        lines = ((each, each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"]))
+        return [each for each, line in lines if app in line and EXECUTOR in line]
+
     def latest(self) -> int:
         """The number of the latest position in the store."""
         names = os.listdir(self.store) if self.store.exists() else []
@@ -85,8 +96,9 @@ class Program:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("emulator", ["kinesis-mock"], indirect=True)
 def test_killed_again_and_again_it_loses_nothing(
-    stream: Callable[..., Stream], emulator: Any, tmp_path: Path
+    stream: Callable[..., Stream], emulator: Any, tmp_path: Path, local_cluster: LocalCluster
 ) -> None:
+    master = local_cluster._master()
     kinesis = stream(2)
     program = Program(tmp_path, emulator.url, kinesis.name)
     seed = random.randrange(10**6)
@@ -102,11 +114,14 @@ def test_killed_again_and_again_it_loses_nothing(
         with program.running() as process:
             some = chance.randrange(20, 400)
             program.wait(process, f"{some} rows", lambda: len(program.lines(-1)) >= some)
-        with program.running() as process:
+        # On a cluster an executor is killed as well, whatever it is doing.
+        with program.running(master=master) as process:
             begun = program.latest()
-            some = chance.randrange(1, 4)
-            program.wait(process, f"{some} commits", lambda: program.latest() >= begun + some)
-    with program.running() as process:
+            program.wait(process, "a commit", lambda: program.latest() > begun)
+            program.executors()[0].kill()
+            some = begun + chance.randrange(2, 5)
+            program.wait(process, f"commit {some}", lambda: program.latest() >= some)
+    with program.running(master=master) as process:
 
         def all_rows() -> bool:
             return len({line[0] for line in program.lines()}) >= kinesis.total

@@ -1,7 +1,8 @@
 """Writes the rows of a direct DStream to a file, until it is told to stop, or is killed.
 
 Arguments: the emulator's URL, the stream's name, the folder of the store, the file to write, a
-file that stops the program once it is there, and the row after which it hangs (0: none).
+file that stops the program once it is there, the row after which it hangs (0: none), and the
+master. Beside the file to write, another one has the application's id.
 """
 
 import json
@@ -14,7 +15,7 @@ from pyspark.streaming import StreamingContext
 
 from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
 
-url, name, store, path, stop, hang_after = sys.argv[1:]
+url, name, store, path, stop, hang_after, master = sys.argv[1:]
 written = 0
 
 
@@ -29,7 +30,16 @@ def write(batch: "RDD[list[str]]") -> None:
                 threading.Event().wait()
 
 
-context = SparkContext(conf=SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false"))
+settings = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.cores.max": "2",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+}
+context = SparkContext(conf=SparkConf().setMaster(master).setAll(list(settings.items())))
+with open(f"{path}.app", "w") as app:
+    app.write(context.applicationId)
 streaming = StreamingContext(context, 0.3)
 kinesis_direct_stream(
     streaming,
