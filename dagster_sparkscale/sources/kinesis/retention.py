@@ -15,6 +15,8 @@ MARGIN_MS = 5_000
 the record that was read last has: a shard may have been silent since."""
 ASK_EVERY_S = 600.0
 """The stream's retention may be changed at any time; asking counts against an account's quota."""
+EMPTY_PAGES = 5
+"""The service may answer with nothing though it has what was asked for: so often it may."""
 REFRESHED = 10
 """A shard that stays silent has its position's time renewed after this part of the retention: so
 that what is old in a shard is told from what was never read."""
@@ -37,14 +39,23 @@ def trimmed(service: Service, shard: str, position: Position, now_ms: int, kept_
 
 def found(service: Service, shard: str, sequence: str) -> Record | None:
     """The record of that sequence number; None if it is not there (any more)."""
-    while True:
-        try:
+    iterator = None
+    pages = 0
+    while pages < EMPTY_PAGES:
+        if iterator is None:
             iterator = service.iterator(shard, Position(Kind.AT, sequence))
-            records = service.records(shard, iterator, 1).records
+        try:
+            page = service.records(shard, iterator, 1)
         except ExpiredIterator:
+            iterator = None
             continue
-        there = bool(records) and records[0]["SequenceNumber"] == sequence
-        return records[0] if there else None
+        if page.records:
+            first = page.records[0]
+            return first if first["SequenceNumber"] == sequence else None
+        if page.next is None or page.behind_ms == 0:
+            return None
+        iterator, pages = page.next, pages + 1
+    return None
 
 
 class Retention:

@@ -1,4 +1,5 @@
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from dagster_sparkscale.sources.kinesis.retention import (
     DataLost,
     Retention,
 )
+from dagster_sparkscale.sources.kinesis.service import Page
 
 from .memory import MemoryService
 
@@ -77,6 +79,21 @@ def test_an_iterator_that_expires_is_got_anew():
     service.iterator = iterator
     assert not retention.lost(SHARD, after(record), service.ms)
     assert not expired
+
+
+@pytest.mark.parametrize(("empty", "there"), [(1, True), (4, True), (9, False)])
+def test_a_record_behind_empty_pages_is_there(empty, there):
+    service, retention = make()
+    (record,) = service.put(SHARD, [service.ms])
+    service.advance(DAY_MS - 1)
+    given = service.records
+    pages = [Page([], None, 1)] * empty
+
+    def records(shard, iterator, limit):
+        return replace(pages.pop(), next=iterator) if pages else given(shard, iterator, limit)
+
+    service.records = records
+    assert retention.lost(SHARD, after(record), service.ms) == (not there)
 
 
 def test_how_long_data_is_kept_is_asked_for_again_after_a_while():
