@@ -1,19 +1,22 @@
 """Plans a batch read: everything between two points of the stream, all shards at once."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from .client import KinesisError
 from .options import Options, Start
-from .planner import Planner
+from .planner import CLOCK_MS, Planner
 from .positions import END, Kind, Offset, Position, before
 from .ranges import Range
 from .service import Service
 from .shards import Shard, ancestors
 
 
-def plan_bounded(service: Service, options: Options) -> list[Range]:
+def plan_bounded(
+    service: Service, options: Options, sleep: Callable[[float], None] = time.sleep
+) -> list[Range]:
     """What a batch read reads: from startingPosition (or the oldest record) to endingPosition (or
-    what is the tip now).
+    what is the tip now). If startingPosition is a moment ago, it waits until that is certain.
 
     Raises:
         DataLost: startingPosition is older than what the stream retains, and failOnDataLoss.
@@ -23,6 +26,11 @@ def plan_bounded(service: Service, options: Options) -> list[Range]:
     start = options.start or Start(everywhere=Position(Kind.TRIM))
     if start.latest:
         return []
+    if start.everywhere is not None and start.everywhere.time_ms is not None:
+        # What is not known to be past is yet to come for the planner, and has nothing.
+        ahead_ms = start.everywhere.time_ms - service.now_ms()
+        if 0 < ahead_ms <= CLOCK_MS:
+            sleep(ahead_ms / 1000)
     listed = service.shards()
     begun = planner.begin(start)
     positions = dict(begun.shards)

@@ -20,7 +20,7 @@ def batch_read(service, start=None, end=None, fail=True):
     """By shard, the sequence numbers in the order of the ranges."""
     options = Options(Connection("memory"), start, end, fail_on_data_loss=fail)
     found = {}
-    for planned in plan_bounded(service, options):
+    for planned in plan_bounded(service, options, service.sleep):
         pages = list(read(service, planned, fail, service.sleep))
         found.setdefault(planned.shard, []).extend(
             number for page in pages for number in numbers(page)
@@ -71,6 +71,18 @@ def replace_jitter(what):
     return (
         Put(what.shard, what.records, what.over_ms, 0, what.seed) if isinstance(what, Put) else what
     )
+
+
+def test_a_moment_that_the_clock_is_not_known_to_have_passed_is_waited_for():
+    service = MemoryService()
+    service.put(SHARD, [service.ms] * 50)
+    put = numbers(service.put(SHARD, [service.ms + 200] * 50))
+    service.advance(300)
+    service.ahead_ms = -1000  # the service's clock is known to the second
+    assert batch_read(service, moment(BEGAN_MS + 100)) == {SHARD: put}
+    assert service.ms - BEGAN_MS <= 300 + 1000
+    assert batch_read(service, moment(service.ms + 60_000)) == {}
+    assert service.ms - BEGAN_MS <= 300 + 1000, "what is far ahead is not waited for"
 
 
 def test_from_the_tip_there_is_nothing():

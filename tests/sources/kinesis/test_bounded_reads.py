@@ -76,6 +76,16 @@ def test_between_two_moments(session: SparkSession, stream: Make, emulator: Any)
 
 
 @ONE
+def test_where_there_is_nothing_there_are_no_rows(
+    session: SparkSession, stream: Make, emulator: Any
+) -> None:
+    made = stream()
+    assert rows(loaded(session, made, emulator.url)) == []
+    made.put(20)
+    assert loaded(session, made, emulator.url, startingPosition="latest").count() == 0
+
+
+@ONE
 def test_between_records_that_are_named(session: SparkSession, stream: Make, emulator: Any) -> None:
     made = stream(2)
     for _ in range(4):
