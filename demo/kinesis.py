@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -130,6 +130,23 @@ def _session() -> Any:
 
 
 _making_clients = threading.Lock()
+
+
+def stay_away_from_aws(environ: MutableMapping[str, str]) -> None:
+    """Give what is started with `environ` made-up credentials, for an emulator on this machine.
+
+    Whatever somebody has there for AWS is neither sent to the emulator nor used at AWS by mistake.
+    """
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN"):
+        environ.pop(name, None)
+    environ.update(
+        AWS_ACCESS_KEY_ID="emulator",
+        AWS_SECRET_ACCESS_KEY="emulator",
+        AWS_DEFAULT_REGION=REGION,
+    )
+    # A proxy for the outside world must not get between this machine and itself.
+    for name in ("no_proxy", "NO_PROXY"):
+        environ[name] = ",".join(filter(None, [environ.get(name), "127.0.0.1"]))
 
 
 def create_stream(client: Any, name: str, shards: int, seconds: float = 30.0) -> None:

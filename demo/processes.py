@@ -124,6 +124,27 @@ def marked(state: Path) -> list[psutil.Process]:
     return found
 
 
+def end_marked(state: Path) -> list[str]:
+    """End what a demo has started and not ended; returns a line for each process that stays."""
+    leftovers = marked(state)
+    for process in leftovers:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, stubborn = psutil.wait_procs(leftovers, timeout=10)
+    for process in stubborn:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=5)
+    return [f"process {process.pid}: {_command(process)}" for process in marked(state)]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())[:200]
+    except psutil.Error:
+        return "?"
+
+
 def port_to_use(preferred: int) -> int:
     """`preferred` if it is free on the loopback interface, any free port if not."""
     for port in (preferred, 0):

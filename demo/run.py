@@ -17,16 +17,14 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-import psutil
-
-from demo.kinesis import REGION
-from demo.processes import MARK, Children, marked, port_to_use, read_notes, still_running
+from demo.kinesis import stay_away_from_aws
+from demo.processes import MARK, Children, end_marked, port_to_use, read_notes, still_running
 from demo.report import Report, Run, Tick, run_line, tick_line
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -340,28 +338,11 @@ class Demo:
                 step()
             except Exception as error:  # the next ones have to be ended all the same
                 say(f"Ending {what}: {type(error).__name__}: {error}")
-        return end_leftovers(self.state)
+        return end_marked(self.state)
 
     def _end_cluster(self) -> None:
         if self._cluster is not None:
             self._cluster.shutdown(force=True)
-
-
-def stay_away_from_aws(environ: MutableMapping[str, str]) -> None:
-    """Give what is started with `environ` made-up credentials, for an emulator on this machine.
-
-    Whatever somebody has there for AWS is neither sent to the emulator nor used at AWS by mistake.
-    """
-    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN"):
-        environ.pop(name, None)
-    environ.update(
-        AWS_ACCESS_KEY_ID="emulator",
-        AWS_SECRET_ACCESS_KEY="emulator",
-        AWS_DEFAULT_REGION=REGION,
-    )
-    # A proxy for the outside world must not get between this machine and itself.
-    for name in ("no_proxy", "NO_PROXY"):
-        environ[name] = ",".join(filter(None, [environ.get(name), "127.0.0.1"]))
 
 
 def write_report(path: Path, report: Report, since: float) -> None:
@@ -382,31 +363,8 @@ def clear_away_earlier(state: Path) -> None:
     if state.exists():
         if not notes and any(state.iterdir()):
             raise DemoFailed(f"{state} is not from a demo: delete it, or give another --state")
-        end_leftovers(state)
+        end_marked(state)
         shutil.rmtree(state)
-
-
-def end_leftovers(state: Path) -> list[str]:
-    """End what a demo has started and not ended; returns a line for each process that stays."""
-    leftovers = marked(state)
-    if leftovers:
-        say(f"Ending {len(leftovers)} processes that were left ...")
-    for process in leftovers:
-        with contextlib.suppress(psutil.Error):
-            process.terminate()
-    _, stubborn = psutil.wait_procs(leftovers, timeout=10)
-    for process in stubborn:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(stubborn, timeout=5)
-    return [f"process {process.pid}: {_command(process)}" for process in marked(state)]
-
-
-def _command(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())[:200]
-    except psutil.Error:
-        return "?"
 
 
 if __name__ == "__main__":

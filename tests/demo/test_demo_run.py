@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from demo import run
+from demo import kinesis, run
 
 
 def notes(state: Path, pid: int, born: float) -> None:
@@ -50,7 +50,7 @@ def test_what_the_demo_starts_has_no_credentials_but_made_up_ones():
         "NO_PROXY": "intranet",
         "PATH": "/bin",
     }
-    run.stay_away_from_aws(environ)
+    kinesis.stay_away_from_aws(environ)
     assert environ == {
         "AWS_ACCESS_KEY_ID": "emulator",
         "AWS_SECRET_ACCESS_KEY": "emulator",
