@@ -3,9 +3,7 @@
 import contextlib
 import json
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import psutil
 
 from tests.sources.kinesis.delivered import Row, row
-from tests.sources.kinesis.structured import QUICK
+from tests.sources.kinesis.processes import running
 from tests.waiting import wait_for
 
 PROGRAM = Path(__file__).parent / "programs" / "structured_files.py"
@@ -36,33 +34,8 @@ class Program:
     @contextmanager
     def running(self, how: str = "on") -> Iterator["subprocess.Popen[bytes]"]:
         """A run; killed at the end of the block, with all it has started here, by kill -9."""
-        with open(self.folder / "log", "ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), *self._arguments, how],
-                env={
-                    **os.environ,
-                    "PYSPARK_PYTHON": sys.executable,
-                    "PYSPARK_SUBMIT_ARGS": QUICK,
-                    "SPARK_LOCAL_IP": "127.0.0.1",
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        started: list[psutil.Process] = []
-        try:
+        with running(PROGRAM, [*self._arguments, how], self.folder / "log") as process:
             yield process
-        finally:
-            with contextlib.suppress(psutil.Error):
-                started = psutil.Process(process.pid).children(recursive=True)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
-            # Python workers are in a group of their own, and end with the JVM that they are of.
-            _, alive = psutil.wait_procs(started, timeout=10)
-            for left in alive:
-                left.kill()
 
     def finish(self, seconds: float = 200) -> None:
         """A run that ends by itself, with all there is."""

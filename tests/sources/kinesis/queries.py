@@ -1,19 +1,14 @@
 """Runs programs/structured_queries.py: for what depends on the environment of a whole process."""
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from tests.sources.kinesis.structured import QUICK
+from tests.sources.kinesis.processes import running
 from tests.waiting import wait_for
 
 PROGRAM = Path(__file__).parent / "programs" / "structured_queries.py"
@@ -35,40 +30,14 @@ class Queries:
         home = folder / "home"
         home.mkdir(parents=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        log = folder / "log"
-        with open(log, "wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), str(folder)],
-                env={
-                    **kept,
-                    "HOME": str(home),
-                    "AWS_EC2_METADATA_DISABLED": "true",
-                    "PYSPARK_PYTHON": sys.executable,
-                    "PYSPARK_SUBMIT_ARGS": QUICK,
-                    "SPARK_LOCAL_IP": "127.0.0.1",
-                    **environment,
-                },
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        started: list[psutil.Process] = []
-        try:
+        environ = {**kept, "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", **environment}
+        arguments, pipe = [str(folder)], subprocess.PIPE
+        with running(PROGRAM, arguments, folder / "log", pipe, environ) as process:
             assert process.stdin is not None
             # What is secret is in no argument, and in no file.
             process.stdin.write(json.dumps(jobs).encode())
             process.stdin.close()
             yield cls(folder, process)
-        finally:
-            with contextlib.suppress(psutil.Error):
-                started = psutil.Process(process.pid).children(recursive=True)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
-            _, alive = psutil.wait_procs(started, timeout=10)
-            for left in alive:
-                left.kill()
 
     def wait(self, what: str, look: Any) -> Any:
         def seen() -> Any:

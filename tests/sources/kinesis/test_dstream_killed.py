@@ -1,12 +1,9 @@
 """A program with a direct DStream that is killed, again and again."""
 
-import contextlib
 import json
 import os
 import random
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +15,7 @@ import pytest
 from dagster_sparkscale import LocalCluster
 from tests.sources.kinesis.delivered import row
 from tests.sources.kinesis.killed import EXECUTOR
+from tests.sources.kinesis.processes import running
 from tests.sources.kinesis.stream import Stream
 from tests.waiting import wait_for
 
@@ -40,27 +38,10 @@ class Program:
     ) -> Iterator["subprocess.Popen[bytes]"]:
         """A run; killed in the end, with all it has started, if it has not ended by itself."""
         self._runs.append(self._folder / f"rows-{len(self._runs)}")
-        command = [str(PROGRAM), self._url, self._name, str(self.store), str(self._runs[-1])]
-        with open(self._folder / "log", "ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, *command, str(self.stop), str(hang_after), master],
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.getcwd(),
-                    "PYSPARK_PYTHON": sys.executable,
-                    "SPARK_LOCAL_IP": "127.0.0.1",
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        try:
+        arguments = [self._url, self._name, str(self.store), str(self._runs[-1])]
+        arguments += [str(self.stop), str(hang_after), master]
+        with running(PROGRAM, arguments, self._folder / "log") as process:
             yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
 
     def wait(self, process: "subprocess.Popen[bytes]", what: str, done: Callable[[], Any]) -> None:
         def look() -> Any:
