@@ -14,7 +14,7 @@ from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.observations import Query
 from dagster_sparkscale.policies import RatioPolicy
 from tests.autoscale import reference
-from tests.autoscale.test_ratio import any_bounds, anything, policies, ratios, target
+from tests.autoscale.deciding import any_bounds, anything, policies, ratios, target
 from tests.fakes import QUERY, batch, status
 
 POLICY = RatioPolicy(max_lag="5 min")

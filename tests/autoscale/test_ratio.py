@@ -1,6 +1,5 @@
 from dataclasses import replace
 from fractions import Fraction
-from math import floor
 
 import pytest
 from hypothesis import example, given
@@ -14,26 +13,8 @@ from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.observations import Query
 from dagster_sparkscale.policies import AutoscalePolicy, RatioPolicy
 from tests.autoscale import reference
-from tests.fakes import QUERY, batch, scaled, status, structured
-
-POLICY = RatioPolicy()
-BOUNDS = Bounds(minimum=1, maximum=10, initial=1)
-
-
-def decided(
-    bounds: Bounds = BOUNDS, policy: RatioPolicy = POLICY, registered=4, requested=None, **seen
-):
-    """The decision on an evaluation; as many executors requested as registered, if not given."""
-    requested = registered if requested is None else requested
-    evaluation = Evaluation(
-        window=60.0, registered=registered, requested=requested, silence="nothing seen", **seen
-    )
-    return decide(policy, bounds, evaluation)
-
-
-def target(decision, requested: int) -> int:
-    """The number of executors requested once `decision` is carried out."""
-    return decision.target if isinstance(decision, ScaleTo) else requested
+from tests.autoscale.deciding import BOUNDS, POLICY, decided, target
+from tests.fakes import QUERY, batch, status, structured
 
 
 class TestCasesOfSpark12133:
@@ -326,103 +307,6 @@ class TestWhichPolicyDecides:
         assert can_decide(Mine())
         assert not can_decide(AutoscalePolicy())
         assert not can_decide("ratio")
-
-
-ratios = st.floats(0, 1000)
-anything = st.builds(
-    Evaluation,
-    window=st.floats(1, 1e4),
-    ratio=st.none() | ratios,
-    query=st.none() | st.text(),
-    overdue=st.none() | st.floats(1, 1000),
-    stalled=st.none() | st.floats(1, 1000),
-    registered=st.none() | st.integers(0, 100),
-    requested=st.none() | st.integers(0, 100),
-    silence=st.text(min_size=1),
-)
-any_bounds = st.tuples(st.integers(1, 50), st.none() | st.integers(0, 50)).map(
-    lambda pair: Bounds(pair[0], None if pair[1] is None else sum(pair), pair[0])
-)
-policies = st.tuples(st.floats(0.01, 5), st.floats(0.01, 5)).flatmap(
-    lambda pair: (
-        st.just(RatioPolicy(scale_up_ratio=max(pair), scale_down_ratio=min(pair)))
-        if pair[0] != pair[1]
-        else st.nothing()
-    )
-)
-
-
-class TestProperties:
-    @given(policies, any_bounds, anything)
-    def test_a_target_is_always_within_the_bounds_and_a_change(self, policy, bounds, seen):
-        decision = decide(policy, bounds, seen)
-        if isinstance(decision, ScaleTo):
-            assert bounds.clamp(decision.target) == decision.target
-            assert decision.target != seen.requested
-
-    @given(policies, any_bounds, anything)
-    def test_every_decision_says_why_and_is_the_same_again(self, policy, bounds, seen):
-        decision = decide(policy, bounds, seen)
-        assert decision.reason.strip()
-        assert str(decision) in ("hold", f"scale to {getattr(decision, 'target', None)}")
-        assert decide(policy, bounds, seen) == decision
-
-    @given(policies, any_bounds, anything)
-    def test_nothing_is_scaled_on_what_was_not_measured(self, policy, bounds, seen):
-        for blind in (replace(seen, registered=None), replace(seen, requested=None)):
-            assert isinstance(decide(policy, bounds, blind), Hold)
-        silent = replace(seen, ratio=None, overdue=None, stalled=None)
-        if seen.requested is not None and bounds.clamp(seen.requested) == seen.requested:
-            assert isinstance(decide(policy, bounds, silent), Hold)
-
-    @given(policies, any_bounds, st.integers(1, 100), ratios, ratios)
-    def test_more_load_never_means_fewer_executors(self, policy, bounds, registered, one, other):
-        registered = bounds.clamp(registered)
-        less, more = sorted((one, other))
-        after = [
-            target(decided(bounds, policy, registered=registered, ratio=ratio), registered)
-            for ratio in (less, more)
-        ]
-        assert after[0] <= after[1]
-
-    @given(
-        st.tuples(ratios, ratios).map(sorted),
-        any_bounds,
-        st.integers(1, 100),
-        st.integers(0, 100),
-    )
-    def test_among_overloads_more_load_never_asks_for_less(self, pair, bounds, registered, extra):
-        requested = bounds.clamp(registered + extra)
-        after = [
-            target(
-                decided(bounds, registered=registered, requested=requested, ratio=0.9 + ratio),
-                requested,
-            )
-            for ratio in pair
-        ]
-        assert after[0] <= after[1]
-
-    @given(anything, any_bounds, policies, st.floats(1, 1000), *[st.integers(1, 100)] * 2)
-    def test_nothing_is_removed_beside_an_overdue_batch(
-        self, seen, bounds, policy, overdue, registered, requested
-    ):
-        requested = bounds.clamp(requested)
-        seen = replace(seen, overdue=overdue, registered=registered, requested=requested)
-        decision = decide(policy, bounds, seen)
-        if isinstance(decision, ScaleTo):
-            assert decision.target >= bounds.clamp(registered)
-
-    @given(st.lists(st.floats(0, 3), min_size=1, max_size=30), st.integers(1, 20))
-    def test_with_a_cluster_that_obeys_no_sequence_of_loads_leaves_the_bounds(self, loads, start):
-        stream = scaled(min_executors=2, max_executors=12)
-        executors = stream.bounds.clamp(start)
-        for load in loads:
-            decision = decided(stream.bounds, registered=executors, ratio=load)
-            after = target(decision, executors)
-            assert 2 <= after <= 12
-            assert executors - after <= 1, "one executor is removed at a time"
-            assert after - executors <= max(1, floor(load + 0.5))
-            executors = after
 
 
 class TestNotYetAWholeWindow:

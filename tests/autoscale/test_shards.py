@@ -19,8 +19,8 @@ from dagster_sparkscale.policies import RatioPolicy
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.autoscale import reference
+from tests.autoscale.deciding import any_bounds, anything, ratios, target
 from tests.autoscale.test_lag import late_or_not, limited
-from tests.autoscale.test_ratio import any_bounds, anything, ratios, target
 from tests.fakes import QUERY, World, batch, driver, dstream, scaled, status, structured
 
 TWO_CORES = structured(executor_cores=2, autoscale=RatioPolicy(max_executors=10))
