@@ -7,34 +7,20 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import pyspark
 import requests
 
 from dagster_sparkscale.observations import Status
+from tests.waiting import HANGS, wait_for
 
 TOKEN = "a-token-of-some-length-5e1c"
 SECRET = "a-password-nobody-may-see"
 EPOCH = 7
-T = TypeVar("T")
-
-
-def wait_until(
-    condition: Callable[[], T], what: str, seconds: float = 120, about: Callable[[], str] = str
-) -> T:
-    """Wait until `condition` gives something true, and return it."""
-    deadline = time.monotonic() + seconds
-    while True:
-        if result := condition():
-            return result
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds:.0f} s: {what}\n{about()}")
-        time.sleep(0.1)
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
@@ -115,7 +101,7 @@ class Cluster:
             match = re.search(pattern, log.read_text())
             return match and match[1]
 
-        return wait_until(found, f"{pattern} in {log.name}", 60, log.read_text) or ""
+        return wait_for(f"{pattern} in {log.name}", found, about=log.read_text) or ""
 
     @contextlib.contextmanager
     def driver(
@@ -208,7 +194,7 @@ class Driver:
             path = self.folder / "agent.json"
             return json.loads(path.read_text()) if path.exists() else None
 
-        return wait_until(read, "the agent is announced", about=self.log) or {}
+        return wait_for("the agent to be announced", read, 120, about=self.log) or {}
 
     def ask(
         self, method: str, path: str, body: Any = None, token: str = TOKEN
@@ -218,7 +204,7 @@ class Driver:
             self.announced()["url"] + path,
             json=body,
             headers={"Authorization": f"Bearer {token}"},
-            timeout=15,
+            timeout=HANGS,
         )
 
     def status(self, query: str = "") -> Status:
@@ -235,7 +221,7 @@ class Driver:
             last = self.status()
             return last if condition(last) else None
 
-        found = wait_until(reported, what, seconds, lambda: f"{last}\n{self.log()[-6000:]}")
+        found = wait_for(what, reported, seconds, about=lambda: f"{last}\n{self.log()[-6000:]}")
         assert found is not None
         return found
 
@@ -256,7 +242,7 @@ class Driver:
         assert answer.status_code == 202, answer.text
 
     def exit_code(self, seconds: float = 120) -> int:
-        wait_until(lambda: self.process.poll() is not None, "the driver ends", seconds, self.log)
+        wait_for("the end", lambda: self.process.poll() is not None, seconds, about=self.log)
         assert self.process.returncode is not None
         return self.process.returncode
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Cluster, Driver, wait_until
+from tests.driver.running import Cluster, Driver
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +44,7 @@ class Feed:
             connection.sendall(f"{line}\n".encode())
             self.sent.append(line)
         for connection in self.connections[-2:]:
-            wait_until(lambda c=connection: _unsent(c) == 0, "the lines are received")
+            wait_for("the lines are received", lambda c=connection: _unsent(c) == 0)
 
     def close(self) -> None:
         self._listening.close()
@@ -94,7 +95,7 @@ def test_a_program_that_constructs_its_own_context_gets_the_one_there_is(driver:
 
 def test_batches_and_receivers_are_reported(driver: Driver, feed: Feed, data: Path) -> None:
     driver.wait(lambda s: sum(e.receivers for e in s.executors) == 2, "two receivers")
-    wait_until(lambda: len(feed.connections) >= 2, "the receivers have connected")
+    wait_for("the receivers have connected", lambda: len(feed.connections) >= 2)
     feed.send(100)
     seen = driver.wait(
         lambda s: sum(batch.records or 0 for batch in s.batches) >= 100, "all are processed"
@@ -145,9 +146,9 @@ def test_it_recovers_from_its_checkpoint(cluster: Cluster, feed: Feed, data: Pat
     (data / "out-pause").write_text("0")
     arguments = (str(feed.port), "2", str(data / "out"))
     with cluster.driver(data / "second", PROGRAMS / "sockets.py", *arguments, initial=3) as again:
-        wait_until(lambda: len(feed.connections) >= connected + 2, "connected", about=again.log)
+        wait_for("connected", lambda: len(feed.connections) >= connected + 2, about=again.log)
         feed.send(50)
-        wait_until(lambda: set(feed.sent) <= set(written(data)), "processed", about=again.log)
+        wait_for("processed", lambda: set(feed.sent) <= set(written(data)), about=again.log)
         assert "the program's SparkContext is" not in again.log()  # it was never constructed
         again.stop(graceful=False)
         assert again.exit_code() == 0

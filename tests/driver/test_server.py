@@ -20,7 +20,7 @@ from dagster_sparkscale.driver.history import Batch
 from dagster_sparkscale.driver.options import Options
 from dagster_sparkscale.driver.server import MAX_BODY, MAX_CONNECTIONS, Server
 from dagster_sparkscale.observations import Status
-from tests.driver.running import wait_until
+from tests.waiting import wait_for
 
 TOKEN = "0123456789abcdef-token"
 
@@ -196,7 +196,7 @@ def test_a_bad_stop_is_refused(
 def test_a_stop_is_passed_on(client: http.client.HTTPConnection, stops: list[Any]) -> None:
     assert ask(client, "POST", "/v1/stop", {"epoch": 3})[0] == 409
     assert ask(client, "POST", "/v1/stop", {"epoch": 4, "graceful": False, "timeout": 9})[0] == 202
-    wait_until(lambda: stops == [(False, 9)], "the stop is passed on")
+    wait_for("the stop is passed on", lambda: stops == [(False, 9)])
 
 
 def test_what_does_not_exist_is_not_found(client: http.client.HTTPConnection) -> None:
@@ -253,7 +253,7 @@ def test_silent_clients_do_not_keep_others_out(
         finally:
             client.close()
 
-    wait_until(answered, "somebody else is answered")
+    wait_for("somebody else is answered", answered)
     for connection in silent:
         connection.close()
 

@@ -10,7 +10,8 @@ import psutil
 import pytest
 
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import EPOCH, SECRET, TOKEN, Cluster, Driver, wait_until
+from tests.driver.running import EPOCH, SECRET, TOKEN, Cluster, Driver
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +47,7 @@ def works(driver: Driver) -> None:
     """The working query takes a new file, and still gets its shuffled result right."""
     line = uuid.uuid4().hex
     put(driver, "in", line)
-    wait_until(lambda: line in written(driver), "the file is worked on", about=driver.log)
+    wait_for("the file is worked on", lambda: line in written(driver), about=driver.log)
     assert written(driver)[line] == "6000"
 
 
@@ -59,8 +60,8 @@ def test_the_initial_target_is_honoured_although_more_cores_are_admitted(driver:
 
 
 def test_it_announces_where_it_is(driver: Driver) -> None:
-    announced = wait_until(
-        lambda: driver.announced() if driver.announced()["app_id"] else None, "the app id"
+    announced = wait_for(
+        "the app id", lambda: driver.announced() if driver.announced()["app_id"] else None
     )
     assert announced is not None
     assert announced["pid"] == driver.process.pid
@@ -106,7 +107,7 @@ def test_an_idle_query_counts_its_empty_triggers(driver: Driver) -> None:
         return sum(batch.triggers for batch in batches)
 
     # Spark tells of empty triggers every 10 s only: so many can't be one event each.
-    wait_until(lambda: idle_triggers() >= 10, "10 empty triggers", about=driver.log)
+    wait_for("10 empty triggers", lambda: idle_triggers() >= 10, about=driver.log)
 
 
 def test_since_and_window_select_batches(driver: Driver) -> None:
