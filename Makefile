@@ -13,14 +13,20 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 HEADLESS ?=
 # `make bench ONLY=name`: that benchmark only.
 ONLY ?=
-# `make test ARGS="-k ratio -x"`: further arguments for pytest.
+# `make test ARGS="-k ratio -x"`: further arguments for pytest; `-n0` runs all in one process.
 ARGS ?=
+# `make soak MINUTES=60 SEED=7`: how long each scenario repeats, and the seed of its kills.
+MINUTES ?= 10
+SEED ?= 1
+
+# Several tests at a time: they mostly wait. Those that take long begin first (tests/scheduling.py).
+PYTEST = $(PY) -m pytest -n auto --dist loadgroup --no-loadscope-reorder
 
 # Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.
 WITH_JAVA = JAVA_HOME="$$($(PY) -m demo.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test lint types bench clean
+.PHONY: help venv java demo test soak lint types bench clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
@@ -50,7 +56,10 @@ demo: $(STAMP) ## three streams that scale up and down under a load, with the Da
 	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless)
 
 test: $(STAMP) ## set up and run all tests
-	$(WITH_JAVA) && $(PY) -m pytest $(ARGS)
+	$(WITH_JAVA) && $(PYTEST) --durations=25 --durations-min=5 $(ARGS)
+
+soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
+	$(WITH_JAVA) && $(PYTEST) -o python_files='soak_*.py' --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
 
 lint: $(STAMP) ## check style and formatting
 	$(VENV)/bin/ruff check .

@@ -1,13 +1,62 @@
-"""Shared fixtures: a real Spark cluster, started once for all tests that need one."""
+"""What all tests share: how they run side by side, their JVMs, a real Spark cluster, and an end.
 
+Tests run in several processes (pytest-xdist), `make test` says in how many. What is shared by a
+module or a class stays in one process (`share_out`); a cluster is started once in each process that
+needs one. Whatever a run of tests has started and not ended is ended and told of at its end
+(`tests/leftovers.py`).
+"""
+
+import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dagster_sparkscale.clusters.local import LocalCluster
+from tests import leftovers
+from tests.jvm import for_short_lives
+from tests.scheduling import by_length, processes, share_out
+from tests.soaking import Soak
 
 PROGRAMS = Path(__file__).parent / "programs"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    soak = parser.getgroup("soak", "what repeats for confidence (tests/soaking.py)")
+    soak.addoption("--minutes", type=float, default=10.0, help="how long each repeats")
+    soak.addoption("--seed", type=int, default=1, help="of what is drawn by chance")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Where pytest-xdist is switched off, its marker is unknown.
+    config.addinivalue_line("markers", "xdist_group(name): runs in one process with its group")
+    if hasattr(config, "workerinput"):
+        return  # one of several processes, which inherits all this
+    os.environ[leftovers.MARK] = secrets.token_hex(8)
+    for_short_lives(os.environ)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    return processes(os.cpu_count() or 1, psutil.virtual_memory().total)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    share_out(items)
+    items.sort(key=by_length)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if left := leftovers.end():
+        terminalreporter.section("left running by the tests, and ended now", red=True)
+        for line in left:
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +73,8 @@ def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClu
         yield cluster
     finally:
         cluster.shutdown(force=True)
+
+
+@pytest.fixture
+def soak(pytestconfig: pytest.Config) -> Soak:
+    return Soak(pytestconfig.getoption("--minutes"), pytestconfig.getoption("--seed"))

@@ -40,6 +40,13 @@ def _share_now() -> float:
         return 1.0  # no Linux: seconds of the clock
 
 
+def patience(seconds: float) -> float:
+    """As many seconds of the clock as the machine, as busy as it has been for a minute, needs for
+    `seconds` of work: for timeouts that are set once and run in other programs."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return seconds * max(1.0, os.getloadavg()[0] / (cores or 1))
+
+
 class Deadline:
     """So many seconds of a machine that has time, counted at each look."""
 

@@ -15,7 +15,7 @@ from demo.processes import marked
 from demo.run import STREAMS
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1000)]
+pytestmark = pytest.mark.spark
 
 
 def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":

@@ -15,9 +15,9 @@ from dagster_sparkscale import LocalCluster
 from dagster_sparkscale.clusters.base import Driver
 from demo.dagster_ui import DagsterUI
 from demo.processes import Children, port_to_use
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
+pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = """
@@ -39,7 +39,7 @@ class Dagster:
         env = {**os.environ, "DAGSTER_HOME": str(folder / "home")}
         self.group = children.start("webserver", [*command, "-m", "tests.e2e.location"], env, ROOT)
         self._ui = DagsterUI(f"http://127.0.0.1:{port}")
-        self._location = self._ui.wait_until_loaded(120, lambda: None)
+        self._location = self._ui.wait_until_loaded(HANGS, lambda: None)
 
     def materialize(self) -> str:
         return self._ui.materialize(self._location, "survivor")
@@ -53,7 +53,7 @@ class Dagster:
             run = self.instance.get_run_by_id(run_id)
             return run if run and run.is_finished else None
 
-        run = wait_for(f"run {run_id} to end", ended, 180, every=0.5)
+        run = wait_for(f"run {run_id} to end", ended, 240, every=0.5)
         assert run.is_success, [e.user_message for e in self.instance.all_logs(run_id)][-5:]
 
     def said(self, run_id: str, text: str) -> bool:
@@ -86,7 +86,7 @@ def test_a_rescale_cut_off_by_a_restart_of_dagster_leaves_a_stream_that_is_found
 
         # More than there is room for: the run waits. Everything of Dagster's is killed meanwhile.
         run_id = dagster.launch("rescale", target=4, wait_seconds=300.0)
-        wait_for("the request", lambda: dagster.said(run_id, "requested 4 executors"), 60)
+        wait_for("the request", lambda: dagster.said(run_id, "requested 4 executors"))
         os.killpg(dagster.group, signal.SIGKILL)
         wait_for("the end of Dagster", lambda: children.ended() is not None)
         children.end("webserver")

@@ -14,7 +14,7 @@ import psutil
 
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.processes import running
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 PROGRAM = Path(__file__).parent / "programs" / "structured_files.py"
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -37,10 +37,10 @@ class Program:
         with running(PROGRAM, [*self._arguments, how], self.folder / "log") as process:
             yield process
 
-    def finish(self, seconds: float = 200) -> None:
+    def finish(self) -> None:
         """A run that ends by itself, with all there is."""
         with self.running("end") as process:
-            assert process.wait(seconds) == 0, self.log()
+            assert process.wait(HANGS) == 0, self.log()
 
     def wait(self, process: "subprocess.Popen[bytes]", what: str, look: Callable[[], Any]) -> Any:
         """Wait for something while the program runs; looked for often, to be in time for it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.sources.kinesis.structured import QUICK
+from tests.waiting import HANGS, patience
 
 
 @contextmanager
@@ -34,8 +34,8 @@ def running(
             env={
                 **environ,
                 "PYSPARK_PYTHON": sys.executable,
-                "PYSPARK_SUBMIT_ARGS": QUICK,
                 "SPARK_LOCAL_IP": "127.0.0.1",
+                "READ_TIMEOUT": f"{patience(2):.1f}s",  # kinesalite never answers some calls
             },
             stdin=stdin,
             stdout=output,
@@ -50,8 +50,8 @@ def running(
             started = psutil.Process(process.pid).children(recursive=True)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(HANGS)
         # Python workers are in a group of their own, and end with the JVM that they are of.
-        _, alive = psutil.wait_procs(started, timeout=10)
+        _, alive = psutil.wait_procs(started, timeout=patience(10))
         for left in alive:
             left.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.sources.kinesis.processes import running
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 PROGRAM = Path(__file__).parent / "programs" / "structured_queries.py"
 
@@ -50,7 +50,7 @@ class Queries:
 
     def end(self) -> None:
         """Wait for the end of the program, which must be a good one."""
-        assert self._process.wait(200) == 0, self.log()
+        assert self._process.wait(HANGS) == 0, self.log()
 
     def stop(self, name: str) -> None:
         (self.folder / f"{name}.stop").touch()

@@ -14,13 +14,14 @@ from typing import Any
 
 from demo.kinesis import wait_until_active
 from tests.sources.kinesis.delivered import Row, differences, payload
+from tests.waiting import HANGS, Deadline
 
 KEYS = tuple(f"key-{number}" for number in range(16))
 """Enough of them that every shard of a small stream gets some."""
 CALL_RECORDS = 500
 CALL_BYTES = 4_000_000
 """A PutRecords call takes 500 records and 5 MiB."""
-_DEADLINE = 30.0
+_SECONDS = 30.0
 _LATER = {
     "LimitExceededException",
     "ProvisionedThroughputExceededException",
@@ -158,9 +159,9 @@ class Stream:
             raise
         finally:
             done.set()
-            writer.join(_DEADLINE)
+            writer.join(HANGS)
         if writer.is_alive():
-            raise PutFailed(f"{self.name}: the writer does not end after {_DEADLINE:g} s")
+            raise PutFailed(f"{self.name}: the writer does not end")
         if failed:
             raise PutFailed(f"{self.name}: the writer failed: {failed[0]}") from failed[0]
 
@@ -198,7 +199,7 @@ class Stream:
     def _retry(self, call: Callable[[], Any], wanted: str) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        deadline = time.monotonic() + _DEADLINE
+        deadline = Deadline(_SECONDS)
         while True:
             try:
                 answer = call()
@@ -209,7 +210,7 @@ class Stream:
             except ClientError as error:
                 # Only what certainly has put nothing may be tried again.
                 later = error.response["Error"]["Code"] in _LATER
-                if not later or time.monotonic() > deadline:
+                if not later or deadline.passed():
                     raise PutFailed(f"{self.name}: {error}") from error
             except BotoCoreError as error:
                 raise PutFailed(f"{self.name}: {error}") from error
@@ -273,13 +274,13 @@ class Stream:
         raise ValueError(f"shard {shard_id!r} of {self.name} is not open; these are: {ids}")
 
     def _children(self, parent: str, count: int) -> list[str]:
-        deadline = time.monotonic() + _DEADLINE
+        deadline = Deadline(_SECONDS)
         while True:
-            wait_until_active(self.client, self.name, _DEADLINE)
+            wait_until_active(self.client, self.name, HANGS)
             children = [shard.id for shard in self.open_shards() if parent in shard.parents]
             if len(children) == count:
                 return children
-            if time.monotonic() > deadline:
+            if deadline.passed():
                 raise TimeoutError(f"{parent} of {self.name} has not got {count} children")
             time.sleep(0.02)
 

@@ -20,12 +20,10 @@ from dagster_sparkscale.sources import kinesis
 from demo.kinesis import REGION
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.stream import Stream
-from tests.waiting import wait_for
+from tests.waiting import patience, wait_for
 
 ONE = pytest.mark.parametrize("emulator", ["kinesis-mock"], indirect=True)
 """For a test that needs no second opinion on what an emulator does."""
-QUICK = '--driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
-"""PYSPARK_SUBMIT_ARGS for a JVM that lives for seconds: it starts in half the time."""
 
 
 @contextmanager
@@ -34,7 +32,6 @@ def local_session() -> Iterator[SparkSession]:
     patch = pytest.MonkeyPatch()
     patch.setenv("PYSPARK_PYTHON", sys.executable)
     patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    patch.setenv("PYSPARK_SUBMIT_ARGS", QUICK)
     assert SparkContext._active_spark_context is None, "another test has left its SparkContext"
     settings = {
         "spark.ui.enabled": "false",
@@ -64,7 +61,7 @@ def settings(name: str, url: str, **more: Any) -> dict[str, str]:
         "awsSecretAccessKey": "emulator",
         "startingPosition": "trim_horizon",
         "respectServiceLimits": "false",
-        "readTimeout": "1s",  # kinesalite never answers some calls
+        "readTimeout": f"{patience(1):.1f}s",  # kinesalite never answers some calls
         **more,
     }
     return {option: str(value) for option, value in given.items() if value is not None}
@@ -141,7 +138,12 @@ def run(
         AssertionError: it does not end within `seconds`.
     """
     with running(frame, sink, checkpoint, **(trigger or {"availableNow": True})) as query:
-        assert query.awaitTermination(seconds), f"the query has not ended: {query.status}"
+        wait_for(
+            "the end of the query",
+            lambda: query.awaitTermination(1),
+            seconds,
+            about=lambda: str(query.status),
+        )
     return query
 
 

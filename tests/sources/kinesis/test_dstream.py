@@ -23,7 +23,7 @@ from demo.kinesis import REGION
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
-from tests.waiting import wait_for
+from tests.waiting import patience, wait_for
 
 pytestmark = [
     pytest.mark.spark,
@@ -68,7 +68,7 @@ def direct(ssc: StreamingContext, name: str, url: str, **more: Any) -> KinesisDi
         "awsAccessKeyId": "emulator",
         "awsSecretAccessKey": SECRET,
         "respectServiceLimits": False,
-        "readTimeout": "1s",  # kinesalite never answers some calls
+        "readTimeout": f"{patience(1):.1f}s",  # kinesalite never answers some calls
     }
     return kinesis_direct_stream(ssc, settings, streamName=name, **more)
 
@@ -98,7 +98,7 @@ class Sink:
 
     def wait(self, stream: Stream, total: int | None = None) -> None:
         wanted = stream.total if total is None else total
-        wait_for(f"{wanted} records", lambda: len(self.rows) >= wanted, 60)
+        wait_for(f"{wanted} records", lambda: len(self.rows) >= wanted)
 
 
 def reported(spark: SparkContext, name: str) -> dict[str, Any] | None:

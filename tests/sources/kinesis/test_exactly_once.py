@@ -16,7 +16,7 @@ from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import ONE
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 Make = Callable[..., Stream]
 
 

@@ -49,7 +49,7 @@ kinesis_direct_stream(
     awsAccessKeyId="emulator",
     awsSecretAccessKey="emulator",
     respectServiceLimits=False,
-    readTimeout="1s",
+    readTimeout="60s",
     maxRecordsPerTrigger=300,
     startingPosition="trim_horizon",
     store=store,

@@ -5,6 +5,7 @@ Arguments: the master, the emulator's URL, the stream's name, where to start, a 
 after leaving its process id in the name of an empty file "held-...".
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -51,7 +52,7 @@ options = {
     "awsSecretAccessKey": "emulator",
     "startingPosition": start,
     "respectServiceLimits": "false",
-    "readTimeout": "2s",  # kinesalite never answers some calls
+    "readTimeout": os.environ["READ_TIMEOUT"],
 }
 if how == "on":
     options["maxRecordsPerTrigger"] = "150"  # many batches, each with a bad moment of its own
