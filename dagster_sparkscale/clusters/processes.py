@@ -67,6 +67,7 @@ def launch(folder: SubmissionFolder, command: Sequence[str], env: Mapping[str, s
     # As an isolated script: a stream's environment (PYTHONHOME, PYTHONPATH) may break its driver,
     # but then the supervisor must be there to tell.
     supervise = [command[0], "-I", supervisor.__file__, "--dir", str(folder.path)]
+    process: subprocess.Popen[bytes] | None = None
     try:
         with open(folder.path / "supervisor.err", "wb", opener=_private) as errors:
             process = subprocess.Popen(
@@ -82,6 +83,11 @@ def launch(folder: SubmissionFolder, command: Sequence[str], env: Mapping[str, s
         write_json(folder.supervisor, {"pid": process.pid, "birth": birth(process.pid)})
     except BaseException as error:
         # A full disk, or Dagster terminating the run: a launch that is not on record must not run.
+        # First by its pid: a process does not show its mark for a moment after it has begun.
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         clear(env[MARKER])
         reason = f"could not be launched: {error}"
         with contextlib.suppress(OSError):

@@ -146,6 +146,23 @@ def test_a_launch_that_cannot_be_noted_does_not_run(
     assert not marked(started.mark)
 
 
+def test_a_launch_that_cannot_be_noted_is_ended_before_it_shows_whose_it_is(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment of a process can't be read for a moment after it has begun."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(processes, "write_json", full)
+    monkeypatch.setattr(processes, "carrying", lambda *_: [])
+    with pytest.raises(ClusterError, match="No space left on device"):
+        launch(started.submission, [sys.executable, "-c", SLEEP], {MARKER: started.mark})
+    monkeypatch.undo()
+    assert processes._launched[-1].poll() is not None
+    assert not marked(started.mark)
+
+
 def test_a_supervisor_that_cannot_start_says_why(started: Started) -> None:
     command = ["/bin/sh", "-c", "unused"]  # takes the supervisor's arguments for its own
     launch(started.submission, command, {**os.environ, MARKER: started.mark})
