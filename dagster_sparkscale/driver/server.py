@@ -50,9 +50,11 @@ class Server(ThreadingHTTPServer):
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__((bind, port), Handler)
 
-    def start(self) -> None:
-        """Answer requests on a thread of its own."""
-        threading.Thread(target=self.serve_forever, name="sparkscale-http", daemon=True).start()
+    def start(self, poll_s: float = 0.5) -> None:
+        """Answer requests on a thread of its own, which sees within `poll_s` that it shall end."""
+        threading.Thread(
+            target=self.serve_forever, args=(poll_s,), name="sparkscale-http", daemon=True
+        ).start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._slots.acquire(blocking=False):

@@ -1,11 +1,15 @@
-"""A real Standalone cluster, and real drivers on it."""
+"""A real Standalone cluster with real drivers on it, and the real server without any."""
 
+import http.client
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.server import Server
 from tests.driver.running import Cluster
+from tests.driver.serving import client_of, options, serving
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -15,3 +19,27 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master and one worker with 6 cores, on loopback; all it runs is ended in the end."""
     with Cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
+
+
+@pytest.fixture
+def stops() -> list[tuple[bool, float]]:
+    """What `server` was asked to stop: whether gracefully, and within how many seconds."""
+    return []
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return Agent(options())
+
+
+@pytest.fixture
+def server(agent: Agent, stops: list[tuple[bool, float]]) -> Iterator[Server]:
+    with serving(agent, lambda graceful, s: stops.append((graceful, s))) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[http.client.HTTPConnection]:
+    connection = client_of(server)
+    yield connection
+    connection.close()

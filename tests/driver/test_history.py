@@ -26,3 +26,5 @@ def test_a_window_selects_by_time_of_completion() -> None:
     found, last = history.read(after=6.5)
     assert ([b.batch_id for b in found], last) == ([7, 8, 9], 10)
     assert history.read(since=9, after=3.0)[0] == [batch(9)]
+    # Who asks for what followed the last batch seen does not get that one again.
+    assert history.read(after=8.0)[0] == [batch(9)]

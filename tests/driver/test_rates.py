@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.rates import MAX_SOURCES, VARIABLE, BadRates, Rates
-from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.observations import Status
-from tests.driver.test_server import ask
-from tests.driver.test_server import options as options_of_an_agent
+from tests.driver.serving import ask, client_of, options, serving
 
 RECORDS, BYTES, SPAN = "maxRecordsPerTrigger", "maxBytesPerTrigger", "maxSpanPerTrigger"
 
@@ -199,14 +197,10 @@ class TestRequests:
 
     @pytest.fixture
     def client(self, rates: Rates) -> Iterator[http.client.HTTPConnection]:
-        agent = Agent(options_of_an_agent(), rates)
-        server = Server("127.0.0.1", 0, agent, lambda graceful, seconds: None)
-        server.start()
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
-        yield connection
-        connection.close()
-        server.shutdown()
-        server.server_close()
+        with serving(Agent(options(), rates), lambda graceful, seconds: None) as server:
+            connection = client_of(server)
+            yield connection
+            connection.close()
 
     def put(self, client: http.client.HTTPConnection, rates: Any, epoch: Any = 4) -> Any:
         return ask(client, "PUT", "/v1/rates", {"epoch": epoch, "rates": rates})

@@ -1,88 +1,23 @@
 """The real HTTP server, over real connections, of an agent whose Spark has not been started."""
 
-import contextlib
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver import server as server_module
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.announce import announce, url_of
 from dagster_sparkscale.driver.history import Batch
-from dagster_sparkscale.driver.options import Options
-from dagster_sparkscale.driver.server import MAX_BODY, MAX_CONNECTIONS, Server
+from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.observations import Status
+from tests.driver.serving import TOKEN, ask, client_of, serving
 from tests.waiting import wait_for
-
-TOKEN = "0123456789abcdef-token"
-
-
-@pytest.fixture
-def stops() -> list[tuple[bool, float]]:
-    return []
-
-
-def options() -> Options:
-    return Options(
-        stream="clicks",
-        epoch=4,
-        interval_ms=1000,
-        initial_executors=2,
-        max_executors=None,
-        token=TOKEN,
-        announce=None,
-        bind="127.0.0.1",
-        port=0,
-        advertise=None,
-        program=Path("app.py"),
-        arguments=(),
-    )
-
-
-@pytest.fixture
-def agent() -> Agent:
-    return Agent(options())
-
-
-@pytest.fixture
-def server(agent: Agent, stops: list[tuple[bool, float]]) -> Iterator[Server]:
-    running = Server("127.0.0.1", 0, agent, lambda graceful, s: stops.append((graceful, s)))
-    running.start()
-    yield running
-    running.shutdown()
-    running.server_close()
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
-    yield connection
-    connection.close()
-
-
-def ask(
-    client: http.client.HTTPConnection,
-    method: str,
-    path: str,
-    body: Any = None,
-    token: str | None = TOKEN,
-    **headers: str,
-) -> tuple[int, Any]:
-    given = dict(headers)
-    if token is not None:
-        given["Authorization"] = f"Bearer {token}"
-    content = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-    client.request(method, path, content, given)
-    answer = client.getresponse()
-    return answer.status, json.loads(answer.read())
 
 
 def test_before_spark_is_there_a_status_is_answered(
@@ -134,7 +69,7 @@ def test_a_bad_question_is_refused(client: http.client.HTTPConnection, query: st
 def test_without_the_token_nothing_is_answered(
     server: Server, stops: list[Any], token: str | None, method: str, path: str
 ) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    client = client_of(server)
     code, answer = ask(client, method, path, {"epoch": 4, "target": 1}, token=token)
     assert (code, list(answer)) == (401, ["error"])
     assert stops == []
@@ -162,7 +97,8 @@ def test_without_the_token_nothing_is_answered(
         (b"\xff", 400, "body"),
         ({"target": 2, "epoch": 3}, 409, "epoch"),
         ({"target": 2, "epoch": 5}, 409, "epoch"),
-        ({"target": 2, "epoch": 4}, 503, "the driver is starting"),
+        ({"target": 1, "epoch": 4}, 503, "the driver is starting"),
+        ({"target": 10_000, "epoch": 4}, 503, "the driver is starting"),
     ],
 )
 def test_targets(client: http.client.HTTPConnection, body: Any, code: int, field: str) -> None:
@@ -199,63 +135,21 @@ def test_a_stop_is_passed_on(client: http.client.HTTPConnection, stops: list[Any
     wait_for("the stop is passed on", lambda: stops == [(False, 9)])
 
 
+def test_a_stop_is_answered_before_it_is_passed_on(agent: Agent) -> None:
+    """An abrupt one ends the process that answers."""
+    answered, in_time = threading.Event(), list[bool]()
+    with serving(agent, lambda graceful, s: in_time.append(answered.wait(10))) as server:
+        client = client_of(server, timeout=5)
+        assert ask(client, "POST", "/v1/stop", {"epoch": 4, "graceful": False})[0] == 202
+        answered.set()
+        wait_for("the stop is passed on", lambda: in_time == [True])
+        client.close()
+
+
 def test_what_does_not_exist_is_not_found(client: http.client.HTTPConnection) -> None:
     for method, path in (("GET", "/"), ("POST", "/v1/status"), ("GET", "/v1/executors")):
         assert ask(client, method, path)[0] == 404
     assert ask(client, "DELETE", "/v1/status")[0] == 501
-
-
-def test_a_body_that_is_too_large_is_not_read(client: http.client.HTTPConnection) -> None:
-    headers = {"Content-Length": str(MAX_BODY + 1)}
-    client.putrequest("PUT", "/v1/executors")
-    for name, value in {**headers, "Authorization": f"Bearer {TOKEN}"}.items():
-        client.putheader(name, value)
-    client.endheaders()
-    assert client.getresponse().status == 413
-
-
-@pytest.mark.parametrize("length", ["-1", "x", "1e3", "\N{FULLWIDTH DIGIT NINE}"])
-def test_a_bad_length_is_refused(server: Server, length: str) -> None:
-    with socket.create_connection(("127.0.0.1", server.server_port), 10) as connection:
-        request = f"PUT /v1/executors HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
-        connection.sendall(f"{request}Content-Length: {length}\r\n\r\n".encode())
-        assert b" 413 " in connection.recv(100)
-
-
-def test_rubbish_is_answered_in_json(server: Server) -> None:
-    with socket.create_connection(("127.0.0.1", server.server_port), 10) as connection:
-        connection.sendall(b"rubbish\r\n\r\n")
-        answer = b"".join(iter(lambda: connection.recv(4096), b""))
-    assert json.loads(answer.rpartition(b"\r\n")[2])["error"]
-
-
-def test_silent_clients_do_not_keep_others_out(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_module, "REQUEST_WITHIN", 0.5)
-    silent = [
-        socket.create_connection(("127.0.0.1", server.server_port), 10)
-        for _ in range(MAX_CONNECTIONS + 5)
-    ]
-    # Some send a byte now and then: that does not buy them time.
-    for connection in silent[:5]:
-        connection.sendall(b"G")
-
-    def answered() -> bool:
-        for connection in silent[:5]:
-            with contextlib.suppress(OSError):
-                connection.sendall(b"E")
-        client = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
-        try:
-            return ask(client, "GET", "/v1/status")[0] == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            client.close()
-
-    wait_for("somebody else is answered", answered)
-    for connection in silent:
-        connection.close()
 
 
 def test_an_answer_does_not_tell_the_token(client: http.client.HTTPConnection) -> None:

@@ -1,0 +1,82 @@
+"""A server of an agent whose Spark has not been started, and how its clients ask."""
+
+import contextlib
+import http.client
+import json
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.options import Options
+from dagster_sparkscale.driver.server import Server
+
+TOKEN = "0123456789abcdef-token"
+
+
+def options() -> Options:
+    return Options(
+        stream="clicks",
+        epoch=4,
+        interval_ms=1000,
+        initial_executors=2,
+        max_executors=None,
+        token=TOKEN,
+        announce=None,
+        bind="127.0.0.1",
+        port=0,
+        advertise=None,
+        program=Path("app.py"),
+        arguments=(),
+    )
+
+
+@contextlib.contextmanager
+def serving(agent: Agent, stop: Callable[[bool, float], None]) -> Iterator[Server]:
+    running = Server("127.0.0.1", 0, agent, stop)
+    running.start(poll_s=0.01)
+    try:
+        yield running
+    finally:
+        running.shutdown()
+        running.server_close()
+
+
+def client_of(server: Server, timeout: float = 10) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=timeout)
+
+
+def ask(
+    client: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: Any = None,
+    token: str | None = TOKEN,
+    **headers: str,
+) -> tuple[int, Any]:
+    given = dict(headers)
+    if token is not None:
+        given["Authorization"] = f"Bearer {token}"
+    content = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+    client.request(method, path, content, given)
+    answer = client.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+def is_answered(server: Server) -> bool:
+    """Whether somebody who comes now is."""
+    with contextlib.closing(client_of(server)) as client:
+        try:
+            return ask(client, "GET", "/v1/status")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+def connected(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.server_port), 10)
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """What is answered until the server closes the connection."""
+    return b"".join(iter(lambda: connection.recv(4096), b""))
