@@ -28,6 +28,14 @@ class Planned:
     """Whether it has nothing to read."""
 
 
+@dataclass(slots=True)
+class _Open:
+    """A batch that is not committed."""
+
+    batch: Planned
+    done: bool = False
+
+
 class Commits:
     """The batches that are planned and not committed. Not safe for threads.
 
@@ -41,8 +49,7 @@ class Commits:
         """Where the last planned batch ends, and the next begins."""
         self.failure: str | None = None
         """Why nothing is committed any more."""
-        self._open: list[Planned] = []
-        self._done: set[int] = set()
+        self._open: list[_Open] = []
         self._last_ms: int | None = None
 
     def is_past(self, time_ms: int) -> bool:
@@ -53,12 +60,12 @@ class Commits:
     def planned(self, batch: Planned) -> None:
         if self.is_past(batch.time_ms):
             raise ValueError(f"batch {batch.time_ms} is planned after batch {self._last_ms}")
-        self._open.append(batch)
+        self._open.append(_Open(batch))
         self._last_ms, self.end = batch.time_ms, batch.end
 
     def unfinished(self) -> int:
         """How many batches with something to read are not done."""
-        return sum(not batch.empty and batch.time_ms not in self._done for batch in self._open)
+        return sum(not each.done and not each.batch.empty for each in self._open)
 
     def succeeded(self, time_ms: int, pending: Iterable[int] = ()) -> list[Planned]:
         """The batch of `time_ms` is done, all its output operations without an error.
@@ -75,17 +82,12 @@ class Commits:
         """
         if self.failure is not None:
             return []
-        latest = max((each for each in pending if each < time_ms), default=None)
-        self._done |= {
-            batch.time_ms
-            for batch in self._open
-            if batch.time_ms == time_ms
-            or (batch.time_ms < time_ms and (latest is None or latest < batch.time_ms))
-        }
+        latest = max((each for each in pending if each < time_ms), default=0)
+        for each in self._open:
+            each.done |= latest < each.batch.time_ms <= time_ms
         committed = []
-        while self._open and self._open[0].time_ms in self._done:
-            batch = self._open.pop(0)
-            self._done.discard(batch.time_ms)
+        while self._open and self._open[0].done:
+            batch = self._open.pop(0).batch
             self.committed = batch.end
             committed.append(batch)
         return committed

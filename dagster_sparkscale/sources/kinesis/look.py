@@ -74,6 +74,8 @@ class Bounds:
     span_ms: float | None
     records: int | None
     bytes: int | None
+    """Of a shard that has any, one record is taken even where these are 0: so little may be a
+    shard's share of what is allowed to a batch."""
     governed_ms: float | None
     """The span that makes a batch as long as it should be. Unlike `span_ms` it holds for what is
     read at first as well: what a record costs may be much."""

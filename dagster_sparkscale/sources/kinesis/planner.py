@@ -229,8 +229,8 @@ class Planner:
             records = size = None
             if limits is not None:
                 spans.append(span_ms(limits, len(active), memory.density, cycle_ms))
-                records = limits.records and max(1, limits.records // len(active))
-                size = limits.bytes and max(1, limits.bytes // len(active))
+                records = limits.records and limits.records // len(active)
+                size = limits.bytes and limits.bytes // len(active)
             bounds = Bounds(
                 until_ms=now - SETTLE_MS if self._until_ms is None else self._until_ms,
                 stop=self._until_ms is not None,

@@ -28,7 +28,7 @@ class DataLost(KinesisError):
 
 def trimmed(service: Service, shard: str, position: Position, now_ms: int, kept_ms: int) -> bool:
     """The same as `Retention.lost`, where it is known how long the stream keeps a record."""
-    if position.kind is Kind.END or position.time_ms is None:
+    if position.time_ms is None:  # as at the end of a closed shard
         return False
     if position.time_ms > now_ms - kept_ms + MARGIN_MS:
         return False

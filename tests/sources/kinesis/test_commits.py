@@ -140,11 +140,17 @@ def test_never_past_a_failed_batch() -> None:
     assert commits.failure == "the sink is gone"
 
 
-def test_a_batch_that_is_pending_itself_as_it_is_told_of() -> None:
-    """Spark tells before it takes the batch from its list."""
+@pytest.mark.parametrize("itself", [{3}, set()], ids=["still listed", "not listed"])
+@pytest.mark.parametrize("later", [{4}, set()], ids=["one behind", "none behind"])
+def test_a_window_that_slides_by_three_batches_commits_them_all_at_once(
+    itself: set[int], later: set[int]
+) -> None:
+    """Whether Spark tells before it takes the batch from its list, and whatever comes behind."""
     commits = Commits(START)
-    commits.planned(planned(1))
-    assert [batch.time_ms for batch in commits.succeeded(1, {1})] == [1]
+    for time_ms in (1, 2, 3, 4):
+        commits.planned(planned(time_ms))
+    assert [batch.time_ms for batch in commits.succeeded(3, itself | later)] == [1, 2, 3]
+    assert commits.committed == at(3)
 
 
 def test_batches_with_something_to_read_are_counted() -> None:

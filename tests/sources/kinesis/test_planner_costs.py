@@ -107,6 +107,62 @@ def test_a_span_is_kept():
     assert plan.behind_ms == pytest.approx(60_000 - sum(found) - 5000, abs=100)
 
 
+def first_ranges_ms(limits, *changed):
+    """How much of its time the first batch under each of some limits covers of a backlog."""
+    service = MemoryService()
+    service.put(SHARD, range(service.ms, service.ms + 120_000, 5))
+    service.advance(120_000)
+    query = Query(service, OLDEST, limits)
+    covered = [5 * query.batch(again=False)]
+    for limits in changed:
+        query.limits = limits
+        covered.append(5 * query.batch(again=False))
+    return covered
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(span_ms=1000, duration_ms=10_000),
+        Limits(span_ms=10_000, duration_ms=1000),
+    ],
+)
+def test_of_several_limits_the_least_is_kept(limits):
+    assert first_ranges_ms(limits) == [pytest.approx(1000, rel=0.1)]
+
+
+def test_a_limit_of_the_duration_that_is_changed_holds_from_the_next_batch_on():
+    found = first_ranges_ms(Limits(duration_ms=10_000), Limits(duration_ms=1000))
+    assert found == [pytest.approx(10_000, rel=0.1), pytest.approx(1000, rel=0.1)]
+
+
+def test_a_limit_of_the_duration_that_is_set_again_begins_anew():
+    """What was learnt under it before is of a query that may have had another cluster since."""
+    duration = Limits(duration_ms=1000)
+    found = first_ranges_ms(duration, *[duration] * 4, Limits(span_ms=9000), duration)
+    assert found[4] > 10_000, "the batches took no time, and so grew"
+    assert found[5:] == [pytest.approx(9000, rel=0.1), pytest.approx(1000, rel=0.1)]
+
+
+def test_a_limit_of_fewer_records_than_shards_takes_one_of_each():
+    service = MemoryService(3)
+    for shard in service.open():
+        service.put(shard, range(service.ms, service.ms + 50))
+    service.advance(1000)
+    query = Query(service, OLDEST, Limits(records=2))
+    assert [query.batch() for _ in range(4)] == [3, 3, 3, 3]
+
+
+def test_a_stream_is_as_far_behind_as_its_shard_that_is_furthest_behind():
+    service = MemoryService(2)
+    query = Query(service, OLDEST, Limits(span_ms=5000))
+    one, other = service.open()
+    service.put(one, range(service.ms, service.ms + 60_000, 5))
+    service.advance(60_000)
+    service.put(other, [service.ms])
+    assert query.plan().behind_ms == pytest.approx(55_000, abs=100)
+
+
 def test_what_goes_with_a_plan_is_bounded():
     service = MemoryService(40)
     query = Query(service, OLDEST)

@@ -61,6 +61,32 @@ def test_lost_data_in_front_of_a_batch_that_is_repeated():
     assert query.batch(again=True) == 150
 
 
+def test_a_loss_that_shows_as_a_batch_is_repeated_is_counted_once_and_with_what_follows():
+    service, query = with_some_read(fail=False)
+    service.advance(HOUR_MS)
+    service.put(SHARD, [service.ms])
+    begin, until = query.offset, query.plan().end
+    service.advance(23 * HOUR_MS)
+    query.restart()
+    query.planner.check(begin)
+    query.offset = until
+    for _ in range(3):
+        service.put(SHARD, [service.ms])
+        service.advance(1000)
+        assert query.batch() == 1
+        assert query.offset.lost == 1
+
+
+def test_what_goes_while_a_planned_batch_waits_to_be_read_is_noticed():
+    service, query = with_some_read(fail=True)
+    # More than goes with a plan: the rest is left to who reads.
+    service.put(SHARD, range(service.ms, service.ms + 2 * HOUR_MS, 2000), size=300)
+    query.limits = None
+    service.advance(23 * HOUR_MS)
+    with pytest.raises(DataLost, match="no longer has all that follows what was read of it"):
+        query.batch(meanwhile=lambda: service.advance(2 * HOUR_MS), again=False)
+
+
 def test_a_shard_that_goes_before_it_was_read_is_lost_and_its_children_are_read():
     service, query = with_some_read(fail=False)
     service.put(SHARD, [service.ms])

@@ -13,7 +13,7 @@ from dagster_sparkscale.sources.kinesis.read import STALLED, ahead, read
 from dagster_sparkscale.sources.kinesis.retention import DataLost
 from dagster_sparkscale.sources.kinesis.service import Page
 
-from .memory import BEGAN_MS, MemoryService
+from .memory import BEGAN_MS, FIRST_SEQUENCE, MemoryService
 from .query import numbers, rows
 
 SHARD = "shardId-000000000000"
@@ -109,6 +109,20 @@ def test_the_end_of_a_range_is_waited_for():
     assert len(slept) == 3
 
 
+def test_what_arrived_before_the_moment_to_read_from_is_left_out_even_if_it_comes_late():
+    # Nothing has followed the moment yet; then comes a record of a clock that is behind.
+    service = MemoryService()
+    later = str(FIRST_SEQUENCE + 2)
+    planned = Range(
+        SHARD, Position(Kind.TIME, time_ms=BEGAN_MS), Position(Kind.AFTER, later, BEGAN_MS)
+    )
+
+    def sleep(_):
+        service.put(SHARD, [BEGAN_MS - 5, BEGAN_MS + 5])
+
+    assert [numbers(page) for page in read(service, planned, sleep=sleep)] == [[later]]
+
+
 def lost(service, planned, what):
     with pytest.raises(DataLost, match=what):
         sequences(service, planned)
@@ -150,6 +164,18 @@ def test_records_that_go_while_a_range_is_read_are_a_loss():
     assert sequences(service, planned, fail=False) == numbers(records[2:3])
     headed = Range(SHARD, Position(Kind.TRIM), end, head=tuple(records[:1]), kept_ms=kept_ms)
     lost(service, headed, "no longer has all that follows what was read of it")
+
+
+def test_records_that_go_before_a_closed_shard_is_read_to_its_end_are_a_loss():
+    service = MemoryService()
+    records = service.put(SHARD, [BEGAN_MS, BEGAN_MS + 10])
+    service.advance(1000)
+    service.split(SHARD)
+    planned = Range(SHARD, at(records[0], Kind.AFTER), END, kept_ms=service.kept_ms)
+    assert sequences(service, planned) == numbers(records[1:])
+    service.advance(service.kept_ms - 500)
+    lost(service, planned, "no longer has all that follows what was read of it")
+    assert sequences(service, planned, fail=False) == []
 
 
 def test_a_range_that_ends_beyond_its_shard_is_a_loss():

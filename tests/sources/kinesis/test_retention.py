@@ -44,7 +44,9 @@ def test_a_record_that_was_read_last_and_has_gone_is_a_loss():
     service.advance(DAY_MS - 1)
     assert not retention.lost(SHARD, after(record), service.ms), "it is still there"
     service.advance(1)
+    service.calls.clear()
     assert retention.lost(SHARD, after(record), service.ms)
+    assert service.calls[SHARD] == 1, "that there is nothing up to the tip is told at once"
     service.put(SHARD, [service.ms])
     assert retention.lost(SHARD, after(record), service.ms)
 
