@@ -60,6 +60,9 @@ puts = st.builds(
     st.sampled_from([0, 0, 3, 50]),
     st.integers(0, 99),
 )
+LIMITED = 10
+"""Batches of a backlog that are planned under the limits of a story; then they are lifted. A
+limit of one record would else take as many batches as there are records."""
 batches = st.builds(
     Batch,
     st.booleans(),
@@ -159,7 +162,7 @@ def exactly_once(service, limit, story):
     query = Query(service, OLDEST, limit)
     for what in story:
         run(query, what)
-    query.drain(again=True)
+    query.drain(again=True, limited=LIMITED)
     query.check_everything()
 
 
@@ -196,7 +199,9 @@ def test_a_query_that_is_to_stop_reads_up_to_then_and_ends(service, limit, story
     query.stop_at(service.now_ms())
     moment = service.ms
     service.advance(1)
-    for _ in range(3000):
+    for batches in range(100):
+        if batches == LIMITED:
+            query.limits = None
         service.advance(data.draw(st.sampled_from([0, 100, 3000]), label="passes"))
         if later:
             what = later.pop()
@@ -220,6 +225,57 @@ def test_a_query_that_is_to_stop_reads_up_to_then_and_ends(service, limit, story
 # Where to begin
 
 
+@pytest.mark.parametrize("fresh", [1, 5000])
+def test_a_query_that_is_to_stop_ends_though_records_go_on_arriving(fresh):
+    service = MemoryService()
+    wanted = numbers(service.put(SHARD, range(service.ms, service.ms + 1000, 2)))
+    service.advance(1000)
+    query = Query(service)
+    query.restart()
+    query.stop_at(service.now_ms())
+    found = []
+    for _ in range(4):
+        service.advance(10)
+        service.put(SHARD, [service.ms] * fresh)
+        found.append(query.batch())
+    assert found[-1] == 0
+    assert query.delivered[SHARD] == wanted
+
+
+def test_latest_has_nothing_to_do_with_shards_that_are_closed():
+    service = MemoryService()
+    service.put(SHARD, [service.ms])
+    children = service.split(SHARD)
+    service.advance(1000)
+    query = Query(service, Start(latest=True))
+    assert set(query.offset.shards) == set(children)
+    query.batch()
+    assert not service.calls[SHARD]
+    # Nor is it a loss when such a shard is gone, the query having been down.
+    service.advance(23 * 3_600_000)
+    query.batch()
+    service.advance(23 * 3_600_000)
+    query.restart()
+    assert query.batch() == 0
+
+
+def test_latest_is_kept_to_though_the_children_of_a_split_are_listed_late(monkeypatch):
+    service = MemoryService()
+    service.put(SHARD, [service.ms])
+    left, _ = service.split(SHARD)
+    service.put(left, [service.ms])
+    service.advance(1000)
+    with monkeypatch.context() as late:
+        parent = service.shards()[:1]
+        late.setattr(service, "shards", lambda: parent)
+        query = Query(service, Start(latest=True))
+    for shard, stored in service.stored.items():
+        query.delivered[shard] = numbers(stored.records)
+    service.put(left, [service.ms])
+    query.drain(again=True)
+    query.check_everything()
+
+
 @settings(max_examples=50)
 @given(services, limits, st.lists(steps, max_size=10), st.lists(steps, max_size=15))
 @pytest.mark.usefixtures("few_carried")
@@ -235,7 +291,7 @@ def test_latest_is_what_arrives_after_the_query_began(service, limit, story, lat
             # Of a stamp from before the beginning one does not know when it was put.
             what = replace(what, jitter_ms=0)
         run(query, replace(what, put=None) if isinstance(what, Batch) else what)
-    query.drain(again=True)
+    query.drain(again=True, limited=LIMITED)
     query.check_everything()
 
 
@@ -258,7 +314,7 @@ def test_a_moment_is_all_that_arrived_then_or_later(service, limit, story, data)
         assert query.batch() == 0, "before its time"
     service.advance(200)
     service.put(early, [service.ms])
-    query.drain(again=True)
+    query.drain(again=True, limited=LIMITED)
     query.check_everything()
 
 
