@@ -93,10 +93,11 @@ def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> De
 
 def _within_window(stalled: float, seen: Evaluation) -> float:
     """How much of `stalled` one evaluation may answer: what fits into its window. A batch that
-    hangs for an hour would otherwise ask for more with every minute that it hangs."""
+    hangs for an hour would otherwise ask for more with every minute that it hangs. Below 1 where
+    an interval is longer than the window; one executor is asked for even so."""
     if seen.batch_interval is None:
         return stalled
-    return min(stalled, max(1.0, seen.window / seen.batch_interval))
+    return min(stalled, seen.window / seen.batch_interval)
 
 
 def _up(

@@ -60,6 +60,15 @@ class TestRatio:
         assert (evaluation.query, evaluation.ratio) == ("b", 0.9)
         assert evaluation.batch_interval == 1.0
 
+    def test_the_times_shown_are_those_of_the_worst_query(self):
+        queries = (Query("fast", active=True), Query("slow", active=True))
+        batches = (
+            batch(1, query="fast", scheduling_ms=9000),
+            batch(8, query="slow", scheduling_ms=200),
+        )
+        evaluation = seen(queries=queries, batches=batches)
+        assert (evaluation.processing_ms, evaluation.scheduling_ms) == (8000, 200)
+
     def test_a_query_that_ended_does_not_decide(self):
         queries = (Query("a", active=True), Query("b", active=False))
         evaluation = seen(queries=queries, batches=(batch(1, query="a"), batch(9, query="b")))
@@ -121,6 +130,10 @@ class TestWindow:
         evaluation = seen(window=60, batches=batches)
         assert evaluation.input_rate == 10.0
         assert evaluation.processed_rate == 150.0
+
+    def test_records_of_a_failed_batch_were_not_processed(self):
+        evaluation = seen(batches=(batch(2, records=120), batch(5, records=900, failed=True)))
+        assert (evaluation.input_rate, evaluation.processed_rate) == (2.0, 60.0)
 
     def test_a_batch_of_unknown_size_is_not_taken_for_an_empty_one(self):
         evaluation = seen(batches=(batch(2, records=None),))

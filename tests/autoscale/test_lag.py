@@ -72,7 +72,28 @@ class TestMeasured:
         grows = tuple(replace(b, behind_ms=(b.behind_ms or 0) * -1 + 10**6) for b in batches)
         assert seen(queries=(query,), batches=grows).catching_up < 0
 
-    @pytest.mark.parametrize("batches", [(), (batch(1, behind_ms=5),), (batch(1), batch(1, ago=9))])
+    def test_batches_a_moment_apart_are_a_trend(self):
+        query = Query(QUERY, True, behind_ms=90_000)
+        batches = (batch(0.1, ago=1.5, behind_ms=91_000), batch(0.1, ago=1.0, behind_ms=90_000))
+        assert seen(queries=(query,), batches=batches).catching_up == 2.0
+
+    def test_a_batch_that_failed_tells_how_far_behind_the_stream_was_all_the_same(self):
+        query = Query(QUERY, True, behind_ms=150_000)
+        batches = (
+            batch(1, ago=40, behind_ms=120_000),
+            batch(1, ago=10, behind_ms=150_000, failed=True),
+        )
+        assert seen(queries=(query,), batches=batches).catching_up == -1.0
+
+    @pytest.mark.parametrize(
+        "batches",
+        [
+            (),
+            (batch(1, behind_ms=5),),
+            (batch(1), batch(1, ago=9)),
+            (batch(1, behind_ms=5), batch(1, behind_ms=9)),  # at the same moment
+        ],
+    )
     def test_one_measurement_is_no_trend(self, batches):
         query = Query(QUERY, True, behind_ms=90_000)
         assert seen(queries=(query,), batches=batches).catching_up is None

@@ -179,10 +179,12 @@ class TestMendedDefects:
             "so far: 2 registered -> 6",
         )
 
-    def test_a_batch_that_is_overdue_by_less_than_the_threshold_is_awaited(self):
+    @pytest.mark.parametrize(("age", "executors"), [(1.5, 4), (1.99, 4), (2.0, 6), (2.5, 7)])
+    def test_a_batch_that_is_overdue_by_less_than_the_threshold_is_awaited(self, age, executors):
         policy = RatioPolicy(scale_up_ratio=2.0)
-        decision = decided(policy=policy, overdue=1.5, stalled=1.5)
-        assert isinstance(decision, Hold)
+        decision = decided(policy=policy, overdue=age, stalled=age)
+        assert isinstance(decision, Hold) == (executors == 4)
+        assert target(decision, 4) == executors
 
     def test_a_query_that_is_stuck_decides_though_another_one_is_idle(self):
         queries = (Query("idle", active=True), Query("stuck", active=True, running_ms=50_000))
@@ -195,6 +197,10 @@ class TestMendedDefects:
     def test_the_worse_of_a_stuck_and_a_slow_query_decides(self):
         assert decided(ratio=4.0, query="a", overdue=2.0, stalled=2.0).target == 8
         assert decided(ratio=2.0, query="a", overdue=4.0, stalled=4.0).target == 8
+
+    def test_of_a_slow_and_a_stuck_query_that_are_equally_bad_the_measured_one_is_named(self):
+        decision = decided(ratio=3.0, query="a", overdue=3.0, stalled=3.0)
+        assert decision == ScaleTo(7, "R 3.00 of query 'a' is at or above 0.9: 4 registered -> 7")
 
     def test_nothing_is_removed_while_a_batch_is_overdue(self):
         decision = decided(ratio=0.1, overdue=1.2)

@@ -119,6 +119,13 @@ class TestTargetOf:
 
 
 class TestStory:
+    def test_a_delta_counts_from_those_that_are_there_and_not_from_those_still_awaited(self, world):
+        world.cores = 2
+        world.run(STREAM, executors=2).requested = 5
+        story = carry_out(world, asked(delta=1, wait=0))
+        assert (story.registered_before, story.requested_before, story.target) == (2, 5, 3)
+        assert world.streams["clicks"].requested == 3
+
     def test_up_and_reached(self, world):
         world.run(STREAM, executors=2)
         lines = []
@@ -167,6 +174,11 @@ class TestStory:
         assert (story.ending, story.missing) == ("short", -2)
         assert story.notes == ["executor 3 holds a receiver", "2 executors have not left yet"]
 
+    def test_what_kept_executors_for_a_while_is_no_news_once_they_have_left(self, world):
+        world.run(STREAM, executors=5).blocked = "executor 3 holds a receiver"
+        story = carry_out(world, asked(2))
+        assert (story.ending, story.notes) == ("reached", [])
+
     def test_a_newer_target_ends_the_wait(self, world):
         kept = world.run(STREAM, executors=2)
 
@@ -179,18 +191,37 @@ class TestStory:
         assert story.ending == "superseded"
         assert story.notes == ["a newer request set the target to 2"]
         assert kept.requested == 2
+        # One of those that had come has left by now.
+        assert story.registered_after == kept.registered == 2
 
-    def test_the_wait_is_not_under_the_lease(self, world):
+    def test_an_answer_without_numbers_is_no_newer_target(self, world):
+        class Forgetful(type(world.cluster)):
+            def status(self, driver, **how):
+                answer = super().status(driver, **how)
+                if answer.requested == 5 and answer.registered == 3:
+                    return replace(answer, registered=None, requested=None, spark_age=None)
+                return answer
+
         world.run(STREAM, executors=2)
+        cluster = Forgetful(world=world.key)
+        story = rescale(cluster, STREAM, asked(5), holder="x", tell=[].append)
+        assert (story.ending, story.registered_after, story.notes) == ("reached", 5, [])
+
+    def test_the_request_is_made_under_the_lease_and_the_wait_is_not(self, world):
         held = []
 
-        def look(kept):
-            held.append("clicks" in world.leases)
+        class Watched(type(world.cluster)):
+            def status(self, driver, **how):
+                held.append(("look", "clicks" in world.leases))
+                return super().status(driver, **how)
 
-        world.on_look = look
-        carry_out(world, asked(4))
-        assert held[0] is True, "what is there before the change is looked at under the lease"
-        assert held[1:] and not any(held[1:])
+            def scale(self, driver, target, **how):
+                held.append(("scale", "clicks" in world.leases))
+                return super().scale(driver, target, **how)
+
+        world.run(STREAM, executors=2)
+        rescale(Watched(world=world.key), STREAM, asked(4), holder="x", tell=[].append)
+        assert held == [("look", True), ("scale", True), ("look", False), ("look", False)]
 
     @pytest.mark.parametrize("state", [DriverState.FAILED, DriverState.STOPPED])
     def test_the_driver_ends_while_executors_are_awaited(self, world, state):
