@@ -89,9 +89,36 @@ def test_a_lease_proves_itself_only_while_it_is_held(tmp_path: Path) -> None:
         leases.check(tmp_path, "clicks", lease)
 
 
-def test_an_error_inside_frees_it(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), leases.hold(tmp_path, "clicks", "x", 0.0):
+def test_an_error_inside_frees_it_though_the_error_is_kept(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ZeroDivisionError) as kept,
+        leases.hold(tmp_path, "clicks", "x", 0.0),
+    ):
         _ = 1 / 0
+    with leases.hold(tmp_path, "clicks", "y", 0.0):
+        pass
+    assert kept.value.__traceback__ is not None  # keeps alive all that the error passed through
+
+
+@pytest.mark.timeout(30)
+def test_no_patience_at_all_is_not_patience_without_end(tmp_path: Path) -> None:
+    with (
+        leases.hold(tmp_path, "clicks", "x", 0.0),
+        pytest.raises(OperationInProgress),
+        leases.hold(tmp_path, "clicks", "y", -1.0),
+    ):
+        pytest.fail("held twice")
+
+
+def test_a_note_that_cannot_be_written_keeps_nobody_from_the_lease(tmp_path: Path) -> None:
+    (tmp_path / "lease.json").mkdir()  # in its place, as unwritable as on a full disk
+    with leases.hold(tmp_path, "clicks", "x", 0.0) as lease:
+        leases.check(tmp_path, "clicks", lease)
+        with (
+            pytest.raises(OperationInProgress, match="another operation holds 'clicks'"),
+            leases.hold(tmp_path, "clicks", "y", 0.0),
+        ):
+            pytest.fail("held twice")
     with leases.hold(tmp_path, "clicks", "y", 0.0):
         pass
 

@@ -143,6 +143,27 @@ def test_the_end_of_a_log_survives_its_rotation(folder: StreamFolder) -> None:
     assert submission.tail(0) == ""
 
 
+def test_a_line_that_the_rotation_of_a_log_cut_in_two_comes_back_whole(
+    folder: StreamFolder,
+) -> None:
+    submission = folder.submission(1)
+    submission.create()
+    submission.log.with_name("driver.log.1").write_text("a\nTraceb")
+    submission.log.write_text("ack\nb\n")
+    assert submission.tail(2).split("\n") == ["Traceback", "b"]
+
+
+def test_what_a_submitter_that_died_left_is_not_taken_for_that_of_the_next(
+    folder: StreamFolder,
+) -> None:
+    for _ in range(2):
+        submission = folder.submission(1)
+        submission.create()
+        assert list(submission.path.iterdir()) == []
+        submission.write_private(submission.token, "t")
+        submission.exit.write_text('{"code": 1, "signal": null, "at": 7}')
+
+
 def test_known_streams_are_those_with_a_folder(tmp_path: Path) -> None:
     assert streams(tmp_path) == []
     for name in ("b", "a"):
