@@ -96,6 +96,8 @@ class Kept:
     refuses: str | None = None
     """What is at the agent's address says this to everybody."""
     log: list[str] = field(default_factory=list)
+    ends_after: float = 0.0
+    """Seconds the batch in progress still takes; who waits for less kills the driver."""
 
 
 @dataclass
@@ -113,6 +115,8 @@ class World:
     on_look: Callable[[Kept], None] = lambda kept: None
     """Called before each answer of an agent: time passes here and nowhere else."""
     on_find: Callable[[str], None] = lambda stream: None
+    on_wait: Callable[[str], None] = lambda stream: None
+    """Called with a stream whose lease is waited for: whoever holds it may give it back here."""
 
     def __post_init__(self) -> None:
         self.key = str(id(self))
@@ -162,6 +166,8 @@ class MemoryCluster(ClusterManager):
     def lease(self, stream: str, holder: str, wait: float = 0.0) -> Iterator[Lease]:
         world, lease = self._world, Lease(stream, holder)
         with world.freed:
+            if wait > 0 and stream in world.leases:
+                world.on_wait(stream)
             if not world.freed.wait_for(lambda: stream not in world.leases, timeout=wait):
                 raise OperationInProgress(f"{world.leases[stream].holder} holds {stream!r}")
             world.leases[stream] = lease
@@ -230,10 +236,13 @@ class MemoryCluster(ClusterManager):
         self, driver: Driver, lease: Lease, graceful: bool = True, timeout: float = 120.0
     ) -> Driver:
         self._check(driver.stream, lease)
-        if self._world.streams[driver.stream].driver.epoch != driver.epoch:
+        kept = self._world.streams[driver.stream]
+        if kept.driver.epoch != driver.epoch:
             raise StaleEpoch(f"driver {driver.epoch} of {driver.stream!r} is gone")
         how = "gracefully" if graceful else "at once"
         self._world.calls.append(f"stop {driver.stream} {how}")
+        if graceful and kept.ends_after > timeout:
+            self._world.calls.append(f"kill {driver.stream}")
         return self._world.end(driver.stream, DriverState.STOPPED, exit_reason="stop requested")
 
     def logs(self, driver: Driver, lines: int = 50) -> str:

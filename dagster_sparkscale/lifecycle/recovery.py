@@ -50,8 +50,7 @@ def recover(
             f"{failed} after {attempts} restarts within {policy.within:g} s: giving up; "
             "mend it and materialize the stream to start it again"
         )
-    # The exponent is bounded so that a large limit cannot overflow a float.
-    delay = min(policy.first_delay * 2.0 ** min(attempts, 60), policy.longest_delay)
+    delay = min(policy.first_delay * 2.0**attempts, policy.longest_delay)
     due = (driver.submitted_at if driver.ended_at is None else driver.ended_at) + delay
     if now < due:
         return Wait(f"{failed}; restart {attempts + 1} of {policy.limit} in {due - now:.0f} s")

@@ -1,4 +1,6 @@
+import contextlib
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +101,12 @@ class TestStart:
             start(world, lease_wait=0)
         assert submissions(world) == []
 
+    def test_a_lease_that_another_gives_back_in_time_is_waited_for(self, world):
+        with contextlib.ExitStack() as another:
+            another.enter_context(world.cluster.lease("clicks", "stop run 2"))
+            world.on_wait = lambda stream: another.close()
+            assert start(world).action is Action.STARTED
+
 
 class TestWaiting:
     def test_a_program_that_takes_its_time_is_waited_for(self, world):
@@ -114,6 +122,31 @@ class TestWaiting:
         outcome = start(world)
         assert len(looks) == 4
         assert outcome.status.queries
+
+    def test_a_query_that_has_ended_by_then_is_not_the_one_that_is_waited_for(self, world):
+        states = iter([False, False, True])
+
+        def look(kept):
+            kept.queries = (Query("q", active=next(states)),)
+
+        world.on_look = look
+        outcome = start(world)
+        assert outcome.status.queries == (Query("q", active=True),)
+        assert next(states, "seen to the end") == "seen to the end"
+
+    def test_a_driver_whose_agent_was_not_known_yet_is_told_as_it_is_once_it_was_asked(self, world):
+        def announced(kept):
+            kept.driver = replace(kept.driver, state=DriverState.RUNNING, agent_url="http://memory")
+
+        def submitted(kept):
+            kept.driver = replace(kept.driver, state=DriverState.STARTING, agent_url=None)
+            world.on_look = announced
+            world.on_find = lambda stream: announced(kept)
+
+        world.on_submit = submitted
+        outcome = start(world)
+        assert outcome.status is not None
+        assert outcome_metadata(STREAM, outcome, None)["dagster-sparkscale/state"] == "running"
 
     def test_running_out_of_time_is_no_failure(self, world, monkeypatch):
         world.on_look = lambda kept: setattr(kept, "queries", ())

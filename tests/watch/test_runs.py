@@ -11,6 +11,11 @@ from tests.fakes import scaled, structured
 from tests.watch.deployment import Deployment, failure_of, overload
 
 
+def logged(deployed: Deployment, result: dg.ExecuteInProcessResult) -> list[str]:
+    """What the run's page shows."""
+    return [entry.user_message for entry in deployed.instance.all_logs(result.run_id)]
+
+
 class TestRescaleRuns:
     def test_what_the_sensor_asks_for_is_carried_out(self, deployed):
         overload(deployed)
@@ -113,14 +118,19 @@ class TestRestartAndStopRuns:
         metadata = event.asset_observation_data.asset_observation.metadata
         assert metadata[PREFIX + "action"].value == "started"
         assert metadata[PREFIX + "epoch"].value == 2
+        assert "last log lines of driver 1:\nit broke" in logged(deployed, result)
 
     def test_a_second_run_of_the_same_request_does_nothing(self, deployed):
         overload(deployed)
         deployed.world.end("clicks", ended_at=1.0)
         (request,) = deployed.tick().requests
         deployed.run(request)
-        assert deployed.run(request).success
+        deployed.world.streams["clicks"].log = ["all is well"]
+        again = deployed.run(request)
+        assert again.success
         assert deployed.world.streams["clicks"].driver.epoch == 2
+        # The driver that runs by now is not the one that failed: its log explains nothing.
+        assert not any("last log lines" in line for line in logged(deployed, again))
 
     def test_a_restart_by_hand_replaces_the_driver(self, deployed):
         overload(deployed)
@@ -151,6 +161,22 @@ class TestRestartAndStopRuns:
         tick = deployed.tick()
         assert tick.requests == []
         assert tick.observed()["reason"] == "stopped on request"
+
+    @pytest.mark.parametrize(
+        ("config", "batch_takes", "killed"),
+        [
+            ({}, 119, False),
+            ({}, 121, True),
+            ({"timeout_seconds": 600}, 599, False),
+            ({"timeout_seconds": 5}, 6, True),
+        ],
+    )
+    def test_a_stop_waits_for_the_batch_as_long_as_it_is_told_to(
+        self, deployed, config, batch_takes, killed
+    ):
+        overload(deployed, ends_after=batch_takes)
+        assert deployed.by_hand("stop", stream="clicks", **config).success
+        assert ("kill clicks" in deployed.world.calls) == killed
 
     def test_a_stop_of_what_never_ran_says_so(self, deployed):
         text = failure_of(deployed.by_hand("stop", stream="clicks"))
