@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from dagster_sparkscale.autoscale import rescale as rescale_module
@@ -9,6 +11,14 @@ from tests.watch.deployment import STREAM, Deployment
 def no_pauses(monkeypatch):
     monkeypatch.setattr(rescale_module, "_POLL", 0)
     monkeypatch.setattr(reconcile_module, "_POLL", 0)
+
+
+@pytest.fixture
+def clock(monkeypatch) -> list[float]:
+    """The time of day, which stands still unless a test moves it."""
+    now = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    return now
 
 
 @pytest.fixture

@@ -77,6 +77,10 @@ class TestBatchesCompleting:
         found = self.found(queries=queries, batches=(batch(1),))
         assert (found.passed, found.text) == (False, "query 'b' failed: out of memory")
 
+    def test_a_query_that_runs_again_after_an_error_passes(self):
+        query = Query(QUERY, active=True, error="out of memory")
+        assert self.found(queries=(query,), batches=(batch(1),)).passed is True
+
     def test_a_program_has_time_to_start_its_first_query(self):
         early = self.found(queries=(), started_at=2000 - STARTUP_GRACE)
         late = self.found(queries=(), started_at=2000 - STARTUP_GRACE - 1)

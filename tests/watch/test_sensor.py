@@ -1,11 +1,17 @@
 """The sensor as Dagster evaluates it: observations, requests, operations in flight."""
 
 import time
+from typing import ClassVar
 
 import dagster as dg
 import pytest
+from dagster._core.events import DagsterEvent, DagsterEventType
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 
-from dagster_sparkscale.autoscale import rescale as rescale_module
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observations import Query
@@ -158,14 +164,33 @@ class TestRequests:
         assert again.requests == []
         assert "not due yet; otherwise: scale to 5" in again.data.skip_message
 
-    def test_a_clock_that_was_set_back_does_not_stop_the_scaling(self, deployed, monkeypatch):
+    @pytest.mark.parametrize(
+        ("seconds", "acted_on"), [(1, False), (50, False), (59.5, True), (60, True), (65, True)]
+    )
+    def test_a_tick_that_is_early_by_a_moment_is_not_skipped(self, clock, seconds, acted_on):
+        deployed = Deployment([scaled(interval=60)])
         overload(deployed)
-        ahead = time.time() + 30 * 24 * HOUR
-        monkeypatch.setattr(sensor_module.time, "time", lambda: ahead)
-        deployed.tick()
-        monkeypatch.undo()
-        monkeypatch.setattr(rescale_module, "_POLL", 0)
         assert len(deployed.tick().requests) == 1
+        clock[0] += seconds
+        assert bool(deployed.tick().requests) == acted_on
+
+    def test_a_clock_that_was_set_back_does_not_stop_the_scaling(self, deployed, clock):
+        overload(deployed)
+        clock[0] += 30 * 24 * HOUR
+        deployed.tick()
+        clock[0] -= 30 * 24 * HOUR
+        assert len(deployed.tick().requests) == 1
+
+    @pytest.mark.parametrize(
+        ("interval", "seconds"), [(10, 30), (30, 30), (60, 48), (100, 80), (600, 120)]
+    )
+    def test_executors_are_awaited_until_the_next_evaluation_but_half_a_minute_at_least(
+        self, interval, seconds
+    ):
+        deployed = Deployment([scaled(interval=interval)])
+        overload(deployed)
+        (request,) = deployed.tick().requests
+        assert request.run_config["ops"]["rescale"]["config"]["wait_seconds"] == seconds
 
     @pytest.mark.parametrize(
         "cursor", ["", "{", "[]", '{"clicks": {"decided_at": "x"}}', '{"clicks": {"checks": 1}}']
@@ -186,19 +211,24 @@ class TestRequests:
 
 
 class TestOperationsInFlight:
+    TAGS: ClassVar = {"stream": "clicks", "cluster": "spark_cluster", "operation": "stop"}
+
     def in_flight(self, deployed, status=dg.DagsterRunStatus.STARTED, **tags):
         """A run that Dagster believes to be going on."""
+        location = RegisteredCodeLocationOrigin("definitions.py")
+        repository = RemoteRepositoryOrigin(location, "__repository__")
         run = deployed.instance.create_run_for_job(
             deployed.defs.resolve_job_def("stop"),
             run_config={"ops": {"stop": {"config": {"stream": "clicks"}}}},
             tags={
-                PREFIX + "stream": "clicks",
-                PREFIX + "cluster": "spark_cluster",
-                PREFIX + "operation": "stop",
-            }
-            | {PREFIX + name: value for name, value in tags.items()},
+                PREFIX + name: value
+                for name, value in (self.TAGS | tags).items()
+                if value is not None
+            },
+            remote_job_origin=RemoteJobOrigin(repository, "stop"),  # only so are runs queued
         )
         event = {
+            dg.DagsterRunStatus.QUEUED: "PIPELINE_ENQUEUED",
             dg.DagsterRunStatus.STARTING: "PIPELINE_STARTING",
             dg.DagsterRunStatus.STARTED: "PIPELINE_START",
             dg.DagsterRunStatus.CANCELING: "PIPELINE_CANCELING",
@@ -206,8 +236,6 @@ class TestOperationsInFlight:
             dg.DagsterRunStatus.FAILURE: "PIPELINE_FAILURE",
         }.get(status)
         if event:
-            from dagster._core.events import DagsterEvent, DagsterEventType
-
             deployed.instance.report_dagster_event(
                 DagsterEvent(event_type_value=DagsterEventType(event).value, job_name="stop"),
                 run.run_id,
@@ -218,6 +246,7 @@ class TestOperationsInFlight:
     @pytest.mark.parametrize(
         "status",
         [
+            dg.DagsterRunStatus.QUEUED,
             dg.DagsterRunStatus.NOT_STARTED,
             dg.DagsterRunStatus.STARTING,
             dg.DagsterRunStatus.STARTED,
@@ -250,8 +279,28 @@ class TestOperationsInFlight:
         self.in_flight(deployed, status)
         assert len(deployed.tick().requests) == 1
 
-    @pytest.mark.parametrize("tags", [{"stream": "orders"}, {"cluster": "west"}])
-    def test_one_on_another_stream_or_cluster_holds_nothing(self, deployed, tags):
+    def test_what_it_held_up_is_decided_at_the_next_tick_and_not_an_interval_later(self):
+        deployed = Deployment([scaled(interval=600)])
+        overload(deployed)
+        run = self.in_flight(deployed)
+        assert deployed.tick().requests == []
+        deployed.instance.report_run_canceled(run)
+        assert len(deployed.tick().requests) == 1
+
+    @pytest.mark.parametrize("load_of_another", [5, 25])
+    def test_a_stream_with_nothing_to_do_beside_it_has_been_evaluated(self, load_of_another):
+        # Whether another stream has something to do makes no difference to when this one is due.
+        deployed = Deployment([scaled(interval=600), scaled("orders", interval=600)])
+        kept = overload(deployed, batch_seconds=5)
+        overload(deployed, deployed.streams[1], batch_seconds=load_of_another)
+        run = self.in_flight(deployed)
+        assert deployed.tick().observed()["reason"].startswith("R 0.50")
+        deployed.instance.report_run_canceled(run)
+        kept.batch_seconds = 25
+        assert deployed.tick().observed()["reason"].startswith("not due yet; otherwise: scale to 5")
+
+    @pytest.mark.parametrize("tags", [{"stream": "orders"}, {"cluster": "west"}, {"stream": None}])
+    def test_one_on_another_stream_or_cluster_or_on_none_holds_nothing(self, deployed, tags):
         overload(deployed)
         self.in_flight(deployed, **tags)
         assert len(deployed.tick().requests) == 1

@@ -1,7 +1,6 @@
 """What a tick stores besides observations, and ticks of many streams."""
 
 import threading
-import time
 
 import dagster as dg
 import pytest
@@ -14,7 +13,7 @@ from dagster_sparkscale.runs import Streams
 from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, World, scaled, structured
-from tests.watch.deployment import Deployment, overload
+from tests.watch.deployment import HOUR, Deployment, overload
 
 
 class TestChecks:
@@ -83,12 +82,6 @@ class TestChecks:
 
 
 class TestMaterializations:
-    @pytest.fixture
-    def clock(self, monkeypatch):
-        now = [time.time()]
-        monkeypatch.setattr(sensor_module.time, "time", lambda: now[0])
-        return now
-
     def made(self, deployed) -> int:
         return len(deployed.tick().of(dg.AssetMaterialization))
 
@@ -118,6 +111,13 @@ class TestMaterializations:
             clock[0] += 60
             deployed.world.streams["clicks"].batch_seconds = 5
         assert made == [1, *[0] * 9] * 3
+
+    def test_a_clock_that_was_set_back_does_not_silence_them(self, deployed, clock):
+        overload(deployed, batch_seconds=5)
+        assert self.made(deployed) == 1
+        clock[0] -= 30 * 24 * HOUR
+        assert self.made(deployed) == 1
+        assert self.made(deployed) == 0
 
     def test_records_seen_in_between_are_not_forgotten(self, deployed, clock):
         kept = overload(deployed, batch_seconds=5)
