@@ -180,7 +180,9 @@ class TestMendedDefects:
         )
 
     @pytest.mark.parametrize(("age", "executors"), [(1.5, 4), (1.99, 4), (2.0, 6), (2.5, 7)])
-    def test_a_batch_that_is_overdue_by_less_than_the_threshold_is_awaited(self, age, executors):
+    def test_a_batch_that_is_overdue_is_awaited_until_it_is_so_by_the_threshold(
+        self, age, executors
+    ):
         policy = RatioPolicy(scale_up_ratio=2.0)
         decision = decided(policy=policy, overdue=age, stalled=age)
         assert isinstance(decision, Hold) == (executors == 4)

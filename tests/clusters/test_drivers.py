@@ -5,6 +5,7 @@ The agents that answer here are real ones, over real connections; only Spark is 
 
 import json
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,6 +47,7 @@ class Submitted:
         self.submission.write_private(self.submission.token, TOKEN)
         self.stops: list[tuple[bool, float]] = []
         self.servers: list[Server] = []
+        self.silent: socket.socket | None = None
 
     def command(self, stream: StructuredStream, *arguments: str) -> list[str]:
         program = self.submission.path / "clicks.py"
@@ -64,10 +66,10 @@ class Submitted:
         return url_of("127.0.0.1", server.server_port)
 
     def nobody(self) -> str:
-        """A URL at which nobody answers any more."""
-        url = self.answering()
-        self.close()
-        return url
+        """A URL at which nobody listens: its port is taken, so that nobody will either."""
+        self.silent = socket.socket()
+        self.silent.bind(("127.0.0.1", 0))
+        return url_of("127.0.0.1", self.silent.getsockname()[1])
 
     def asked_to_stop(self, graceful: bool, seconds: float) -> None:
         self.stops.append((graceful, seconds))
@@ -82,10 +84,11 @@ class Submitted:
         self.submission.exit.write_text(json.dumps({"code": 1, "signal": None, "at": at}))
 
     def close(self) -> None:
-        while self.servers:
-            server = self.servers.pop()
+        for server in self.servers:
             server.shutdown()
             server.server_close()
+        if self.silent is not None:
+            self.silent.close()
 
 
 @pytest.fixture
