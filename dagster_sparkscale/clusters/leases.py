@@ -37,32 +37,33 @@ def hold(folder: Path, stream: str, holder: str, wait: float) -> Iterator[Lease]
     path = folder / "lease.lock"
     lock = FileLock(path, mode=0o600, thread_local=False)
     try:
-        lock.acquire(timeout=max(0.0, wait), poll_interval=0.05)
+        locked = lock.acquire(timeout=max(0.0, wait), poll_interval=0.05)
     except Timeout:
         raise OperationInProgress(_who(folder, stream)) from None
     except OSError as error:
         raise ClusterError(f"{path}: can't lock it: {error.strerror or error}") from error
     lease = Lease(stream, holder)
     note = folder / "lease.json"
-    try:
-        # Only the error message of others depends on the note: a full disk must not stop a stop.
-        with contextlib.suppress(OSError):
-            write_json(
-                note,
-                {
-                    "holder": holder,
-                    "since": time.time(),
-                    "pid": os.getpid(),
-                    "host": socket.gethostname(),
-                },
-            )
-        _held[path] = lease
-        yield lease
-    finally:
-        _held.pop(path, None)
-        with contextlib.suppress(OSError):
-            note.unlink(missing_ok=True)
-        lock.release()
+    with locked:
+        try:
+            # Only the error message of others depends on the note: a full disk must not keep a
+            # stop from stopping.
+            with contextlib.suppress(OSError):
+                write_json(
+                    note,
+                    {
+                        "holder": holder,
+                        "since": time.time(),
+                        "pid": os.getpid(),
+                        "host": socket.gethostname(),
+                    },
+                )
+            _held[path] = lease
+            yield lease
+        finally:
+            _held.pop(path, None)
+            with contextlib.suppress(OSError):
+                note.unlink(missing_ok=True)
 
 
 def check(folder: Path, stream: str, lease: Lease) -> None:

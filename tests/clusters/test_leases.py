@@ -89,15 +89,11 @@ def test_a_lease_proves_itself_only_while_it_is_held(tmp_path: Path) -> None:
         leases.check(tmp_path, "clicks", lease)
 
 
-def test_an_error_inside_frees_it_though_the_error_is_kept(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ZeroDivisionError) as kept,
-        leases.hold(tmp_path, "clicks", "x", 0.0),
-    ):
+def test_an_error_inside_frees_it(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), leases.hold(tmp_path, "clicks", "x", 0.0):
         _ = 1 / 0
     with leases.hold(tmp_path, "clicks", "y", 0.0):
         pass
-    assert kept.value.__traceback__ is not None  # keeps alive all that the error passed through
 
 
 @pytest.mark.timeout(30)
