@@ -5,6 +5,8 @@ import pytest
 from dagster_sparkscale.clusters.base import ClusterError
 from dagster_sparkscale.watch.collect import collect
 from tests.fakes import World, structured
+from tests.waiting import HANGS
+from tests.watch.hanging import hanging
 
 STREAMS = [structured(f"s{number}") for number in range(40)]
 
@@ -18,46 +20,27 @@ def world() -> World:
 
 
 def test_every_stream_is_looked_at(world):
-    sightings = collect(world.cluster, STREAMS, deadline=60)
+    sightings = collect(world.cluster, STREAMS, deadline=HANGS)
     assert list(sightings) == [stream.name for stream in STREAMS]
     assert all(s.stream == name == s.status.stream for name, s in sightings.items())
 
 
 def test_no_stream_no_sighting(world):
-    assert collect(world.cluster, [], deadline=60) == {}
+    assert collect(world.cluster, [], deadline=HANGS) == {}
 
 
 def test_a_look_that_hangs_does_not_hold_up_the_rest(world):
-    release = threading.Event()
-    others_done = threading.Semaphore(0)
-
-    def find(stream):
-        if stream == "s3":
-            release.wait(60)
-        else:
-            others_done.release()
-
-    world.on_find = find
-    outcome = {}
-    collecting = threading.Thread(
-        target=lambda: outcome.update(collect(world.cluster, STREAMS, deadline=4.0))
-    )
-    collecting.start()
-    try:
-        for _ in range(len(STREAMS) - 1):
-            assert others_done.acquire(timeout=60)
-        collecting.join(60)
-        assert not collecting.is_alive(), "it came back though one look still hangs"
-    finally:
-        release.set()
+    others = {stream.name for stream in STREAMS} - {"s3"}
+    with hanging(world, "s3", others, seconds=4):
+        outcome = collect(world.cluster, STREAMS, deadline=4.0)
     assert outcome["s3"].error == "not looked at within 4 s: too many agents are slow"
     assert outcome["s3"].status is outcome["s3"].driver is None
-    assert all(outcome[s.name].status for s in STREAMS if s.name != "s3")
+    assert all(outcome[name].status for name in others)
 
 
 def test_streams_that_wait_behind_looks_that_hang_are_said_not_to_be_seen(world):
     release = threading.Event()
-    world.on_find = lambda stream: release.wait(60)
+    world.on_find = lambda stream: release.wait(HANGS)
     try:
         sightings = collect(world.cluster, STREAMS, deadline=0.2)
     finally:
@@ -71,7 +54,7 @@ def test_looks_that_never_began_are_called_off(world):
 
     def find(stream):
         began.append(stream)
-        release.wait(60)
+        release.wait(HANGS)
 
     world.on_find = find
     try:
@@ -80,7 +63,7 @@ def test_looks_that_never_began_are_called_off(world):
         release.set()
     for thread in threading.enumerate():
         if thread.name.startswith("sparkscale-look"):
-            thread.join(60)
+            thread.join(HANGS)
     assert len(began) < len(STREAMS)
 
 
@@ -90,7 +73,7 @@ def test_a_stream_that_cannot_be_looked_at_does_not_spoil_the_rest(world):
             raise ClusterError("its record is broken")
 
     world.on_find = find
-    sightings = collect(world.cluster, STREAMS, deadline=60)
+    sightings = collect(world.cluster, STREAMS, deadline=HANGS)
     assert [name for name, s in sightings.items() if s.error] == ["s1"]
 
 
@@ -102,6 +85,6 @@ def test_the_agent_is_given_less_time_than_the_whole(world):
             given.append((timeout, window))
             return super().status(driver, timeout, window)
 
-    collect(Noting(world=world.key), STREAMS[:1], deadline=30)
-    collect(Noting(world=world.key), STREAMS[:1], deadline=1)
-    assert given == [(5.0, 60.0), (1.0, 60.0)]
+    collect(Noting(world=world.key), STREAMS[:1], deadline=HANGS)
+    collect(Noting(world=world.key), STREAMS[:1], deadline=4)
+    assert given == [(5.0, 60.0), (4.0, 60.0)]

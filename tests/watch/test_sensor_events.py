@@ -1,7 +1,5 @@
 """What a tick stores besides observations, and ticks of many streams."""
 
-import threading
-
 import dagster as dg
 import pytest
 
@@ -14,6 +12,7 @@ from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, World, scaled, structured
 from tests.watch.deployment import HOUR, Deployment, overload
+from tests.watch.hanging import hanging
 
 
 class TestChecks:
@@ -153,7 +152,6 @@ class TestManyStreams:
         assert len(deployed.tick().data.skip_message) < 4200
 
     def test_streams_that_hang_do_not_hold_up_the_tick(self):
-        release = threading.Event()
         streams = [scaled("stuck"), scaled("fine")]
         world = World()
         known = Streams(streams, "spark_cluster")
@@ -165,16 +163,15 @@ class TestManyStreams:
             default_status=dg.DefaultSensorStatus.STOPPED,
             deadline=1.0,
         )
-        world.on_find = lambda stream: release.wait(60) if stream == "stuck" else None
-        try:
-            with dg.build_sensor_context(
+        with (
+            hanging(world, "stuck", {"fine"}, seconds=1),
+            dg.build_sensor_context(
                 instance=dg.DagsterInstance.ephemeral(),
                 definitions=nothing,
                 resources=nothing.resources,
-            ) as context:
-                tick = sensor.evaluate_tick(context)
-        finally:
-            release.set()
+            ) as context,
+        ):
+            tick = sensor.evaluate_tick(context)
         stuck, fine = tick.skip_message.splitlines()
         assert stuck == "stuck: hold: not looked at within 1 s: too many agents are slow"
         assert fine.startswith("fine: hold: not started")

@@ -1,0 +1,43 @@
+"""A look at a stream that hangs until a tick's time is over."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from dagster_sparkscale.watch.collect import collect
+from tests.fakes import World
+from tests.waiting import HANGS, wait_for
+
+LOOKS = "sparkscale-look"
+"""What the names of the threads that look begin with."""
+
+
+@contextmanager
+def hanging(world: World, stream: str, others: set[str], seconds: float) -> Iterator[None]:
+    """The look at `stream` hangs. No time passes for `collect` until all others have been looked
+    at, however busy the machine is; then `seconds` at once."""
+    release, clock, begun = threading.Event(), SimpleNamespace(now=0.0), set()
+
+    def others_done() -> bool:
+        looking = [each for each in threading.enumerate() if each.name.startswith(LOOKS)]
+        return begun == others and looking == [threading.current_thread()]
+
+    def find(name: str) -> None:
+        if name == stream:
+            wait_for("the others to be looked at", others_done, every=0.01)
+            clock.now += seconds
+            release.wait(HANGS)
+        begun.add(name)
+
+    world.on_find = find
+    with pytest.MonkeyPatch.context() as patch:
+        module = sys.modules[collect.__module__]
+        patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+        try:
+            yield
+        finally:
+            release.set()
