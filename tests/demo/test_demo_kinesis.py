@@ -14,25 +14,19 @@ import pytest
 
 from demo import kinesis
 from demo.kinesis import EmulatorFailed, create_stream, install, start
-from demo.processes import port_to_use
-from tests.waiting import wait_for
+from tests.demo.processes import gone
+from tests.ports import kept_port
+from tests.waiting import HANGS, wait_for
 
 ROOT = Path(__file__).parents[2]
 KINDS = ["kinesis-mock", "kinesalite"]
-
-
-def gone(pid):
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_emulator_serves_streams_on_the_loopback_interface_until_its_end(kind, tmp_path):
     with start(kind, tmp_path / "logs" / "emulator.log") as emulator:
         client = emulator.client()
-        create_stream(client, "many", 60)
+        create_stream(client, "many", 60, seconds=HANGS)
         assert len(client.list_shards(StreamName="many")["Shards"]) == 60
         put = client.put_record(StreamName="many", PartitionKey="a", Data=b"\x00\xff")
         assert put["SequenceNumber"].isdecimal()
@@ -77,14 +71,14 @@ def test_an_emulator_ends_when_who_started_it_is_killed(kind, tmp_path):
     code = (
         "import sys, time, pathlib; from demo.kinesis import start; "
         "running = start(sys.argv[1], pathlib.Path(sys.argv[2])); "
-        "print(running.pid, flush=True); time.sleep(300)"
+        "print(running.pid, flush=True); time.sleep(900)"
     )
     command = [sys.executable, "-c", code, kind, str(tmp_path / "log")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as starter:
         pid = int(starter.stdout.readline())
         assert not gone(pid)
         starter.kill()
-    wait_for("the emulator to end", lambda: gone(pid), seconds=20)
+    wait_for("the emulator to end", lambda: gone(pid))
 
 
 def foreground(tmp_path, *arguments):
@@ -105,13 +99,15 @@ def node_of(process):
     ("kind", "number"), [("kinesis-mock", signal.SIGTERM), ("kinesalite", signal.SIGINT)]
 )
 def test_it_runs_in_the_foreground_until_it_is_told_to_end(kind, number, tmp_path):
-    port = port_to_use(0)
-    with foreground(tmp_path, "--kind", kind, "--port", str(port)) as process:
+    with (
+        kept_port() as port,
+        foreground(tmp_path, "--kind", kind, "--port", str(port)) as process,
+    ):
         assert process.stdout.readline() == f"http://127.0.0.1:{port}\n"
         assert kinesis.client(f"http://127.0.0.1:{port}").list_streams()["StreamNames"] == []
         node = node_of(process).pid
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(HANGS) == 0
         assert process.stderr.read() == ""
     assert gone(node)
 
@@ -120,7 +116,7 @@ def test_in_the_foreground_it_does_not_outlive_its_emulator(tmp_path):
     with foreground(tmp_path, "--kind", "kinesalite") as process:
         process.stdout.readline()
         node_of(process).kill()
-        assert process.wait(20) == 1
+        assert process.wait(HANGS) == 1
         assert "kinesalite ended with -9" in process.stderr.read()
 
 

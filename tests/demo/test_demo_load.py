@@ -5,13 +5,14 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from demo import kinesis
 from demo.load import VISIT_SHARDS, VISITS, ClickFiles, OrderServer, VisitPutter
+from tests.demo.processes import gone
+from tests.waiting import HANGS, wait_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,12 +25,17 @@ def server():
 
 
 def connect(server):
-    client = socket.create_connection(("127.0.0.1", server.port), timeout=5)
-    until = time.monotonic() + 5
-    before = server.connected
-    while server.connected == before and time.monotonic() < until:
-        server.accept()
+    client = socket.create_connection(("127.0.0.1", server.port), timeout=HANGS)
+    wait_until_connected(server, server.connected + 1)
     return client
+
+
+def wait_until_connected(server, count):
+    def connected():
+        server.accept()
+        return server.connected == count
+
+    wait_for(f"{count} to be connected", connected, every=0.01)
 
 
 def lines(client, count):
@@ -63,10 +69,7 @@ def test_orders_nobody_is_there_for_are_dropped_and_counted(server):
 
 def test_who_has_left_is_let_go_and_who_comes_back_is_served(server):
     connect(server).close()
-    until = time.monotonic() + 5
-    while server.connected and time.monotonic() < until:
-        server.accept()
-    assert server.connected == 0
+    wait_until_connected(server, 0)
     with connect(server) as again:
         server.send(1)
         assert len(lines(again, 1)) == 1
@@ -113,7 +116,7 @@ def start(tmp_path, *arguments):
 
 def test_it_stops_by_itself_after_its_cycles(tmp_path):
     process = start(tmp_path, "--cycles", "0.01")
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=HANGS) == 0
     report = json.loads((tmp_path / "load.json").read_text())
     assert report["phase"] == "calm"
     assert report["clicks_sent"] > 0
@@ -121,13 +124,11 @@ def test_it_stops_by_itself_after_its_cycles(tmp_path):
 
 def test_it_only_trickles_until_it_is_told_to_start(tmp_path):
     process = start(tmp_path, "--cycles", "0.01", "--start-when", str(tmp_path / "go"))
-    until = time.monotonic() + 20
-    while not (tmp_path / "load.json").exists() and time.monotonic() < until:
-        time.sleep(0.05)
+    wait_for("a report", (tmp_path / "load.json").exists)
     assert json.loads((tmp_path / "load.json").read_text())["phase"] == "waiting"
     assert process.poll() is None
     (tmp_path / "go").touch()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=HANGS) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a parent that can die")
@@ -147,13 +148,8 @@ def test_it_does_not_outlive_who_started_it(tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANGS,
         check=True,
     )
     pid = int(parent.stdout)
-    until = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
-        time.sleep(0.1)
-    report = json.loads((tmp_path / "load.json").read_text())
-    time.sleep(1.5)
-    assert json.loads((tmp_path / "load.json").read_text()) == report
+    wait_for("its end", lambda: gone(pid))

@@ -5,18 +5,30 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
-import psutil
 import pytest
 
-from demo.processes import MARK, Children, marked, port_to_use, read_notes, still_running
+from demo.processes import (
+    MARK,
+    Children,
+    end_groups,
+    marked,
+    port_to_use,
+    read_notes,
+    still_running,
+)
+from tests.demo.processes import gone
+from tests.ports import kept_port
+from tests.waiting import HANGS, wait_for
 
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('up', flush=True); time.sleep(600)"
+)
 WITH_A_CHILD = (
     "import subprocess, sys, time; "
-    "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid, "
-    "flush=True); time.sleep(60)"
+    "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid, "
+    "flush=True); time.sleep(600)"
 )
 
 
@@ -35,30 +47,23 @@ def start(children, tmp_path, code, name="child"):
 
 def test_a_process_is_ended_with_all_it_has_started(children, tmp_path):
     process = start(children, tmp_path, WITH_A_CHILD)
-    until = time.monotonic() + 20
-    while not (text := children.log_tail("child")) and time.monotonic() < until:
-        time.sleep(0.05)
-    grandchild = int(text)
+    grandchild = int(wait_for("the grandchild", lambda: children.log_tail("child")))
     assert {process.pid, grandchild} <= {found.pid for found in marked(tmp_path)}
     children.end("child")
     assert marked(tmp_path) == []
-    assert not psutil.pid_exists(grandchild) or (
-        psutil.Process(grandchild).status() == psutil.STATUS_ZOMBIE
-    )
+    assert gone(grandchild)
 
 
-def test_a_process_that_will_not_go_is_killed(children, tmp_path, monkeypatch):
-    from demo import processes
-
-    process = start(children, tmp_path, f"{STUBBORN}")
-    time.sleep(0.5)
-    processes.end_groups([process.pid], patience=0.5)
-    assert process.wait(timeout=5) == -signal.SIGKILL
+def test_a_process_that_will_not_go_is_killed(children, tmp_path):
+    process = start(children, tmp_path, STUBBORN)
+    wait_for("its word", lambda: children.log_tail("child") == "up")
+    end_groups([process.pid], patience=0.5)
+    assert process.wait(timeout=HANGS) == -signal.SIGKILL
 
 
 def test_a_process_that_ends_by_itself_is_noticed(children, tmp_path):
     process = start(children, tmp_path, "print('no more'); raise SystemExit(3)")
-    process.wait(timeout=20)
+    process.wait(timeout=HANGS)
     assert children.ended() == ("child", 3)
     assert children.log_tail("child") == "no more"
 
@@ -78,7 +83,7 @@ def test_notes_that_are_missing_or_broken_are_no_notes(tmp_path):
 
 def test_a_process_of_another_demo_is_left_alone(tmp_path):
     env = {**os.environ, MARK: str(tmp_path / "other")}
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"], env=env)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=env)
     try:
         assert marked(tmp_path) == []
     finally:
@@ -87,7 +92,7 @@ def test_a_process_of_another_demo_is_left_alone(tmp_path):
 
 
 def test_a_taken_port_is_replaced_by_a_free_one():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        number = taken.getsockname()[1]
-        assert port_to_use(number) != number
-    assert port_to_use(number) == number
+    with kept_port() as number:
+        assert port_to_use(number) == number
+        with socket.create_server(("127.0.0.1", number)):
+            assert port_to_use(number) != number
