@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.base import (
     StaleEpoch,
 )
 from tests.fakes import World, dstream, scaled, structured
+from tests.waiting import HANGS
 
 BOUNDS = Bounds(minimum=2, maximum=8, initial=2)
 STREAM = scaled(min_executors=1, max_executors=20)
@@ -346,18 +347,18 @@ def test_a_lease_that_is_given_back_in_time_is_waited_for(world):
     def other_operation():
         with world.cluster.lease("clicks", "other"):
             inside.set()
-            leave.wait(60)
+            leave.wait(HANGS)
 
     other = threading.Thread(target=other_operation)
     other.start()
-    assert inside.wait(60)
+    assert inside.wait(HANGS)
     done = []
     waiting = threading.Thread(
-        target=lambda: done.append(carry_out(world, asked(3), lease_wait=60).ending)
+        target=lambda: done.append(carry_out(world, asked(3), lease_wait=HANGS).ending)
     )
     waiting.start()
     assert world.streams["clicks"].requested == 2
     leave.set()
-    other.join(60)
-    waiting.join(60)
+    other.join(HANGS)
+    waiting.join(HANGS)
     assert done == ["reached"]

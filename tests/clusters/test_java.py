@@ -8,6 +8,7 @@ import pytest
 
 from dagster_sparkscale.clusters import java
 from dagster_sparkscale.clusters.base import ClusterError
+from tests.waiting import HANGS
 
 _GOOD = "java.base jdk.incubator.vector java.se"
 
@@ -102,7 +103,7 @@ def test_a_java_without_a_release_file_is_asked() -> None:
 
 def test_the_command_prints_it() -> None:
     command = [sys.executable, "-m", "dagster_sparkscale.clusters.java"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0
     assert (Path(done.stdout.strip()) / "bin/java").exists()
 
@@ -112,7 +113,7 @@ def test_spark_is_found_without_importing_it() -> None:
         "import sys; from dagster_sparkscale.clusters.java import spark_home;"
         "assert (spark_home() / 'bin/spark-class').exists(); assert 'pyspark' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS)
 
 
 def test_without_pyspark_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

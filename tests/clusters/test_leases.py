@@ -10,7 +10,7 @@ import pytest
 
 from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import ClusterError, Lease, OperationInProgress
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 _HOLD = """
 import sys, pathlib
@@ -53,7 +53,7 @@ def test_another_process_holds_it_until_it_lets_go(tmp_path: Path) -> None:
         pytest.fail("held twice")
     assert process.stdin is not None
     process.stdin.close()
-    with leases.hold(tmp_path, "clicks", "x", 30.0):
+    with leases.hold(tmp_path, "clicks", "x", HANGS):
         pass
     process.wait()
 
@@ -121,7 +121,7 @@ def test_a_note_that_cannot_be_written_keeps_nobody_from_the_lease(tmp_path: Pat
 
 def test_a_child_of_the_holder_does_not_inherit_it(tmp_path: Path) -> None:
     with leases.hold(tmp_path, "clicks", "x", 0.0):
-        child = subprocess.Popen(["sleep", "60"])
+        child = subprocess.Popen(["sleep", "600"])
     try:
         with leases.hold(tmp_path, "clicks", "y", 0.0):
             pass
@@ -144,7 +144,7 @@ def test_waiting_is_rewarded(tmp_path: Path) -> None:
     process = holder(tmp_path)
     try:
         waiting = subprocess.Popen(
-            [sys.executable, "-c", _HOLD.replace(", 0.0", ", 60.0"), str(tmp_path)],
+            [sys.executable, "-c", _HOLD.replace(", 0.0", f", {HANGS}"), str(tmp_path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
         )

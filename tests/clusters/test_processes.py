@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.base import ClusterError, DriverState
 from dagster_sparkscale.clusters.processes import MARKER, Fate, launch, marked, marker
 from dagster_sparkscale.clusters.store import Record, StreamFolder, SubmissionFolder
 from dagster_sparkscale.driver.supervisor import birth
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
@@ -62,6 +62,25 @@ class Started:
 
     def there(self) -> bool:
         return self.fate().state.alive
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked to end, or was killed, has all the time it needs for it."""
+    monkeypatch.setattr(processes, "TERM_SECONDS", HANGS)
+    monkeypatch.setattr(processes, "SUPERVISOR_SECONDS", HANGS)
+
+
+@pytest.fixture
+def impatient(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGKILL soon follows SIGTERM."""
+
+    def soon(condition: Callable[[], bool], seconds: float) -> bool:
+        monkeypatch.setattr(processes, "wait_until", wait_until)  # only this first time
+        return wait_until(condition, 0.5)
+
+    wait_until = processes.wait_until
+    monkeypatch.setattr(processes, "wait_until", soon)
 
 
 @pytest.fixture
@@ -225,20 +244,16 @@ def test_it_is_asked_to_end_before_it_is_killed(started: Started) -> None:
     assert not marked(started.mark)
 
 
-def test_one_that_does_not_listen_is_killed(
-    started: Started, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "TERM_SECONDS", 0.5)
+@pytest.mark.usefixtures("impatient")
+def test_one_that_does_not_listen_is_killed(started: Started) -> None:
     started.launch(STUBBORN).up()
     processes.terminate(started.submission, started.mark, started.there)
     assert started.fate().reason == "killed by signal 9"
     assert not marked(started.mark)
 
 
-def test_what_hides_in_a_session_of_its_own_is_found(
-    started: Started, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "TERM_SECONDS", 0.5)
+@pytest.mark.usefixtures("impatient")
+def test_what_hides_in_a_session_of_its_own_is_found(started: Started) -> None:
     hidden = "subprocess.Popen(['sleep', '600'], start_new_session=True)"
     started.launch(f"import subprocess; {hidden}; {STUBBORN}").up()
     os.kill(started.pid("supervisor_pid"), signal.SIGKILL)

@@ -11,6 +11,7 @@ from dagster_sparkscale.clusters import masters
 from dagster_sparkscale.clusters.base import Capacity, ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import StandaloneCluster
+from tests.waiting import HANGS
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_a_run_does_not_pay_for_what_it_does_not_use() -> None:
         "heavy = new & {'pyspark', 'py4j', 'requests', 'urllib3', 'psutil', 'kubernetes'}\n"
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS)
 
 
 def test_a_relative_state_folder_is_the_same_one_wherever_a_process_is_started(

@@ -11,6 +11,7 @@ from dagster_sparkscale.clusters.java import java_home
 from dagster_sparkscale.clusters.spark_settings import properties, settings
 from dagster_sparkscale.policies import RatioPolicy
 from dagster_sparkscale.streams import DStream, Stream, StructuredStream
+from tests.waiting import HANGS
 
 MASTER = "spark://h:7077"
 
@@ -114,7 +115,7 @@ def test_a_jvm_reads_what_was_written(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(properties(content))
     (tmp_path / "R.java").write_text(_READER)
     command = [str(java_home() / "bin/java"), str(tmp_path / "R.java"), str(tmp_path / "p")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
     if done.returncode and "jdk.compiler" in done.stderr:
         pytest.skip("this Java has no compiler")
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ import pytest
 
 from dagster_sparkscale.driver import supervisor
 from dagster_sparkscale.driver.supervisor import RotatingLog, birth, write_json
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 
 class Supervised:
@@ -60,7 +60,7 @@ def run(tmp_path: Path) -> Iterator[Any]:
 
 def test_it_keeps_the_output_and_the_exit_code(run: Any) -> None:
     it = run("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)")
-    assert it.process.wait(30) == 7
+    assert it.process.wait(HANGS) == 7
     note = it.note("exit.json")
     assert (note["code"], note["signal"]) == (7, None)
     assert it.log() == "out\nerr\n"
@@ -115,7 +115,7 @@ def test_what_the_driver_leaves_behind_is_killed_before_the_end_is_told(
     subprocess.run(
         [sys.executable, "-c", program, str(tmp_path), sys.executable, "-c", code],
         check=True,
-        timeout=60,
+        timeout=HANGS,
     )
     assert json.loads((tmp_path / "exit.json").read_text())["code"] == 0
     children = [int(line) for line in (tmp_path / "driver.log").read_text().split()]
@@ -125,7 +125,7 @@ def test_what_the_driver_leaves_behind_is_killed_before_the_end_is_told(
 
 def test_a_command_that_does_not_exist_is_told_in_the_log(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dagster_sparkscale.driver.supervisor", "--dir"]
-    done = subprocess.run([*command, str(tmp_path), "--", "/nowhere/python"], timeout=60)
+    done = subprocess.run([*command, str(tmp_path), "--", "/nowhere/python"], timeout=HANGS)
     assert done.returncode == 127
     assert "could not be started" in (tmp_path / "driver.log").read_text()
     assert json.loads((tmp_path / "exit.json").read_text())["code"] == 127
@@ -133,7 +133,7 @@ def test_a_command_that_does_not_exist_is_told_in_the_log(tmp_path: Path) -> Non
 
 def test_without_a_command_it_says_what_is_missing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dagster_sparkscale.driver.supervisor", "--dir"]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 2
     assert "the driver's command is missing" in done.stderr
 
@@ -168,7 +168,7 @@ def test_a_broken_disk_loses_lines_but_nothing_else(tmp_path: Path) -> None:
 def test_a_driver_whose_log_cannot_be_written_is_not_held_up(tmp_path: Path, run: Any) -> None:
     (tmp_path / "driver.log").mkdir()
     it = run("print('x' * 1_000_000)")
-    assert it.process.wait(30) == 0
+    assert it.process.wait(HANGS) == 0
     assert it.note("exit.json")["code"] == 0
 
 
@@ -196,5 +196,5 @@ def test_only_the_standard_library_is_imported() -> None:
         "import sys; sys.modules['dagster'] = sys.modules['psutil'] = None;"
         "import dagster_sparkscale.driver.supervisor"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS)
     assert supervisor.LOG_FILES * supervisor.LOG_BYTES < 100_000_000

@@ -11,6 +11,7 @@ from typing import Any
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.options import Options
 from dagster_sparkscale.driver.server import Server
+from tests.waiting import HANGS
 
 TOKEN = "0123456789abcdef-token"
 
@@ -43,7 +44,7 @@ def serving(agent: Agent, stop: Callable[[bool, float], None]) -> Iterator[Serve
         running.server_close()
 
 
-def client_of(server: Server, timeout: float = 10) -> http.client.HTTPConnection:
+def client_of(server: Server, timeout: float = HANGS) -> http.client.HTTPConnection:
     return http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=timeout)
 
 
@@ -74,7 +75,7 @@ def is_answered(server: Server) -> bool:
 
 
 def connected(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.server_port), 10)
+    return socket.create_connection(("127.0.0.1", server.server_port), HANGS)
 
 
 def all_of(connection: socket.socket) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from dagster_sparkscale.driver import server as server_module
 from dagster_sparkscale.driver.server import MAX_BODY, MAX_CONNECTIONS, REQUEST_WITHIN, Server
 from tests.driver.serving import TOKEN, all_of, ask, client_of, connected, is_answered
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 
 def test_a_body_that_is_too_large_is_not_read(client: http.client.HTTPConnection) -> None:
@@ -106,7 +106,7 @@ def test_a_client_that_sends_a_byte_every_second_is_cut_off_like_a_silent_one(
     def monotonic() -> float:
         """Whenever the server looks at its clock, another byte has come, a second later."""
         nonlocal client, seconds
-        client = client or opened.get(timeout=10)
+        client = client or opened.get(timeout=HANGS)
         seconds += 1
         with contextlib.suppress(OSError):
             client.sendall(b"G")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANGS
+
 RUN = (
     "import sys; from pathlib import Path; from dagster_sparkscale.driver.program import run; "
     "sys.exit(run(Path(sys.argv[1]), sys.argv[2:]))"
@@ -16,7 +18,7 @@ def run(folder: Path, text: str, *arguments: str) -> "subprocess.CompletedProces
     program = folder / "app.py"
     program.write_text(text)
     command = [sys.executable, "-c", RUN, str(program), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
 
 
 def test_it_is_main_and_has_its_arguments_and_its_folder(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ def test_a_stop_is_passed_on(client: http.client.HTTPConnection, stops: list[Any
 def test_a_stop_is_answered_before_it_is_passed_on(agent: Agent) -> None:
     """An abrupt one ends the process that answers."""
     answered, in_time = threading.Event(), list[bool]()
-    with serving(agent, lambda graceful, s: in_time.append(answered.wait(10))) as server:
-        client = client_of(server, timeout=5)
+    with serving(agent, lambda graceful, s: in_time.append(answered.wait(30))) as server:
+        client = client_of(server)
         assert ask(client, "POST", "/v1/stop", {"epoch": 4, "graceful": False})[0] == 202
         answered.set()
         wait_for("the stop is passed on", lambda: in_time == [True])

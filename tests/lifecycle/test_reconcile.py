@@ -15,6 +15,7 @@ from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
 from dagster_sparkscale.observations import Query
 from tests.fakes import World, structured
+from tests.waiting import HANGS
 
 STREAM = structured(executors=3)
 
@@ -273,14 +274,14 @@ def test_two_at_once_start_one_driver(world, before):
     outcomes = []
 
     def one():
-        together.wait(60)
-        outcomes.append(start(world, holder=threading.current_thread().name, lease_wait=60))
+        together.wait(HANGS)
+        outcomes.append(start(world, holder=threading.current_thread().name, lease_wait=HANGS))
 
     threads = [threading.Thread(target=one) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS)
     assert sorted(o.action.value for o in outcomes) == ["attached", "started"]
     assert len({o.driver.epoch for o in outcomes}) == 1
     assert len(submissions(world)) == 1
