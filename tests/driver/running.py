@@ -21,13 +21,14 @@ from tests.waiting import HANGS, wait_for
 TOKEN = "a-token-of-some-length-5e1c"
 SECRET = "a-password-nobody-may-see"
 EPOCH = 7
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
     """End a process that leads a group of its own, with all its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    process.wait(HANGS)
 
 
 class Cluster:
@@ -35,6 +36,7 @@ class Cluster:
 
     def __init__(self, folder: Path, cores: int = 6, memory: str = "6g") -> None:
         self.folder = folder
+        self.work = (folder / "work").resolve()
         self._cores, self._memory = cores, memory
         self._processes: list[subprocess.Popen[bytes]] = []
         self._drivers: list[Driver] = []
@@ -45,7 +47,7 @@ class Cluster:
             self.master = self._logged(log, r"Starting Spark master at (spark://\S+)")
             log = self._start(
                 *("worker.Worker", "--cores", str(self._cores), "--memory", self._memory),
-                *("--webui-port", "0", "--work-dir", str(self.folder / "work"), self.master),
+                *("--webui-port", "0", "--work-dir", str(self.work), self.master),
             )
             self._logged(log, r"(Successfully registered) with master")
         except BaseException:
@@ -59,24 +61,15 @@ class Cluster:
         for process in reversed(self._processes):
             # A worker that is asked ends its executors; one that is killed may leave them.
             process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+            with contextlib.suppress(AssertionError):
+                wait_for("its end", lambda each=process: each.poll() is not None, 30)
             end(process)
         for process in self._executors():
             process.kill()
 
     def _executors(self) -> list[psutil.Process]:
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                line = process.cmdline()
-                if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line and any(
-                    self.master.removeprefix("spark://") in word
-                    or str(self.folder / "work") in word
-                    for word in line
-                ):
-                    found.append(process)
-        return found
+        """What still runs in the folders that this worker gives to its executors."""
+        return [process for process, folder in _folders() if self.work in folder.parents]
 
     def _start(self, name: str, *arguments: str) -> Path:
         home = Path(pyspark.__file__).parent
@@ -114,12 +107,19 @@ class Cluster:
             "spark.driver.host": "127.0.0.1",
             **more.pop("settings", {}),
         }
-        driver = Driver(folder, program, *arguments, settings=settings, **more)
+        driver = Driver(folder, program, *arguments, settings=settings, work=self.work, **more)
         self._drivers.append(driver)
         try:
             yield driver
         finally:
             driver.kill()
+
+
+def _folders() -> Iterator[tuple[psutil.Process, Path]]:
+    """Processes and the folders they run in."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            yield process, Path(process.cwd())
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -143,10 +143,14 @@ class Driver:
         settings: Mapping[str, Any],
         initial: int = 2,
         interval_ms: int = 1000,
+        work: Path | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.log_file = folder / "driver.log"
+        self.targets: list[int] = []
+        """The numbers of executors it has been asked for since it was started."""
+        self._work = work
         token = folder / "token"
         token.write_text(TOKEN)
         properties = folder / "spark.properties"
@@ -225,8 +229,20 @@ class Driver:
         assert found is not None
         return found
 
+    def lives(self) -> bool:
+        return self.process.poll() is None
+
     def scale(self, target: int) -> requests.Response:
-        return self.ask("PUT", "/v1/executors", {"target": target, "epoch": EPOCH})
+        """Set a target. On a busy machine Spark may take longer than the agent waits for it: the
+        target stands then, and is stated again."""
+
+        def asked() -> list[requests.Response]:
+            answer = self.ask("PUT", "/v1/executors", {"target": target, "epoch": EPOCH})
+            return [] if "gave no answer in time" in answer.text else [answer]
+
+        self.targets.append(target)
+        [answer] = wait_for("Spark to be told", asked, about=self.log)
+        return answer
 
     def scaled(self, target: int) -> Status:
         """Set a target and wait until it is reached."""
@@ -236,7 +252,7 @@ class Driver:
             lambda s: s.registered == target and s.removing == 0, f"{target} executors", 120
         )
 
-    def stop(self, graceful: bool = True, timeout: float = 60) -> None:
+    def stop(self, graceful: bool = True, timeout: float = HANGS) -> None:
         body = {"graceful": graceful, "epoch": EPOCH, "timeout": timeout}
         answer = self.ask("POST", "/v1/stop", body)
         assert answer.status_code == 202, answer.text
@@ -248,9 +264,10 @@ class Driver:
 
     def executor_process(self, executor: str) -> psutil.Process:
         app = self.status().app_id
-        for process in psutil.process_iter():
+        assert self._work is not None and app is not None
+        # By its folder: another cluster may have given an application the same id.
+        for process, folder in _folders():
             with contextlib.suppress(psutil.Error):
-                line = process.cmdline()
-                if app in line and line[line.index("--executor-id") + 1] == executor:
+                if folder == self._work / app / executor and EXECUTOR in process.cmdline():
                     return process
         raise AssertionError(f"no process of executor {executor}")

@@ -7,12 +7,15 @@ import struct
 import termios
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster, Driver
+from tests.driver.shared import Shared
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -57,24 +60,44 @@ def _unsent(connection: socket.socket) -> int:
     return int(struct.unpack("i", answer)[0])
 
 
-@pytest.fixture(scope="module")
-def feed() -> Iterator[Feed]:
-    running = Feed()
-    yield running
-    running.close()
+@dataclass(frozen=True)
+class Started:
+    """A driver, what feeds its receivers, and the folder of what it writes."""
+
+    driver: Driver
+    feed: Feed
+    data: Path
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("dstreams")
-
-
-@pytest.fixture(scope="module")
-def driver(cluster: Cluster, feed: Feed, data: Path) -> Iterator[Driver]:
-    (data / "out-pause").write_text(PAUSE)
+def start(
+    cluster: Cluster, feed: Feed, data: Path, name: str, initial: int
+) -> AbstractContextManager[Driver]:
     arguments = (str(feed.port), "2", str(data / "out"))
-    with cluster.driver(data / "first", PROGRAMS / "sockets.py", *arguments, initial=4) as running:
-        yield running
+    return cluster.driver(data / name, PROGRAMS / "sockets.py", *arguments, initial=initial)
+
+
+@pytest.fixture(scope="module")
+def shared(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared[Started]]:
+    @contextlib.contextmanager
+    def started() -> Iterator[Started]:
+        data = tmp_path_factory.mktemp("dstreams")
+        (data / "out-pause").write_text(PAUSE)
+        with contextlib.closing(Feed()) as feed, start(cluster, feed, data, "first", 4) as driver:
+            yield Started(driver, feed, data)
+
+    with Shared(started) as shared:
+        yield shared
+
+
+@pytest.fixture
+def started(shared: Shared[Started]) -> Started:
+    """It runs."""
+    return shared.get(lambda started: started.driver.lives())
+
+
+@pytest.fixture
+def driver(started: Started) -> Driver:
+    return started.driver
 
 
 def written(data: Path) -> list[str]:
@@ -93,7 +116,8 @@ def test_a_program_that_constructs_its_own_context_gets_the_one_there_is(driver:
     assert "spark.app.name = sockets (it is spark.app.name = tested)" in driver.log()
 
 
-def test_batches_and_receivers_are_reported(driver: Driver, feed: Feed, data: Path) -> None:
+def test_batches_and_receivers_are_reported(started: Started) -> None:
+    driver, feed, data = started.driver, started.feed, started.data
     driver.wait(lambda s: sum(e.receivers for e in s.executors) == 2, "two receivers")
     wait_for("the receivers have connected", lambda: len(feed.connections) >= 2)
     feed.send(100)
@@ -114,7 +138,10 @@ def test_batches_and_receivers_are_reported(driver: Driver, feed: Feed, data: Pa
 
 
 def test_executors_that_host_receivers_are_never_removed(driver: Driver) -> None:
-    driver.wait(lambda s: s.registered == 4, "4 executors")
+    driver.wait(
+        lambda s: s.registered == 4 and sum(e.receivers for e in s.executors) == 2,
+        "4 executors, two receivers",
+    )
     receiving = hosts(driver)
     assert len(receiving) == 2
     answer = driver.scale(1)
@@ -128,24 +155,24 @@ def test_executors_that_host_receivers_are_never_removed(driver: Driver) -> None
     assert driver.scaled(3).blocked is None
 
 
-def test_what_was_received_is_processed_before_it_stops(
-    driver: Driver, feed: Feed, data: Path
+def test_what_was_received_is_processed_before_it_stops_and_the_next_goes_on_from_there(
+    cluster: Cluster, started: Started
 ) -> None:
-    driver.wait(lambda s: s.registered == 3, "3 executors")
+    driver, feed, data = started.driver, started.feed, started.data
+    driver.wait(lambda s: s.phase == "running" and s.queries, "the graph is started")
+    wait_for("the receivers have connected", lambda: len(feed.connections) >= 2, about=driver.log)
+    driver.scaled(3)
     feed.send(200)
-    driver.stop(timeout=200)
-    assert driver.exit_code(200) == 0
+    driver.stop()
+    assert driver.exit_code(240) == 0
     assert "the program has ended by itself" in driver.log()
     assert "left to Spark's own" not in driver.log()
     assert sorted(written(data)) == sorted(feed.sent)
 
-
-def test_it_recovers_from_its_checkpoint(cluster: Cluster, feed: Feed, data: Path) -> None:
-    """Runs after the driver above has stopped."""
+    # The next one finds the checkpoint.
     connected = len(feed.connections)
     (data / "out-pause").write_text("0")
-    arguments = (str(feed.port), "2", str(data / "out"))
-    with cluster.driver(data / "second", PROGRAMS / "sockets.py", *arguments, initial=3) as again:
+    with start(cluster, feed, data, "second", 3) as again:
         wait_for("connected", lambda: len(feed.connections) >= connected + 2, about=again.log)
         feed.send(50)
         wait_for("processed", lambda: set(feed.sent) <= set(written(data)), about=again.log)

@@ -1,5 +1,6 @@
 """One real driver with three queries: what it reports, and that its executors come and go."""
 
+import contextlib
 import os
 import stat
 import uuid
@@ -11,19 +12,39 @@ import pytest
 
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import EPOCH, SECRET, TOKEN, Cluster, Driver
+from tests.driver.shared import Shared
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    folder = tmp_path_factory.mktemp("structured")
-    for name in ("in", "out", "doomed", "nothing"):
-        (folder / "data" / name).mkdir(parents=True)
-    program = PROGRAMS / "queries.py"
-    with cluster.driver(folder, program, str(folder / "data"), initial=2) as running:
-        yield running
+def drivers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared[Driver]]:
+    @contextlib.contextmanager
+    def started() -> Iterator[Driver]:
+        folder = tmp_path_factory.mktemp("structured")
+        for name in ("in", "out", "doomed", "nothing"):
+            (folder / "data" / name).mkdir(parents=True)
+        program = PROGRAMS / "queries.py"
+        with cluster.driver(folder, program, str(folder / "data"), initial=2) as running:
+            yield running
+
+    with Shared(started) as drivers:
+        yield drivers
+
+
+@pytest.fixture
+def driver(drivers: Shared[Driver]) -> Driver:
+    """It runs, with any number of executors; one query may have died."""
+    found = drivers.get(Driver.lives)
+    found.wait(lambda s: s.phase == "running", "it runs")
+    return found
+
+
+@pytest.fixture
+def unscaled(drivers: Shared[Driver]) -> Driver:
+    """It runs with the executors it was started with."""
+    return drivers.get(lambda driver: driver.lives() and not driver.targets)
 
 
 def put(driver: Driver, name: str, text: str) -> None:
@@ -51,12 +72,12 @@ def works(driver: Driver) -> None:
     assert written(driver)[line] == "6000"
 
 
-def test_the_initial_target_is_honoured_although_more_cores_are_admitted(driver: Driver) -> None:
-    seen = driver.wait(lambda s: s.registered == 2 and s.phase == "running", "2 executors")
+def test_the_initial_target_is_honoured_although_more_cores_are_admitted(unscaled: Driver) -> None:
+    seen = unscaled.wait(lambda s: s.registered == 2 and s.phase == "running", "2 executors")
     assert seen.requested == 2
     assert [executor.cores for executor in seen.executors] == [1, 1]
-    works(driver)
-    assert driver.status().registered == 2
+    works(unscaled)
+    assert unscaled.status().registered == 2
 
 
 def test_it_announces_where_it_is(driver: Driver) -> None:
@@ -71,14 +92,22 @@ def test_it_announces_where_it_is(driver: Driver) -> None:
 
 
 def test_no_secret_shows_in_any_process_list_or_log(driver: Driver) -> None:
-    driver.wait(lambda s: s.registered == 2, "2 executors")
-    lines = " ".join(
-        word for p in psutil.process_iter(["cmdline"]) for word in p.info["cmdline"] or []
-    )
-    assert "CoarseGrainedExecutorBackend" in lines
+    executors = [each.id for each in driver.scaled(2).executors]
+    pids = {driver.process.pid, *(driver.executor_process(each).pid for each in executors)}
+    lines = {
+        process.pid: " ".join(process.info["cmdline"] or [])
+        for process in psutil.process_iter(["cmdline"])
+    }
+    assert all(lines[pid] for pid in pids)
     for secret in (SECRET, TOKEN):
-        assert secret not in lines
+        assert not [line for line in lines.values() if secret in line]
         assert secret not in driver.log()
+
+
+def test_its_folder_holds_no_world_readable_secret(driver: Driver) -> None:
+    driver.announced()
+    for name in ("agent.json", "spark.properties"):
+        assert stat.S_IMODE(Path(driver.folder / name).stat().st_mode) == 0o600
 
 
 def test_a_program_setting_that_the_declaration_overrides_is_told(driver: Driver) -> None:
@@ -90,9 +119,10 @@ def test_a_program_setting_that_the_declaration_overrides_is_told(driver: Driver
 
 def test_each_query_reports_by_itself(driver: Driver) -> None:
     works(driver)
-    seen = driver.wait(lambda s: len(s.queries) == 3, "three queries")
+    seen = driver.wait(
+        lambda s: [query.interval_ms for query in s.queries] == [1000] * 3, "three queries"
+    )
     assert {query.name for query in seen.queries} == {"idle", "doomed", "good"}
-    assert {query.interval_ms for query in seen.queries} == {1000}
     batches = [batch for batch in seen.batches if batch.query == "good" and batch.records]
     assert batches and all(batch.processing_ms > 0 for batch in batches)
     assert seen.last_seq >= len(seen.batches) > 0
@@ -118,6 +148,10 @@ def test_since_and_window_select_batches(driver: Driver) -> None:
 
 
 def test_a_query_that_dies_leaves_the_others_alone(driver: Driver) -> None:
+    driver.wait(
+        lambda s: [q for q in s.queries if q.name == "doomed" and q.active and q.interval_ms],
+        "it runs",
+    )
     put(driver, "doomed", "poison")
     seen = driver.wait(
         lambda s: [q for q in s.queries if q.name == "doomed" and not q.active], "it dies"
@@ -130,18 +164,22 @@ def test_a_query_that_dies_leaves_the_others_alone(driver: Driver) -> None:
 
 
 def test_a_wrong_token_is_refused(driver: Driver) -> None:
+    before = driver.status().requested
+    assert before is not None
     assert driver.ask("GET", "/v1/status", token="wrong").status_code == 401
-    body = {"target": 1, "epoch": EPOCH}
+    body = {"target": before + 1, "epoch": EPOCH}
     assert driver.ask("PUT", "/v1/executors", body, token="wrong").status_code == 401
-    assert driver.status().requested == 2
+    assert driver.status().requested == before
 
 
 def test_a_stale_epoch_is_refused(driver: Driver) -> None:
-    answer = driver.ask("PUT", "/v1/executors", {"target": 1, "epoch": EPOCH - 1})
+    before = driver.status().requested
+    assert before is not None
+    answer = driver.ask("PUT", "/v1/executors", {"target": before + 1, "epoch": EPOCH - 1})
     assert (answer.status_code, answer.json()["epoch"]) == (409, EPOCH)
     answer = driver.ask("POST", "/v1/stop", {"graceful": True, "epoch": EPOCH - 1})
     assert answer.status_code == 409
-    assert (driver.status().requested, driver.status().phase) == (2, "running")
+    assert (driver.status().requested, driver.status().phase) == (before, "running")
 
 
 def test_a_killed_executor_is_replaced(driver: Driver) -> None:
@@ -156,6 +194,7 @@ def test_a_killed_executor_is_replaced(driver: Driver) -> None:
 
 
 def test_executors_come_and_go_and_no_shuffled_data_is_lost(driver: Driver) -> None:
+    works(driver)  # the result was shuffled by the executors there were before
     assert driver.scaled(4).requested == 4
     works(driver)
     # Executors by now differ in what they hold of the shuffled result: whichever leave hand it on.
@@ -172,8 +211,3 @@ def test_it_stops_gracefully_between_two_batches(driver: Driver) -> None:
     driver.stop()  # asking twice is no different
     assert driver.exit_code() == 0
     assert "the program has ended by itself" in driver.log()
-
-
-def test_folder_of_the_driver_holds_no_world_readable_secret(driver: Driver) -> None:
-    for name in ("agent.json", "spark.properties"):
-        assert stat.S_IMODE(Path(driver.folder / name).stat().st_mode) == 0o600
