@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,17 @@ def visits_by_shard(emulator):
     return found
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """An emulator that takes its time for an answer is not given up."""
+    client, create_stream = kinesis.client, kinesis.create_stream
+    monkeypatch.setattr(
+        kinesis, "client", lambda url, **how: client(url, **how | {"timeout": HANGS})
+    )
+    monkeypatch.setattr(kinesis, "create_stream", partial(create_stream, seconds=HANGS))
+
+
+@pytest.mark.usefixtures("patient")
 def test_visits_are_put_to_all_shards_of_a_stream_of_their_own(emulator):
     visits = VisitPutter(emulator.url)
     visits.send(100)
