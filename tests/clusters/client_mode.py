@@ -7,7 +7,8 @@ from typing import Any
 from dagster_sparkscale.clusters import processes
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.standalone import StandaloneCluster
-from tests.clusters.contract import ClusterContract, kill
+from tests.clusters.contract import ClusterContract
+from tests.clusters.running import kill
 
 
 def note(cluster: StandaloneCluster, driver: Driver, name: str) -> dict[str, Any]:

@@ -15,21 +15,26 @@ import psutil
 import pytest
 
 from dagster_sparkscale.clusters import processes
-from dagster_sparkscale.clusters.base import AgentUnreachable, ClusterError, DriverState
+from dagster_sparkscale.clusters.base import ClusterError, DriverState
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.spark_daemons import MARKER
+from dagster_sparkscale.driver.supervisor import birth
+from dagster_sparkscale.streams import StructuredStream
 from tests.clusters.client_mode import ClientModeContract, note
-from tests.clusters.contract import (
+from tests.clusters.running import (
     in_another_process,
     kill,
     newest,
+    scale,
+    see_ended,
+    see_to,
     status,
-    stop,
     stream,
     submit,
     wait_running,
 )
-from tests.waiting import wait_for
+from tests.ports import kept_port
+from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -47,49 +52,64 @@ def daemons(cluster: LocalCluster) -> dict[str, Any]:
     return content
 
 
+@contextlib.contextmanager
+def kept_for(cluster: LocalCluster) -> Iterator[None]:
+    """The ports of the cluster's master, which is down, are still free when it comes back."""
+    note = daemons(cluster)
+    with kept_port(note["master_port"]), kept_port(note["web_port"]):
+        yield
+
+
 class TestRepair:
     """A stream whose cluster breaks under it goes on, and can still be scaled."""
 
     @pytest.fixture(scope="class")
     @classmethod
-    def cluster(cls, local_cluster: LocalCluster) -> Iterator[LocalCluster]:
-        submit(local_cluster, stream("tough", "rate.py"))
-        wait_running(local_cluster, "tough")
-        yield local_cluster
-        stop(local_cluster, "tough", graceful=False)
+    def tough_stream(cls, local_cluster: LocalCluster) -> Iterator[StructuredStream]:
+        yield stream("tough", "rate.py")
+        see_ended(local_cluster, "tough")
 
-    def test_a_healthy_cluster_is_left_alone(self, cluster: LocalCluster) -> None:
-        before = daemons(cluster)
-        cluster.prepare()
-        assert daemons(cluster) == before
+    @pytest.fixture
+    def cluster(self, local_cluster: LocalCluster, tough_stream: StructuredStream) -> LocalCluster:
+        """The session's cluster, whole, with the stream `tough` that runs with one executor."""
+        local_cluster.prepare()
+        see_to(local_cluster, tough_stream)
+        return local_cluster
+
+    def test_a_healthy_cluster_is_left_alone(self, local_cluster: LocalCluster) -> None:
+        before = daemons(local_cluster)
+        local_cluster.prepare()
+        assert daemons(local_cluster) == before
 
     def test_a_killed_master_comes_back_and_the_stream_can_still_be_scaled(
         self, cluster: LocalCluster
     ) -> None:
         address, app = cluster._master(), newest(cluster, "tough").app_id
-        kill(daemons(cluster)["daemons"]["master"]["pid"])
-        wait_for("the master to be gone", lambda: cluster.capacity() is None)
-        cluster.prepare()
+        master = daemons(cluster)["daemons"]["master"]
+        kill(master["pid"])
+        wait_for("the master to be gone", lambda: not processes.lives(master))
+        assert cluster.capacity() is None
+        with kept_for(cluster):
+            cluster.prepare()
         assert cluster._master() == address
         driver = newest(cluster, "tough")
         assert driver.state is DriverState.RUNNING and driver.app_id == app
         # The driver may not yet have heard of the new master: what was asked of the dead one is
         # lost, so ask until it is heard, as the sensor does.
         for target in (3, 1):
-
-            def asked(target: int = target) -> bool:
-                with contextlib.suppress(AgentUnreachable):
-                    return cluster.scale(driver, target).registered == target
-                return False
-
-            wait_for(f"{target} executors", asked, 120, every=1.0)
+            wait_for(
+                f"{target} executors",
+                lambda target=target: scale(cluster, "tough", target).registered == target,
+                every=1.0,
+            )
 
     def test_executors_of_a_lost_worker_come_back(self, cluster: LocalCluster) -> None:
-        driver = newest(cluster, "tough")
-        cluster.scale(driver, 3)
-        before = wait_running(cluster, "tough", executors=3)
-        batches = before.last_seq
-        kill(daemons(cluster)["daemons"]["worker 1"]["pid"])
+        before = see_to(cluster, stream("tough", "rate.py"), executors=3)
+        workers = [
+            each["pid"] for name, each in daemons(cluster)["daemons"].items() if name != "master"
+        ]
+        # One that has executors: they end with it.
+        kill(next(pid for pid in workers if psutil.Process(pid).children()))
         lost = {executor.id for executor in before.executors}
         wait_for(
             "other executors in place of the lost",
@@ -98,23 +118,28 @@ class TestRepair:
                 and s.registered == 3
                 and {executor.id for executor in s.executors} != lost
             ),
-            120,
         )
         cluster.prepare()
-        capacity = cluster.capacity()
-        assert capacity is not None and capacity.workers == 2
+        wait_for("two workers", lambda: (c := cluster.capacity()) and c.workers == 2)
+        batches = before.last_seq
         wait_for("a batch", lambda: (s := status(cluster, "tough")) and s.last_seq > batches)
 
     def test_it_outlives_the_process_that_watches_it(self, cluster: LocalCluster) -> None:
         driver = newest(cluster, "tough")
-        kill(note(cluster, driver, "driver.json")["supervisor_pid"])
+        watcher = note(cluster, driver, "driver.json")["supervisor_pid"]
+        kill(watcher)
+        wait_for("its watcher to be gone", lambda: birth(watcher) is None)
         assert newest(cluster, "tough").state is DriverState.RUNNING
-        assert status(cluster, "tough") is not None
+        assert cluster.status(driver, HANGS).epoch == driver.epoch
         kill(note(cluster, driver, "driver.json")["pid"])
         failed = wait_for(
             "the end", lambda: (d := newest(cluster, "tough")).state is DriverState.FAILED and d
         )
         assert failed and "ended without a trace" in str(failed.exit_reason)
+
+
+def own_cluster(folder: Path) -> LocalCluster:
+    return LocalCluster(state_dir=str(folder), workers=1, cores_per_worker=3)
 
 
 class TestCluster:
@@ -123,13 +148,28 @@ class TestCluster:
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+        """It may be down or up; no stream runs."""
         # A folder with a blank in its name: paths travel through several command lines.
-        folder = tmp_path_factory.mktemp("own cluster") / "state"
-        cluster = LocalCluster(state_dir=str(folder), workers=1, cores_per_worker=3)
+        cluster = own_cluster(tmp_path_factory.mktemp("own cluster") / "state")
         yield cluster
         cluster.shutdown(force=True)
 
-    def test_before_it_is_started_it_says_so(self, cluster: LocalCluster) -> None:
+    @pytest.fixture
+    def up(self, cluster: LocalCluster) -> LocalCluster:
+        """It has been started."""
+        cluster.start()
+        return cluster
+
+    @pytest.fixture
+    def down(self, cluster: LocalCluster) -> LocalCluster:
+        """It has been started once, and shut down."""
+        if cluster._daemons().addresses() is None:
+            cluster.start()
+        cluster.shutdown(force=True)
+        return cluster
+
+    def test_before_it_is_started_it_says_so(self, tmp_path: Path) -> None:
+        cluster = own_cluster(tmp_path / "state")
         assert cluster.capacity() is None
         assert cluster.find("x") is None
         cluster.shutdown()
@@ -137,62 +177,67 @@ class TestCluster:
             cluster._master()
 
     def test_two_starts_at_once_start_it_once(self, cluster: LocalCluster) -> None:
-        starting = [in_another_process(cluster, "cluster.start()") for _ in range(2)]
-        assert [each.wait() for each in starting] == [0, 0]
+        cluster.shutdown(force=True)
+        code = (
+            "from dagster_sparkscale.clusters import daemons\n"
+            f"daemons.START_SECONDS = {HANGS}\n"
+            "cluster.start()\n"
+        )
+        starting = [in_another_process(cluster, code) for _ in range(2)]
+        assert [each.wait(HANGS) for each in starting] == [0, 0]
         mark = daemons(cluster)["id"]
         running = processes.carrying(MARKER, lambda value: value == mark)
         assert {each.pid for each in running} == {
             each["pid"] for each in daemons(cluster)["daemons"].values()
         }
-        capacity = cluster.capacity()
+        capacity = wait_for("the capacity", cluster.capacity)
         assert capacity is not None
         assert (capacity.workers, capacity.cores, capacity.free_cores) == (1, 3, 3)
 
-    def test_nothing_listens_beyond_the_loopback(self, cluster: LocalCluster) -> None:
-        for daemon in daemons(cluster)["daemons"].values():
+    def test_nothing_listens_beyond_the_loopback(self, up: LocalCluster) -> None:
+        for daemon in daemons(up)["daemons"].values():
             for connection in psutil.Process(daemon["pid"]).net_connections():
                 if connection.status == psutil.CONN_LISTEN:
                     assert connection.laddr.ip in ("127.0.0.1", "::ffff:127.0.0.1"), connection
 
-    def test_the_command_shows_it(self, cluster: LocalCluster) -> None:
-        done = command("status", cluster)
+    def test_the_command_shows_it(self, up: LocalCluster) -> None:
+        done = command("status", up)
         assert done.returncode == 0
-        assert cluster._master() in done.stdout
+        assert up._master() in done.stdout
         assert "1 worker(s), 3 of 3 cores free" in done.stdout
 
-    def test_it_is_not_shut_down_under_a_stream(self, cluster: LocalCluster) -> None:
-        submit(cluster, stream("kept"))
-        done = command("stop", cluster)
+    def test_it_is_not_shut_down_under_a_stream_but_by_force_and_then_leaves_no_process(
+        self, up: LocalCluster
+    ) -> None:
+        submit(up, stream("kept"))
+        done = command("stop", up)
         assert done.returncode == 1
         assert re.search(r"streams run on the embedded cluster: kept; stop them first", done.stderr)
-        wait_running(cluster, "kept")
+        wait_running(up, "kept")
 
-    def test_forced_it_leaves_no_process(self, cluster: LocalCluster) -> None:
-        mark = daemons(cluster)["id"]
-        done = command("stop", cluster, "--force")
+        mark = daemons(up)["id"]
+        done = command("stop", up, "--force")
         assert done.returncode == 0, done.stderr
-        assert newest(cluster, "kept").state is DriverState.STOPPED
+        assert newest(up, "kept").state is DriverState.STOPPED
         assert not processes.carrying(MARKER, lambda value: value == mark)
-        assert cluster.capacity() is None
+        assert up.capacity() is None
 
-    def test_it_starts_again_at_the_same_address(self, cluster: LocalCluster) -> None:
-        address = cluster._master()
-        cluster.start()
-        assert cluster._master() == address
-        assert cluster.capacity() is not None
+    def test_it_starts_again_at_the_same_address(self, down: LocalCluster) -> None:
+        address = down._master()
+        with kept_for(down):
+            down.start()
+        assert down._master() == address
+        assert wait_for("the capacity", down.capacity)
 
-    def test_a_taken_port_is_left_for_another_when_nothing_runs(
-        self, cluster: LocalCluster
-    ) -> None:
-        cluster.shutdown()
-        address, port = cluster._master(), daemons(cluster)["master_port"]
+    def test_a_taken_port_is_left_for_another_when_nothing_runs(self, down: LocalCluster) -> None:
+        address, port = down._master(), daemons(down)["master_port"]
         with contextlib.closing(socket.socket()) as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             taken.bind(("127.0.0.1", port))
             taken.listen()
-            cluster.start()
-            assert cluster._master() != address
-            assert cluster.capacity() is not None
+            down.start()
+            assert down._master() != address
+            assert wait_for("the capacity", down.capacity)
 
 
 def command(action: str, cluster: LocalCluster, *more: str) -> subprocess.CompletedProcess[str]:
@@ -203,7 +248,7 @@ def command(action: str, cluster: LocalCluster, *more: str) -> subprocess.Comple
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         check=False,
     )
 

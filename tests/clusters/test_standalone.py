@@ -9,7 +9,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import StandaloneCluster
 from dagster_sparkscale.clusters.store import streams
 from tests.clusters.client_mode import ClientModeContract
-from tests.clusters.contract import stop
+from tests.clusters.running import see_ended
 
 pytestmark = pytest.mark.spark
 
@@ -30,8 +30,7 @@ class TestStandaloneCluster(ClientModeContract):
         yield cluster
         # The session's cluster does not know these, so it would not stop them.
         for name in streams(Path(cluster.state_dir)):
-            if cluster.find(name):
-                stop(cluster, name, graceful=False)
+            see_ended(cluster, name)
 
 
 def test_a_master_that_does_not_answer_has_no_capacity(tmp_path: Path) -> None:
