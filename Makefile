@@ -43,11 +43,7 @@ $(STAMP): pyproject.toml
 	@command -v "$(PYTHON)" >/dev/null || { echo "PYTHON=$(PYTHON): there is no such program" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \
 		f"PYTHON=$(PYTHON) is Python {v[0]}.{v[1]}; 3.11 or newer is needed")'
-	@[ -x $(PY) ] || "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
-		echo "Python could not create $(VENV). On Debian and Ubuntu the package python3-venv is missing:" >&2; \
-		echo "    apt-get install python3-venv" >&2; exit 1; }
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $(STAMP)
+	@"$(PYTHON)" -m dev.setup_venv $(VENV)
 
 java: $(STAMP) ## see to a Java runtime for Spark; says where it is
 	@$(PY) -m demo.java

@@ -1,0 +1,1 @@
+"""What sets things up and starts them, for tests, benchmarks and the demo."""
