@@ -20,7 +20,7 @@ MINUTES ?= 10
 SEED ?= 1
 
 # Several tests at a time: they mostly wait. Those that take long begin first (tests/scheduling.py).
-PYTEST = $(PY) -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+PYTEST = $(PY) -m pytest -n auto --no-loadscope-reorder
 
 # Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.
 WITH_JAVA = JAVA_HOME="$$($(PY) -m demo.java)" && export JAVA_HOME

@@ -1,15 +1,16 @@
 """What all tests share: how they run side by side, their JVMs, a real Spark cluster, and an end.
 
 Tests run in several processes (pytest-xdist), `make test` says in how many. What is shared by a
-module or a class stays in one process (`share_out`); a cluster is started once in each process that
-needs one. Whatever a run of tests has started and not ended is ended and told of at its end
-(`tests/leftovers.py`).
+module or a class stays in one process, and a cluster is started once in each process that needs one
+(`tests/scheduling.py`). Whatever a run of tests has started and not ended is ended and told of in
+the end (`tests/leftovers.py`).
 """
 
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from dagster_sparkscale.clusters.local import LocalCluster
 from tests import leftovers
 from tests.jvm import for_short_lives
-from tests.scheduling import by_length, processes, share_out
+from tests.scheduling import Scheduler, by_length, processes
 from tests.soaking import Soak
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -30,8 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Where pytest-xdist is switched off, its marker is unknown.
-    config.addinivalue_line("markers", "xdist_group(name): runs in one process with its group")
     if hasattr(config, "workerinput"):
         return  # one of several processes, which inherits all this
     os.environ[leftovers.MARK] = secrets.token_hex(8)
@@ -43,9 +42,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return processes(os.cpu_count() or 1, psutil.virtual_memory().total)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
+    return Scheduler(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    share_out(items)
     items.sort(key=by_length)
 
 

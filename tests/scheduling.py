@@ -1,10 +1,19 @@
 """Which tests run in one process, in how many processes, and which of them begin first."""
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-_SPARK_PER_CORE = 2
+_PROCESSES_PER_CORE = 2
 _MEMORY_PER_PROCESS = 4 << 30
 """Bytes: a process of tests with a cluster, a driver and some executors."""
+
+_APART = (
+    "tests/driver/test_ending.py",
+    "tests/e2e/test_demo.py",
+    "tests/e2e/test_faults.py",
+    "tests/sources/kinesis/test_exactly_once.py",
+)
+"""Modules whose tests take long and share nothing but what a process has once."""
 
 _LONGEST_FIRST = (
     "tests/e2e/test_demo.py",
@@ -31,33 +40,28 @@ def processes(cores: int, memory: int) -> int:
     Args:
         memory: of the machine, in bytes.
     """
-    return max(1, min(_SPARK_PER_CORE * cores, memory // _MEMORY_PER_PROCESS))
+    return max(1, min(_PROCESSES_PER_CORE * cores, memory // _MEMORY_PER_PROCESS))
 
 
-def share_out(items: list[pytest.Item]) -> None:
-    """Keep in one process what shares a fixture; a test that shares nothing goes anywhere."""
-    for item in items:
-        if (group := _group(item)) is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out what belongs together to one process, in the order in which it was collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
 
 
-def _group(item: pytest.Item) -> str | None:
-    info = getattr(item, "_fixtureinfo", None)
-    scopes = {
-        definition.scope
-        for definitions in (info.name2fixturedefs.values() if info else ())
-        for definition in definitions
-    }
-    if "module" in scopes:
-        return item.nodeid.split("::")[0]
-    if "class" in scopes:
-        return item.nodeid.rsplit("::", 1)[0]
-    return None
+def scope_of(test: str) -> str:
+    """What runs in one process with a test: its class or its module, as they share fixtures."""
+    return test if _module_of(test) in _APART else test.split("[")[0].rsplit("::", 1)[0]
 
 
 def by_length(item: pytest.Item) -> tuple[int, int]:
     """Sorts what takes long to the front, the rest as it stands; the many quick tests fill the
     gaps at the end."""
-    module = item.nodeid.split("::")[0]
+    module = _module_of(item.nodeid)
     place = _LONGEST_FIRST.index(module) if module in _LONGEST_FIRST else len(_LONGEST_FIRST)
     return (0 if item.get_closest_marker("spark") else 1, place)
+
+
+def _module_of(test: str) -> str:
+    return test.split("::")[0]
