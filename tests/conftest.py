@@ -15,11 +15,13 @@ from typing import Any
 import psutil
 import pytest
 
+from dagster_sparkscale.clusters import daemons
 from dagster_sparkscale.clusters.local import LocalCluster
 from tests import leftovers
 from tests.jvm import for_short_lives
 from tests.scheduling import Scheduler, by_length, processes
 from tests.soaking import Soak
+from tests.waiting import HANGS
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -59,6 +61,14 @@ def pytest_terminal_summary(
         terminalreporter.section("left running by the tests, and ended now", red=True)
         for line in left:
             terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_hurry() -> Iterator[None]:
+    """A master or worker that takes its time to come up on a busy machine is waited for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(daemons, "START_SECONDS", HANGS)
+        yield
 
 
 @pytest.fixture(scope="session")

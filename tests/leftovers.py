@@ -9,8 +9,9 @@ import os
 
 import psutil
 
-MARK = "SPARKSCALE_TEST_RUN"
-"""Environment variable that is set to a text of this run's own."""
+MARK = "TESTS_OF_RUN"
+"""Environment variable that is set to a text of this run's own. Not one of SPARK...: those are kept
+from masters and workers."""
 _PATIENCE = 10.0
 """Seconds that what is about to end by itself is given: Python workers end after their JVM."""
 

@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from dagster_sparkscale.clusters.base import AgentUnreachable, ClusterManager, Driver, DriverState
 from dagster_sparkscale.observations import Status
 from dagster_sparkscale.streams import StructuredStream
 from tests.waiting import HANGS, wait_for
 
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 PROGRAMS = Path(__file__).parents[1] / "programs"
 SECRET = "hunter2-never-to-be-seen"
 
@@ -30,6 +33,20 @@ def stream(name: str, program: str = "idle.py", **fields: Any) -> StructuredStre
         **fields,
     }
     return StructuredStream(name=name, **given)
+
+
+def executors(folder: str, app: str | None) -> list[psutil.Process]:
+    """The processes of an application's executors on the LocalCluster with that state folder.
+
+    By their folder: two masters that were started in the same second have applications of one id.
+    """
+    work = Path(folder) / "cluster" / "work" / str(app)
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if EXECUTOR in process.cmdline() and Path(process.cwd()).parent == work:
+                found.append(process)
+    return found
 
 
 def newest(cluster: ClusterManager, name: str) -> Driver:

@@ -13,6 +13,7 @@ import pytest
 from dagster_sparkscale import LocalCluster, RatioPolicy, RecoveryPolicy
 from dagster_sparkscale.clusters.base import Driver
 from tests.clusters.client_mode import note
+from tests.clusters.running import executors
 from tests.clusters.test_local import daemons
 from tests.e2e.deployment import Deployment, deployed, paced_stream, told
 from tests.soaking import Soak
@@ -93,12 +94,7 @@ def _supervisor(cluster: LocalCluster, driver: Driver) -> list[int]:
 
 
 def _executors(cluster: LocalCluster, driver: Driver) -> list[int]:
-    backend = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-    return [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if backend in (line := process.info["cmdline"] or []) and driver.app_id in line
-    ]
+    return [process.pid for process in executors(cluster.state_dir, driver.app_id)]
 
 
 def _worker(cluster: LocalCluster, driver: Driver) -> list[int]:

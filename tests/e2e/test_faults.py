@@ -12,8 +12,15 @@ import psutil
 import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
-from dagster_sparkscale import ClusterManager, RatioPolicy, RecoveryPolicy, StructuredStream
+from dagster_sparkscale import (
+    ClusterManager,
+    LocalCluster,
+    RatioPolicy,
+    RecoveryPolicy,
+    StructuredStream,
+)
 from dagster_sparkscale.clusters.base import DriverState
+from tests.clusters.running import executors
 from tests.e2e.deployment import PROGRAMS, deployed, failure, paced_stream, told
 from tests.waiting import wait_for
 
@@ -128,19 +135,13 @@ def test_a_target_above_what_the_cluster_has_says_how_many_came(
 
 
 def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
-    local_cluster: ClusterManager, tmp_path: Path
+    local_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     stream = paced_stream("battered", tmp_path, autoscale=RatioPolicy(interval=10, min_executors=2))
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
         wait_for("two executors", lambda: d.registered() == 2)
-        app = d.status().app_id  # type: ignore[union-attr]
-        victims = [
-            process
-            for process in psutil.process_iter(["cmdline"])
-            if app in (process.info["cmdline"] or [])
-            and any("CoarseGrainedExecutorBackend" in part for part in process.info["cmdline"])
-        ]
+        victims = executors(local_cluster.state_dir, d.driver().app_id)
         assert len(victims) == 2
         known = {e.id for e in d.status().executors}  # type: ignore[union-attr]
         for victim in victims:

@@ -8,9 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from tests.sources.kinesis.killed import EXECUTOR
 from tests.sources.kinesis.processes import running
 from tests.waiting import HANGS, wait_for
 
@@ -56,11 +53,9 @@ class Program:
                 found += [json.loads(line) for line in path.read_text().split("\n")[:-1]]
         return found
 
-    def executors(self) -> list[psutil.Process]:
-        """Those of the last run, on a cluster."""
-        app = self._runs[-1].with_suffix(".app").read_text()
-        lines = ((each, each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"]))
-        return [each for each, line in lines if app in line and EXECUTOR in line]
+    def app(self) -> str:
+        """The application's id of the last run."""
+        return self._runs[-1].with_suffix(".app").read_text()
 
     def latest(self) -> int:
         """The number of the latest position in the store."""

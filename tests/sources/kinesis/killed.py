@@ -12,12 +12,12 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
+from tests.clusters.running import EXECUTOR
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.processes import running
 from tests.waiting import HANGS, wait_for
 
 PROGRAM = Path(__file__).parent / "programs" / "structured_files.py"
-EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 class Program:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale import LocalCluster
+from tests.clusters.running import executors
 from tests.sources.kinesis.delivered import row
 from tests.sources.kinesis.dstream_killed import Program
 from tests.sources.kinesis.stream import Stream
@@ -38,7 +39,7 @@ def test_killed_again_and_again_it_loses_nothing(
         with program.running(master=master) as process:
             begun = program.latest()
             program.wait(process, "a commit", lambda: program.latest() > begun)
-            program.executors()[0].kill()
+            executors(local_cluster.state_dir, program.app())[0].kill()
             some = begun + chance.randrange(2, 5)
             program.wait(process, f"commit {some}", lambda: program.latest() >= some)
     with program.running(master=master) as process:
