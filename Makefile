@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # `make demo HEADLESS=1`: no waiting for Ctrl-C, an exit code instead.
 HEADLESS ?=
-# `make bench ONLY=name`: that benchmark only.
+# `make bench ONLY=name`: that benchmark only; `make mutants ONLY=module`: that module only.
 ONLY ?=
 # `make test ARGS="-k ratio -x"`: further arguments for pytest; `-n0` runs all in one process.
 ARGS ?=
@@ -26,7 +26,7 @@ PYTEST = $(PY) -m pytest -n auto --no-loadscope-reorder
 WITH_JAVA = JAVA_HOME="$$($(PY) -m demo.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test soak lint types bench clean
+.PHONY: help venv java demo test soak lint types bench mutants clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
@@ -67,6 +67,14 @@ types: $(STAMP) ## check types
 bench: $(STAMP) ## measure; ONLY=name for one benchmark
 	$(WITH_JAVA) && $(PY) -m benchmarks $(ONLY)
 
+# mutmut is of no use to anything else, and installed only for this.
+$(VENV)/.mutants: $(STAMP)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
+	@touch $@
+
+mutants: $(VENV)/.mutants ## small changes of the deciding modules that no test notices; ONLY=module for one
+	$(PY) -m dev.mutants $(ONLY)
+
 clean: ## remove what the targets above have made
-	rm -rf $(VENV) .demo .test .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist *.egg-info demo-report.json
+	rm -rf $(VENV) .demo .test .cache .mutants .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist *.egg-info demo-report.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

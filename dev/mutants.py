@@ -1,0 +1,164 @@
+"""`python -m dev.mutants [MODULE ...]`: small changes of the pure modules that no test notices.
+
+mutmut makes the changes and runs the tests, one process per change; this says which modules and
+which tests, keeps all that in a folder of its own, and prints what survived. Not part of CI: a
+survivor is a question to a person, and now and then the answer is that nothing is wrong.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from dev.survivors import GOAL, Verdict, judge, report
+
+PACKAGE = "dagster_sparkscale"
+FOLDER = Path(".mutants")
+LOG = FOLDER / "mutmut.log"
+
+# The modules that decide and do nothing else, each with the tests that stand beside it. The tests
+# of whole deployments would notice more, minutes later: what a module decides is to be seen here.
+MODULES: dict[str, tuple[str, ...]] = {
+    "autoscale/decide.py": ("autoscale/test_ratio*.py",),
+    "autoscale/decisions.py": ("autoscale/test_ratio*.py", "watch/test_assess*.py"),
+    "autoscale/evaluate.py": ("autoscale/test_evaluate*.py",),
+    "autoscale/lag.py": ("autoscale/test_lag*.py",),
+    "autoscale/ratio.py": ("autoscale/test_ratio*.py", "autoscale/test_shards*.py"),
+    "bounds.py": ("test_stream_bounds*.py", "autoscale/test_shards*.py"),
+    "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
+    "driver/history.py": ("driver/test_history*.py",),
+    "driver/progress.py": ("driver/test_queries*.py", "driver/test_reports*.py"),
+    "driver/reports.py": ("driver/test_reports*.py",),
+    "driver/victims.py": ("driver/test_victims*.py",),
+    "durations.py": ("test_durations*.py",),
+    "lifecycle/recovery.py": ("lifecycle/test_recovery*.py",),
+    "observations.py": ("test_observations*.py",),
+    "policies.py": ("test_policies*.py",),
+    "sources/kinesis/commits.py": ("sources/kinesis/test_commits*.py",),
+    "sources/kinesis/limiter.py": ("sources/kinesis/test_limiter*.py",),
+    "sources/kinesis/pages.py": ("sources/kinesis/test_pages*.py",),
+    "sources/kinesis/positions.py": ("sources/kinesis/test_positions*.py",),
+    "sources/kinesis/shards.py": ("sources/kinesis/test_shards*.py",),
+    "sources/kinesis/span.py": ("sources/kinesis/test_span*.py",),
+    "watch/assess.py": ("watch/test_assess*.py",),
+    "watch/health.py": ("watch/test_health*.py",),
+    "watch/memory.py": ("watch/test_memory*.py",),
+    "watch/sighting.py": ("watch/test_assess*.py", "watch/test_collect*.py"),
+}
+
+
+def chosen(names: list[str]) -> list[str]:
+    """The modules that `names` mean: `ratio`, `autoscale/ratio.py` or `autoscale.ratio`.
+
+    Raises:
+        ValueError: one of them means none, or several.
+    """
+    if not names:
+        return sorted(MODULES)
+    found = []
+    for name in names:
+        wanted = "/" + name.removesuffix(".py").replace(".", "/") + ".py"
+        fitting = [module for module in MODULES if f"/{PACKAGE}/{module}".endswith(wanted)]
+        if len(fitting) != 1:
+            which = " or ".join(fitting) or ", ".join(sorted(MODULES))
+            raise ValueError(f"ONLY={name}: must be one module; there are {which}")
+        found += fitting
+    return found
+
+
+def test_files(modules: list[str]) -> list[str]:
+    """The files with the tests of `modules`."""
+    patterns = {pattern for module in modules for pattern in MODULES[module]}
+    return sorted({str(path) for pattern in patterns for path in Path("tests").glob(pattern)})
+
+
+def configuration(modules: list[str]) -> str:
+    """What mutmut is to be told, as a part of a pyproject.toml."""
+    options = {
+        "source_paths": [PACKAGE],
+        "only_mutate": [f"{PACKAGE}/{module}" for module in modules],
+        # The tests of the Kinesis source share fixtures that know the emulators.
+        "also_copy": ["demo"],
+        # For the type checker, and for whoever reads logs.
+        "do_not_mutate_patterns": [r"^\s*assert ", r"^\s*log\."],
+        "pytest_add_cli_args_test_selection": test_files(modules),
+        # In the one process that mutmut forks, whatever the suite uses otherwise.
+        "pytest_add_cli_args": [
+            *("-o", "addopts="),
+            *("-p", "no:xdist"),
+            *("-p", "no:cacheprovider"),
+            "--hypothesis-profile=mutants",
+        ],
+        # A busy machine must not pass for a change that never ends.
+        "use_git_change_detection": False,
+        "timeout_constant": 2.0,
+        "timeout_multiplier": 10.0,
+    }
+    # JSON of lists, texts and numbers is TOML.
+    lines = [f"{name} = {json.dumps(value)}" for name, value in options.items()]
+    return "\n".join(["", "[tool.mutmut]", *lines, ""])
+
+
+def prepare(modules: list[str]) -> None:
+    """A copy of what is needed, so that the changes are made to nothing else."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir()
+    unwanted = shutil.ignore_patterns("__pycache__", "node_modules")
+    for name in (PACKAGE, "tests", "demo"):
+        shutil.copytree(name, FOLDER / name, ignore=unwanted)
+    settings = Path("pyproject.toml").read_text(encoding="utf-8") + configuration(modules)
+    (FOLDER / "pyproject.toml").write_text(settings, encoding="utf-8")
+
+
+def run() -> int:
+    """Have mutmut make and try all changes; its exit code says only whether it could."""
+    program = Path(__file__).with_name("mutmut_run.py").resolve()
+    command = [sys.executable, str(program), "run", "--max-children", str(os.cpu_count() or 2)]
+    # The code to be tested is that in the folder, not what the environment names.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if sys.stdout.isatty():
+        return subprocess.run(command, cwd=FOLDER, env=environment).returncode
+    with LOG.open("wb") as log:
+        return subprocess.run(
+            command, cwd=FOLDER, env=environment, stdout=log, stderr=subprocess.STDOUT
+        ).returncode
+
+
+def results(modules: list[str]) -> list[Verdict]:
+    verdicts = []
+    for module in modules:
+        made = FOLDER / "mutants" / PACKAGE / module
+        exit_codes = json.loads(made.with_name(made.name + ".meta").read_text(encoding="utf-8"))
+        verdicts.append(
+            judge(
+                f"{PACKAGE}/{module}",
+                (FOLDER / PACKAGE / module).read_text(encoding="utf-8"),
+                made.read_text(encoding="utf-8"),
+                exit_codes["exit_code_by_key"],
+            )
+        )
+    return verdicts
+
+
+def main(names: list[str]) -> int:
+    try:
+        modules = chosen(names)
+    except ValueError as error:
+        print(error)
+        return 2
+    prepare(modules)
+    print(f"{len(modules)} module(s), {len(test_files(modules))} files of tests ...", flush=True)
+    if code := run():
+        if LOG.exists():
+            print(LOG.read_text(encoding="utf-8", errors="replace")[-5000:])
+        print(f"mutmut could not run (exit code {code}); see above")
+        return 2
+    verdicts = results(modules)
+    print(report(verdicts))
+    return int(sum(len(v.survivors) for v in verdicts) > GOAL * sum(v.mutants for v in verdicts))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
