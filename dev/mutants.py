@@ -23,9 +23,13 @@ LOG = FOLDER / "mutmut.log"
 MODULES: dict[str, tuple[str, ...]] = {
     "autoscale/decide.py": ("autoscale/test_ratio*.py",),
     "autoscale/decisions.py": ("autoscale/test_ratio*.py", "watch/test_assess*.py"),
-    "autoscale/evaluate.py": ("autoscale/test_evaluate*.py",),
-    "autoscale/lag.py": ("autoscale/test_lag*.py",),
-    "autoscale/ratio.py": ("autoscale/test_ratio*.py", "autoscale/test_shards*.py"),
+    "autoscale/evaluate.py": ("autoscale/test_evaluate*.py", "autoscale/test_reasons*.py"),
+    "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),
+    "autoscale/ratio.py": (
+        "autoscale/test_ratio*.py",
+        "autoscale/test_reasons*.py",
+        "autoscale/test_shards*.py",
+    ),
     "bounds.py": ("test_stream_bounds*.py", "autoscale/test_shards*.py"),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "driver/history.py": ("driver/test_history*.py",),

@@ -135,8 +135,7 @@ def _mean_processing_ms(batches: Iterable[Batch]) -> float | None:
 
 def _overdue(active: Sequence[Query], intervals: dict[str, float]) -> float | None:
     ages = [q.running_ms / intervals[q.name] for q in active if q.running_ms is not None]
-    worst = max(ages, default=0.0)
-    return worst if worst > 1 else None
+    return max((age for age in ages if age > 1), default=None)
 
 
 def _mean(values: Sequence[int]) -> float | None:

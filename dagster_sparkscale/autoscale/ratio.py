@@ -111,7 +111,7 @@ def _up(
             return Hold(f"{why}, but {bounds.useful_note}", pinned=True)
         note = f" ({bounds.note})" if bounds.note else ""
         return Hold(f"{why}, but {target} executors are the maximum{note}", pinned=True)
-    if target == requested or (late and target < requested):
+    if target <= requested if late else target == requested:
         return Hold(f"{why}; {requested} are requested already, {registered} have registered")
     no_more = f" ({bounds.useful_note})" if in_vain else ""
     return ScaleTo(target, f"{why}: {registered} registered -> {target}{no_more}")

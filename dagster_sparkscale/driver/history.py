@@ -57,7 +57,7 @@ class History:
             batches, last = list(self._batches), self._last_seq
         if since is not None:
             newer = last - since
-            batches = batches[max(0, len(batches) - newer) :] if newer > 0 else []
+            batches = batches[max(0, len(batches) - newer) :]
         if after is not None:
             batches = [batch for batch in batches if batch.completed_at > after]
         return batches, last

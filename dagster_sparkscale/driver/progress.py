@@ -80,7 +80,7 @@ def why_it_died(exception: str) -> str:
     Of an error raised by Python code Spark gives the whole traceback: its first line that is not
     indented says what was raised.
     """
-    message = exception.split("\n\tat ", 1)[0]
+    message = exception.partition("\n\tat ")[0]
     lines = [line.rstrip() for line in message.splitlines() if line.strip()]
     if not lines:
         return "unknown error"

@@ -31,9 +31,7 @@ def choose(executors: Sequence[Candidate], target: int) -> Choice:
     cached and shuffled data.
     """
     staying = [executor for executor in executors if not executor.leaving]
-    excess = len(staying) - target
-    if excess <= 0:
-        return Choice(())
+    excess = max(0, len(staying) - target)
     free = [executor for executor in staying if executor.receivers == 0]
     free.sort(key=lambda executor: (executor.active_tasks, *_youngest_first(executor.id)))
     victims = tuple(executor.id for executor in free[:excess])

@@ -124,7 +124,7 @@ def _lag(seen: Evaluation | None, max_lag: float | None) -> Finding:
     if seen is None or seen.lag is None:
         return Finding(None, "no source tells how far behind the stream is", urgent=False)
     text = f"{seen.lag:.1f} s behind the tip of the source; max_lag is {max_lag:g} s"
-    if (seen.uptime or 0.0) < seen.window:
+    if _is_young(seen):
         return Finding(None, text, urgent=False)
     return Finding(seen.lag <= max_lag, text, urgent=False)
 
@@ -144,6 +144,11 @@ def _lost(seen: Evaluation | None) -> Finding:
 def _load(seen: Evaluation | None) -> float | None:
     """R, or what an overdue batch makes of it where its query completed none; the worse of them.
     None if it can't be told."""
-    if seen is None or (seen.uptime or 0.0) < seen.window:
+    if seen is None or _is_young(seen):
         return None
     return max((load for load in (seen.ratio, seen.stalled) if load is not None), default=None)
+
+
+def _is_young(seen: Evaluation) -> bool:
+    """Whether the driver is not known to have run for a whole window."""
+    return seen.uptime is None or seen.uptime < seen.window

@@ -31,7 +31,7 @@ class Memory:
         """Read a cursor. One that can't be read is a new beginning, not an error: a sensor that
         fails on its own cursor would never tick again."""
         try:
-            data = json.loads(cursor or "{}")
+            data = json.loads(cursor or "")
             return cls({name: _stream(item) for name, item in data.items()})
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             return cls()
@@ -64,5 +64,5 @@ def _like(default: object, value: object) -> object:
     else:
         right = isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
     if not right:
-        raise TypeError(f"{value!r} is nothing like {default!r}")
-    return float(value) if isinstance(default, float) else value  # type: ignore[arg-type]
+        raise TypeError
+    return value

@@ -121,3 +121,24 @@ def test_a_jvm_reads_what_was_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = [bytes.fromhex(line).decode("utf-16-be") for line in done.stdout.split("\n")[:-1]]
     assert dict(zip(lines[::2], lines[1::2], strict=True)) == content
+
+
+def test_the_checkpoint_of_the_queries_is_the_declared_one() -> None:
+    made = settings(declared(checkpoint_location="/c"), 1, MASTER)
+    assert made["spark.sql.streaming.checkpointLocation"] == "/c"
+
+
+@pytest.mark.parametrize(
+    ("interval", "milliseconds"), [("1ms", "1"), ("100us", "1"), (2.5, "2500")]
+)
+def test_the_interval_is_told_in_whole_milliseconds(interval: object, milliseconds: str) -> None:
+    made = settings(declared(batch_interval=interval), 1, MASTER)
+    assert made["spark.sparkscale.batchIntervalMs"] == milliseconds
+
+
+def test_what_needs_no_escape_can_be_read_in_the_file_as_it_is() -> None:
+    assert properties({"spark.X": "a ~b"}) == "spark.X=a ~b\n"
+
+
+def test_an_environments_bytes_that_are_no_text_do_not_keep_a_driver_from_its_start() -> None:
+    assert properties({"k": b"\xff".decode(errors="surrogateescape")}) == "k=\\udcff\n"

@@ -246,3 +246,27 @@ def test_of_a_python_traceback_the_raised_error_is_told() -> None:
     assert why_it_died(text) == "ValueError: poisoned"
     assert why_it_died("") == "unknown error"
     assert len(why_it_died("x" * 10_000)) == 500
+
+
+def test_backlog_of_a_topic_that_is_new_is_not_known() -> None:
+    source = {"endOffset": KAFKA_END, "latestOffset": {**KAFKA_END, "new": {"0": 3}}}
+    assert backlog({"sources": [source]}) is None
+
+
+FRAMES = "".join(f'  File "app.py", line {line}, in work\n    work()\n' for line in range(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"P: Traceback (most recent call last):\n{FRAMES}ValueError: bad", "ValueError: bad"),
+        (
+            f"P: Traceback (most recent call last):\n{FRAMES}",
+            "P: Traceback (most recent call last):",
+        ),
+        ("it broke\n  here\nand there", "it broke"),
+        ("it broke\n\tat a.B.c(B.java:1)\n\tat a.B.d(B.java:2)", "it broke"),
+    ],
+)
+def test_of_whatever_a_query_died_of_one_line_is_told(text: str, told: str) -> None:
+    assert why_it_died(text) == told

@@ -142,3 +142,8 @@ def test_of_a_query_that_ended_what_it_lost_is_still_told() -> None:
     told.idle(12)
     told.died(13, None)
     assert (listed(told), told.queries.outdated()) == ((None, None, 2), [])
+
+
+@pytest.mark.parametrize(("lost", "told"), [(2**63 - 1024, 2**63 - 1024), (2**63, None)])
+def test_a_number_that_no_field_of_64_bits_holds_is_not_told(lost: int, told: int | None) -> None:
+    assert read_report({"shards": 1, "lost": lost}) == Report(None, 1, told)

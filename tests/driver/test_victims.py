@@ -73,3 +73,9 @@ def test_it_says_why_no_more_go() -> None:
     assert choice.victims == ("2",)
     assert choice.blocked is not None
     assert choice.blocked.startswith("2 executor(s) hold receivers")
+
+
+def test_of_one_too_many_one_goes() -> None:
+    executors = [Candidate("1"), Candidate("2")]
+    assert choose(executors, 2).victims == choose(executors, 3).victims == ()
+    assert choose(executors, 1).victims == ("2",)

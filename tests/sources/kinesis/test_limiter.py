@@ -125,3 +125,13 @@ def test_a_service_without_limits_is_not_waited_for():
     for _ in range(100):
         limiter.before_read("a")
         limiter.after_read("a", MOST)
+
+
+def test_the_sixth_read_comes_as_soon_as_the_first_is_a_second_ago():
+    clock = Clock()
+    limiter = Limiter(clock, clock.sleep)
+    for _ in range(READS_PER_SECOND):
+        limiter.before_read("a")
+        clock.now += 0.125
+    limiter.before_read("a")
+    assert clock.now == 1001.0

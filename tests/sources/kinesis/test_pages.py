@@ -67,3 +67,18 @@ def test_a_rest_that_is_not_what_it_seems_is_not_read_bit_by_bit():
     stamps = [float(number) for number in range(1000)] + [999.5] * 2000 + [1000.0] * 5000
     _, calls = read_to_the_end(stamps, 1000.0, 900)
     assert calls <= 8
+
+
+def test_of_a_large_rest_most_is_asked_for_and_of_a_small_one_a_little_more():
+    half_way = Pages(end_ms=2000.0)
+    half_way.saw(1000, 1000.0, 1500.0)
+    assert half_way.next() == 800
+    near = Pages(end_ms=2100.0)
+    near.saw(1000, 1000.0, 2000.0)
+    assert near.next() == 120
+
+
+def test_a_rest_that_does_not_end_is_asked_for_in_pages_twice_as_large_each_time():
+    sizes = Pages(end_ms=2000.0)
+    sizes.saw(1000, 1000.0, 2000.0)
+    assert [sizes.next() for _ in range(3)] == [50, 100, 200]

@@ -97,3 +97,7 @@ def test_reading_whatever_may_be_begun_reads_every_shard_once_and_parents_first(
     for shard in order:
         for parent in parents[shard]:
             assert parent not in parents or order.index(parent) < order.index(shard)
+
+
+def test_a_shard_that_is_not_listed_any_more_has_no_known_ancestors():
+    assert ancestors(["gone", "b"], ALL) == {"a"}

@@ -125,3 +125,21 @@ def test_the_span_stays_in_its_bounds(duration, batches):
 def test_a_silent_stretch_is_no_work():
     # It was passed over in a batch that took too long.
     assert Governor.start(1000.0).after(10_000.0, 8 * 3_600_000.0).span_ms < 1000.0
+
+
+def test_a_batch_that_was_quick_is_followed_by_one_of_twice_the_span_and_no_more():
+    assert Governor.start(10_000.0).after(2000.0, 10_000.0).span_ms == 20_000.0
+
+
+def test_a_batch_that_found_little_to_do_says_nothing_against_a_long_span():
+    assert Governor.start(10_000.0).after(10_000.0, 1000.0).span_ms == 10_000.0
+
+
+def test_batches_that_covered_about_the_same_do_not_tell_what_the_records_took():
+    governor = Governor.start(10_000.0).after(5000.0, 10_000.0)
+    assert governor.after(9000.0, 9900.0).fixed_ms == 0.0
+
+
+def test_a_batch_that_was_slow_by_chance_does_not_take_less_than_nothing_whatever_is_in_it():
+    governor = Governor.start(10_000.0).after(1000.0, 10_000.0)
+    assert governor.after(9000.0, 12_000.0).fixed_ms == 0.0

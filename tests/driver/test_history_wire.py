@@ -1,0 +1,9 @@
+from dagster_sparkscale import observations
+from dagster_sparkscale.driver.history import Batch
+
+
+def test_a_batch_on_its_way_to_dagster_loses_nothing() -> None:
+    batch = Batch("q", 5.5, 900, 10, 100, True, 1, 12, 1300)
+    assert observations.Batch(**batch.as_json()) == observations.Batch(
+        "q", 5.5, 900, 10, 100, True, 1, 12, 1300
+    )
