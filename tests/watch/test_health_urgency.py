@@ -6,7 +6,7 @@ from dagster_sparkscale.autoscale.decisions import Hold
 from dagster_sparkscale.observations import Query
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, batch
-from tests.watch.test_health import findings, unseen
+from tests.watch.test_health import findings
 
 WARNINGS = set(Health) - {Health.RUNNING, Health.BATCHES_COMPLETING}
 BEHIND = (Query(QUERY, active=True, behind_ms=5000, source_lost=2),)
@@ -14,20 +14,20 @@ AT_THE_TIP = (Query(QUERY, active=True, behind_ms=0, source_lost=0),)
 
 
 @pytest.mark.parametrize(
-    "found",
+    "said",
     [
-        unseen(error="no route to host"),
-        findings(),
-        findings(max_lag=1.0),
-        findings(batches=(batch(12),)),
-        findings(batches=(batch(12),), decision=Hold("at the maximum", pinned=True)),
-        findings(queries=BEHIND, batches=(batch(5),), max_lag=1.0),
-        findings(queries=AT_THE_TIP, batches=(batch(5),), max_lag=1.0),
-        findings(queries=BEHIND, started_at=1990.0, max_lag=1.0),
-        findings(queries=(), started_at=1990.0),
+        {},
+        {"max_lag": 1.0},
+        {"batches": (batch(12),)},
+        {"batches": (batch(12),), "decision": Hold("at the maximum", pinned=True)},
+        {"queries": BEHIND, "batches": (batch(5),), "max_lag": 1.0},
+        {"queries": AT_THE_TIP, "batches": (batch(5),), "max_lag": 1.0},
+        {"queries": BEHIND, "started_at": 1990.0, "max_lag": 1.0},
+        {"queries": (), "started_at": 1990.0},
     ],
 )
-def test_only_a_driver_or_a_query_that_does_not_work_is_an_error(found):
+def test_only_a_driver_or_a_query_that_does_not_work_is_an_error(said):
+    found = findings(**said)
     assert {check for check, finding in found.items() if finding.urgent is False} == WARNINGS
     assert all(finding.text for finding in found.values())
 
