@@ -71,7 +71,14 @@ class Daemons:
         note = self._read()
         return note is not None and all(_lives(note, name) for name in size.names)
 
-    def start(self, size: Size, java: Path, spark: Path, drivers_alive: bool) -> None:
+    def start(
+        self,
+        size: Size,
+        java: Path,
+        spark: Path,
+        drivers_alive: bool,
+        java_options: Sequence[str] = (),
+    ) -> None:
         """Start what is missing. Safe to call at any time, from several processes at once.
 
         Raises:
@@ -86,7 +93,7 @@ class Daemons:
                 # Nobody is left to recover; a master that found the dead of a restarted machine
                 # in its notes would wait for them before it took anything new.
                 shutil.rmtree(self.folder / "recovery", ignore_errors=True)
-            installation = Installation(self.folder, java, spark, note["id"])
+            installation = Installation(self.folder, java, spark, note["id"], java_options)
             for _ in range(3):
                 try:
                     self._start(note, size, installation)

@@ -9,10 +9,12 @@ are found again by the state folder.
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Capacity, ClusterError, Driver, Lease
 from dagster_sparkscale.clusters.daemons import Daemons, Size
 from dagster_sparkscale.clusters.java import java_home, spark_home
@@ -39,6 +41,12 @@ class LocalCluster(StandaloneCluster):
         default="4g", description='Memory each worker offers to executors, such as "4g".'
     )
 
+    class_data: bool = Field(
+        default=True,
+        description="Keep an archive of Spark's classes in the user's cache folder, made once in "
+        "the background (about 200 MB and two minutes of CPU): JVMs start faster with it.",
+    )
+
     def prepare(self) -> None:
         """Start the cluster, or what has died of it. Cheap when nothing has.
 
@@ -50,7 +58,9 @@ class LocalCluster(StandaloneCluster):
                 raise ClusterError(f"{name} = {value}: must be at least 1")
         daemons, size = self._daemons(), self._size()
         if not daemons.healthy(size):
-            daemons.start(size, java_home(self.java_home), spark_home(), self._in_use())
+            java, spark = java_home(self.java_home), spark_home()
+            shared = self._class_data(java, spark).get("executor", ())
+            daemons.start(size, java, spark, self._in_use(), shared)
 
     def start(self) -> None:
         """The same as `prepare`."""
@@ -76,6 +86,7 @@ class LocalCluster(StandaloneCluster):
                 newest = self.find(driver.stream)
                 if newest is not None:
                     self.stop(newest, lease, graceful=False, timeout=15.0)
+        class_data.end_making(self._mark())
         self._daemons().stop()
 
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
@@ -91,6 +102,15 @@ class LocalCluster(StandaloneCluster):
             return bool(self._running())
         except ClusterError:
             return True  # what can't be read may well be running
+
+    def _class_data(self, java: Path, spark: Path) -> dict[str, list[str]]:
+        if self.class_data_archive or not self.class_data:
+            return super()._class_data(java, spark)
+        archive = class_data.see_to(java, spark, self._mark())
+        return dict.fromkeys(("driver", "executor"), class_data.options(archive)) if archive else {}
+
+    def _mark(self) -> str:
+        return str(self._state_path())
 
     def _size(self) -> Size:
         return Size(self.workers, self.cores_per_worker, self.memory_per_worker)
@@ -127,6 +147,10 @@ def _describe(cluster: LocalCluster, capacity: Capacity | None) -> str:
         f"{driver.stream}: {driver.state.value}, epoch {driver.epoch}, {driver.where}"
         for driver in cluster._running()
     ]
+    if cluster.class_data and not cluster.class_data_archive:
+        java, spark = java_home(cluster.java_home), spark_home()
+        shared = class_data.describe(java, spark, class_data.user_folder())
+        lines.append(f"class data: {shared}")
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dagster_sparkscale.clusters.spark_settings import in_one_line
 from dagster_sparkscale.clusters.store import make_private
 
 MARKER = "SPARKSCALE_CLUSTER"
@@ -42,6 +43,7 @@ class Installation:
     java: Path
     spark: Path
     mark: str
+    java_options: Sequence[str] = ()
 
     def prepare(self) -> None:
         """Make the folders and the log settings.
@@ -98,11 +100,11 @@ class Installation:
         log = log_of(self.folder, name)
         java_options = [
             "-XX:+UseSerialGC",
+            *self.java_options,
             f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').as_uri()}",
             f"-Dsparkscale.log={log}",
             *(f"-D{key}={value}" for key, value in options.items()),
         ]
-        quoted = " ".join(f'"{option}"' if " " in option else option for option in java_options)
         # What the JVM itself prints, when it can't even begin to log.
         with open(log.with_suffix(".err"), "wb") as errors:
             # spark-class replaces itself by the JVM, so the pid is the JVM's too.
@@ -112,7 +114,7 @@ class Installation:
                 stdout=errors,
                 stderr=errors,
                 cwd=self.folder,
-                env={**self._environment(), "SPARK_DAEMON_JAVA_OPTS": quoted},
+                env={**self._environment(), "SPARK_DAEMON_JAVA_OPTS": in_one_line(java_options)},
                 start_new_session=True,
             )
 

@@ -5,7 +5,8 @@ survives the way through Java's properties format unchanged, so that no value ca
 setting.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from dagster_sparkscale.streams import Stream
 
@@ -21,6 +22,10 @@ _DECOMMISSION = {
     "spark.executor.decommission.forceKillTimeout": "120s",
 }
 
+# A user's options that decide about class-data sharing: ours beside them would contradict, and a
+# JVM told both to use an archive and to make one does not start.
+_SHARING = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|AutoCreateSharedArchive")
+
 
 def settings(
     stream: Stream,
@@ -28,11 +33,13 @@ def settings(
     master: str,
     common: Mapping[str, str] | None = None,
     driver_host: str | None = None,
+    class_data: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, str]:
     """All settings that the driver of `stream` is started with.
 
     `common` are settings of the cluster; the stream's own win over them, and both win over the
-    defaults made here.
+    defaults made here. `class_data` are JVM options for "driver" and "executor"; they stand before
+    those that are set, so that a JVM, which takes the last of two, heeds the user's.
     """
     bounds = stream.bounds
     made: dict[str, str] = {"spark.ui.port": "0", **_DECOMMISSION}
@@ -59,7 +66,17 @@ def settings(
     )
     if stream.checkpoint_location:
         made["spark.sparkscale.checkpointLocation"] = stream.checkpoint_location
+    for role, java_options in (class_data or {}).items():
+        defaults = f"spark.{role}.defaultJavaOptions"
+        given = made.get(defaults, ""), made.get(f"spark.{role}.extraJavaOptions", "")
+        if not _SHARING.search(" ".join(given)):
+            made[defaults] = " ".join(filter(None, [in_one_line(java_options), given[0]]))
     return made
+
+
+def in_one_line(java_options: Sequence[str]) -> str:
+    """JVM options as Spark takes several from one string."""
+    return " ".join(f'"{option}"' if " " in option else option for option in java_options)
 
 
 def interval_ms(stream: Stream) -> int:

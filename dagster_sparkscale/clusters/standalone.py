@@ -5,6 +5,7 @@ cluster's workers. What is remembered lies in the state folder: every process of
 must be given the same one, for it is what keeps two drivers off one checkpoint.
 """
 
+import logging
 import os
 import secrets
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import drivers, leases, masters, processes
+from dagster_sparkscale.clusters import class_data, drivers, leases, masters, processes
 from dagster_sparkscale.clusters.agent_client import shared_client
 from dagster_sparkscale.clusters.base import (
     AlreadyRunning,
@@ -49,6 +50,8 @@ _PER_STREAM = (
     "spark.executor.memory",
     "spark.master",
 )
+
+_log = logging.getLogger(__name__)
 
 
 class StandaloneCluster(ClusterManager):
@@ -86,6 +89,12 @@ class StandaloneCluster(ClusterManager):
         repr=False,
         description="Spark settings of all streams. Dagster shows them: secrets as dg.EnvVar.",
     )
+    class_data_archive: str | None = Field(
+        default=None,
+        description="An archive of class data, for executors and drivers to start faster: a path "
+        "on the workers and on this host. `python -m dagster_sparkscale.clusters.class_data` "
+        "makes one.",
+    )
     agent_bind: str = Field(
         default="127.0.0.1", description="Address that the agents listen at; loopback by default."
     )
@@ -105,6 +114,17 @@ class StandaloneCluster(ClusterManager):
                 raise ValueError(f'{key}: a Spark setting begins with "spark."')
             if key in _PER_STREAM:
                 raise ValueError(f"drop {key}: each stream declares its own")
+        return value
+
+    @field_validator("class_data_archive", mode="before")
+    @classmethod
+    def _archive_is_absolute(cls, value: Any) -> Any:
+        given = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+        if given and value and not Path(value).is_absolute():
+            raise ValueError(
+                f"class_data_archive = {value!r}: must be an absolute path, for workers have "
+                "other working folders"
+            )
         return value
 
     def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
@@ -138,7 +158,8 @@ class StandaloneCluster(ClusterManager):
         submission.create()
         submission.write_private(submission.token, secrets.token_urlsafe(32))
         host = self.driver_host or ("127.0.0.1" if loopback else None)
-        made = settings(stream, record.epoch, master, self.spark_conf, host)
+        shared = self._class_data(java, spark)
+        made = settings(stream, record.epoch, master, self.spark_conf, host, shared)
         submission.write_private(submission.properties, properties(made))
         python = sys.executable  # has this package, so a driver started with it has it too
         env = drivers.environment(
@@ -215,6 +236,22 @@ class StandaloneCluster(ClusterManager):
     def capacity(self) -> Capacity | None:
         content = masters.alive(self._web_urls())
         return masters.capacity(content) if content else None
+
+    def _class_data(self, java: Path, spark: Path) -> dict[str, list[str]]:
+        """JVM options by role, for an archive of class data."""
+        if not self.class_data_archive:
+            return {}
+        archive = Path(self.class_data_archive)
+        roles = {"executor": class_data.options(archive)}
+        if archive.is_file():
+            roles["driver"] = roles["executor"]
+        else:
+            _log.warning(
+                "class_data_archive: there is no file %s on this host; drivers start without it, "
+                "and executors wherever a worker lacks it",
+                archive,
+            )
+        return roles
 
     def _folder(self, stream: str) -> StreamFolder:
         return StreamFolder(self._state_path(), stream)

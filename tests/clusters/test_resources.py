@@ -141,3 +141,41 @@ def test_a_relative_state_folder_is_the_same_one_wherever_a_process_is_started(
     monkeypatch.delenv("DAGSTER_HOME")
     with cluster.lease("clicks", "test"):
         assert (tmp_path / "elsewhere" / "state" / "streams" / "clicks").is_dir()
+
+
+def test_an_archive_of_class_data_is_told_to_executors_and_where_it_is_here_to_drivers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive = tmp_path / "spark.jsa"
+    cluster = StandaloneCluster(master="spark://h:7077", class_data_archive=str(archive))
+    assert set(cluster._class_data(tmp_path, tmp_path)) == {"executor"}
+    assert f"there is no file {archive} on this host" in caplog.text
+    archive.touch()
+    told = cluster._class_data(tmp_path, tmp_path)
+    assert told["driver"] == told["executor"]
+    assert f"-XX:SharedArchiveFile={archive}" in told["driver"]
+
+
+def test_an_archive_at_a_relative_path_is_refused_when_it_is_declared() -> None:
+    with pytest.raises(
+        ValueError, match=r"class_data_archive = 'a\.jsa': must be an absolute path"
+    ):
+        StandaloneCluster(master="spark://h:7077", class_data_archive="a.jsa")
+
+
+def test_a_cluster_told_to_do_without_class_data_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cluster = LocalCluster(state_dir=str(tmp_path), class_data=False)
+    assert cluster._class_data(tmp_path, tmp_path) == {}
+    assert StandaloneCluster(master="spark://h:7077")._class_data(tmp_path, tmp_path) == {}
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_archive_that_is_given_takes_the_place_of_the_users_own(tmp_path: Path) -> None:
+    archive = tmp_path / "image.jsa"
+    archive.touch()
+    cluster = LocalCluster(state_dir=str(tmp_path), class_data_archive=str(archive))
+    told = cluster._class_data(tmp_path, tmp_path)
+    assert [f"-XX:SharedArchiveFile={archive}" in each for each in told.values()] == [True, True]

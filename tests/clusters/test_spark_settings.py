@@ -69,6 +69,41 @@ def test_the_drivers_address() -> None:
     assert "spark.driver.host" not in settings(declared(), 1, MASTER)
 
 
+SHARING = {
+    role: ["-XX:SharedArchiveFile=/a b.jsa", "-Xshare:auto"] for role in ("driver", "executor")
+}
+IN_ONE_LINE = '"-XX:SharedArchiveFile=/a b.jsa" -Xshare:auto'
+
+
+def test_class_data_is_shared_and_the_users_java_options_stay_and_win() -> None:
+    stream = declared(
+        spark_conf={
+            "spark.driver.defaultJavaOptions": "-Dx=1 -XX:+UseZGC",
+            "spark.executor.extraJavaOptions": "-Dy=2",
+        }
+    )
+    made = settings(stream, 1, MASTER, class_data=SHARING)
+    assert made["spark.driver.defaultJavaOptions"] == f"{IN_ONE_LINE} -Dx=1 -XX:+UseZGC"
+    assert made["spark.executor.defaultJavaOptions"] == IN_ONE_LINE
+    assert made["spark.executor.extraJavaOptions"] == "-Dy=2"
+
+
+def test_without_class_data_no_java_option_is_made() -> None:
+    assert not [key for key in settings(declared(), 1, MASTER) if "JavaOptions" in key]
+
+
+@pytest.mark.parametrize("kind", ["default", "extra"])
+@pytest.mark.parametrize(
+    "own", ["-Xshare:off", "-XX:SharedArchiveFile=/own.jsa", "-XX:ArchiveClassesAtExit=/own.jsa"]
+)
+def test_a_user_who_decides_about_class_data_is_left_alone(kind: str, own: str) -> None:
+    key = f"spark.executor.{kind}JavaOptions"
+    made = settings(declared(spark_conf={key: own}), 1, MASTER, class_data=SHARING)
+    assert made[key] == own
+    assert sum("spark.executor" in name and "JavaOptions" in name for name in made) == 1
+    assert made["spark.driver.defaultJavaOptions"] == IN_ONE_LINE
+
+
 def test_the_file_is_plain_ascii_with_one_line_a_setting() -> None:
     text = properties({"spark.b": " \\d+#=:\u00e9\U0001f600\n", "spark.a b": "!x"})
     assert text == ("spark.a\\ b=!x\n" + "spark.b=\\ \\\\d+#=:\\u00e9\\ud83d\\ude00\\n\n")

@@ -1,0 +1,280 @@
+"""The archive of class data: its name, whom it is taken from, who makes it, and that it is used."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dagster_sparkscale.clusters import class_data, processes
+from dagster_sparkscale.clusters.class_data_maker import MARKER
+from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.local import LocalCluster
+from tests.clusters.contract import newest, stop, stream, submit, wait_running
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> Path:
+    home = tmp_path / "java"
+    (home / "lib/server").mkdir(parents=True)
+    (home / "lib/server/libjvm.so").write_text("17")
+    (home / "release").write_text('JAVA_VERSION="17.0.15"\n')
+    return home
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Path:
+    home = tmp_path / "spark"
+    (home / "jars").mkdir(parents=True)
+    (home / "jars/spark-core_2.13-4.3.0.jar").write_text("core")
+    return home
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "kept"
+    made.mkdir(mode=0o700)
+    return made
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Archives that take a moment to make instead of minutes; what has been made."""
+    made: list[Path] = []
+
+    def make_archive(java: Path, spark: Path, archive: Path) -> None:
+        made.append(archive)
+        time.sleep(0.2)
+        archive.write_text("classes")
+
+    monkeypatch.setattr(class_data, "make_archive", make_archive)
+    return made
+
+
+def test_its_name_tells_spark_and_java(java: Path, spark: Path, folder: Path) -> None:
+    path = class_data.archive_path(java, spark, folder)
+    assert path.parent == folder
+    assert path.name.startswith("spark-4.3.0-java-17.0.15-") and path.suffix == ".jsa"
+    assert path == class_data.archive_path(java, spark, folder)
+
+
+@pytest.mark.parametrize(
+    "changed", ["java/lib/server/libjvm.so", "spark/jars/spark-core_2.13-4.3.0.jar"]
+)
+def test_another_build_of_java_or_a_new_jar_has_another_archive(
+    java: Path, spark: Path, folder: Path, tmp_path: Path, changed: str
+) -> None:
+    before = class_data.archive_path(java, spark, folder)
+    os.utime(tmp_path / changed, (1, 1))
+    touched = class_data.archive_path(java, spark, folder)
+    (spark / "jars/more.jar").write_text("more")
+    assert len({before, touched, class_data.archive_path(java, spark, folder)}) == 3
+
+
+@pytest.mark.parametrize("value", ["", "relative/cache"])
+def test_a_cache_folder_that_is_no_folder_is_the_default_one(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", value)
+    default = Path("~/.cache/dagster-sparkscale/class-data").expanduser()
+    assert class_data.user_folder() == default
+
+
+@pytest.mark.parametrize(("part", "mode"), [("", 0o770), ("", 0o1777), ("..", 0o707)])
+def test_a_folder_that_others_can_write_is_refused(
+    java: Path, spark: Path, tmp_path: Path, quick: list[Path], part: str, mode: int
+) -> None:
+    folder = tmp_path / "outer" / "kept"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / part).resolve().chmod(mode)
+    assert "can be written by other users" in str(class_data.fault(folder))
+    assert class_data.make(java, spark, folder) is None
+    assert not quick and not list(folder.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(folder: Path) -> None:
+    os.chown(folder, 12345, -1)
+    assert "belongs to another user" in str(class_data.fault(folder))
+
+
+def test_the_command_says_why_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, "-m", class_data.__name__, "--folder", str(tmp_path / "open")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "can be written by other users" in done.stderr
+
+
+def test_makers_at_once_make_one(java: Path, spark: Path, folder: Path, quick: list[Path]) -> None:
+    found: list[Path | None] = []
+    makers = [
+        threading.Thread(target=lambda: found.append(class_data.make(java, spark, folder)))
+        for _ in range(4)
+    ]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join()
+    assert len(quick) == 1
+    assert found == quick * 4
+    assert class_data.is_whole(quick[0])
+
+
+@pytest.mark.parametrize("spoil", ["shorter", "other", "gone", "open"])
+def test_what_is_not_as_it_was_made_is_made_again(
+    java: Path, spark: Path, folder: Path, quick: list[Path], spoil: str
+) -> None:
+    archive = class_data.make(java, spark, folder)
+    assert archive is not None
+    if spoil == "shorter":
+        archive.write_text("clas")
+    elif spoil == "other":
+        archive.write_text("sselacs")
+    elif spoil == "gone":
+        archive.unlink()
+    else:
+        archive.chmod(0o666)
+    assert not class_data.is_whole(archive)
+    assert class_data.make(java, spark, folder) == archive
+    assert len(quick) == 2
+
+
+def test_what_could_not_be_made_is_not_tried_again_at_every_start(
+    java: Path, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (spark / "conf").mkdir()
+    (spark / "conf/spark-env.sh").write_text("")
+    assert class_data.make(java, spark, class_data.user_folder()) is None
+    assert "conf holds files" in class_data.describe(java, spark, class_data.user_folder())
+    assert class_data.see_to(java, spark, "a test") is None
+    assert not marked("a test")
+
+
+def test_old_ones_are_removed(java: Path, spark: Path, folder: Path, quick: list[Path]) -> None:
+    for number in range(5):
+        jar = spark / "jars/spark-core_2.13-4.3.0.jar"
+        os.utime(jar, (number, number))
+        archive = class_data.make(java, spark, folder)
+        assert archive is not None
+        os.utime(archive, (number, number))
+    assert set(folder.glob("*.jsa")) == set(quick[-3:])
+
+
+def test_where_nothing_can_be_kept_nothing_fails(
+    java: Path, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert class_data.see_to(java, spark, "a test") is None
+    assert class_data.make(java, spark, class_data.user_folder()) is None
+    assert "none" in class_data.describe(java, tmp_path / "nothing", tmp_path)
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    return processes.carrying(MARKER, lambda value: value == mark)
+
+
+def test_the_background_maker_is_one_and_ends_when_it_should(
+    java: Path, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    mark = str(tmp_path)
+    archive = class_data.see_to(java, spark, mark)
+    try:
+        # Named before it is there: executors that start later have it.
+        assert archive is not None and not archive.exists()
+        waiting = archive.with_suffix(".waiting.lock")
+        deadline = time.monotonic() + 60
+        while not held(waiting) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        [maker] = marked(mark)
+        assert class_data.see_to(java, spark, mark) == archive
+        assert marked(mark) == [maker]
+    finally:
+        class_data.end_making(mark)
+    assert not marked(mark)
+
+
+def held(path: Path) -> bool:
+    lock = class_data.FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except class_data.Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "garbage").write_bytes(os.urandom(100_000))
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    for name in ("missing", "garbage", "empty", "folder"):
+        options = class_data.options(tmp_path / name)
+        command = [str(java_home() / "bin/java"), *options, "--version"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, ""), name
+        assert done.stdout.startswith("openjdk "), f"{name}: {done.stdout}"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="shows it by /proc")
+def test_driver_and_executors_of_a_local_cluster_map_it(local_cluster: LocalCluster) -> None:
+    archive = class_data.make(java_home(), spark_home(), class_data.user_folder())
+    assert archive is not None
+    try:
+        submit(local_cluster, stream("sharing", "rate.py"))
+        wait_running(local_cluster, "sharing", executors=1)
+        app = newest(local_cluster, "sharing").app_id
+        [executor] = java_processes("CoarseGrainedExecutorBackend", str(app))
+        [driver] = java_processes("SparkSubmit", local_cluster.state_dir, "/sharing/")
+        for process in (executor, driver):
+            assert str(archive) in Path(f"/proc/{process.pid}/maps").read_text()
+    finally:
+        stop(local_cluster, "sharing", graceful=False)
+
+
+def java_processes(*words: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if "/bin/java" in line and all(word in line for word in words):
+            found.append(process)
+    return found
+
+
+@pytest.mark.spark
+def test_a_truncated_archive_is_named_to_no_jvm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java 17 dies of one, so this is ours to see."""
+    archive = class_data.make(java_home(), spark_home(), class_data.user_folder())
+    assert archive is not None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = class_data.user_folder()
+    folder.mkdir(parents=True, mode=0o700)
+    for path in (archive, archive.with_suffix(".json")):
+        shutil.copy2(path, folder)
+    own = folder / archive.name
+    try:
+        assert class_data.see_to(java_home(), spark_home(), str(tmp_path)) == own
+        assert own.exists()
+        own.chmod(0o600)
+        os.truncate(own, own.stat().st_size // 2)
+        class_data.see_to(java_home(), spark_home(), str(tmp_path))
+        assert not own.exists()
+    finally:
+        class_data.end_making(str(tmp_path))
