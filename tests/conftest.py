@@ -15,8 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters import daemons
+from dagster_sparkscale.clusters import daemons, standalone
 from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.lifecycle import reconcile
 from tests import leftovers
 from tests.jvm import for_short_lives
 from tests.scheduling import Scheduler, by_length, processes
@@ -65,9 +66,11 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session", autouse=True)
 def no_hurry() -> Iterator[None]:
-    """A master or worker that takes its time to come up on a busy machine is waited for."""
+    """What takes its time to come up on a busy machine is waited for."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(daemons, "START_SECONDS", HANGS)
+        patch.setattr(standalone, "ANNOUNCE_SECONDS", HANGS)
+        patch.setattr(reconcile, "START_WAIT", HANGS)
         yield
 
 
