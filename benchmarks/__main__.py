@@ -5,7 +5,14 @@ from importlib import import_module
 
 from benchmarks.figures import Figure, table, write_report
 
-BENCHMARKS = ("sensor_tick", "rescale_run", "agent_core_share", "kinesis", "setup_seconds")
+BENCHMARKS = (
+    "sensor_tick",
+    "rescale_run",
+    "agent_core_share",
+    "executor_start",
+    "kinesis",
+    "setup_seconds",
+)
 
 
 def main(names: list[str]) -> int:
