@@ -70,6 +70,12 @@ def main(argv: list[str] | None = None) -> int:
         default=480,
         help="seconds from the beginning of the load on; only if headless",
     )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=1.0,
+        help="on a slow machine: how many times as long it waits for what starts",
+    )
     parser.add_argument("--port", type=int, default=3000, help="of the UI, if it is free")
     parser.add_argument("--state", type=Path, default=ROOT / ".demo", help="folder; made afresh")
     parser.add_argument("--report", type=Path, default=ROOT / "demo-report.json")
@@ -84,7 +90,13 @@ def main(argv: list[str] | None = None) -> int:
     try:
         clear_away_earlier(state)
         options.report.unlink(missing_ok=True)
-        demo = Demo(state, headless=options.headless, deadline=options.deadline, port=options.port)
+        demo = Demo(
+            state,
+            headless=options.headless,
+            deadline=options.deadline,
+            patience=options.patience,
+            port=options.port,
+        )
         demo.play()
     except Interrupted as interrupted:
         say(f"{interrupted}: ending everything")
@@ -120,10 +132,13 @@ def _already_ending(number: int, frame: FrameType | None) -> None:
 
 
 class Demo:
-    def __init__(self, state: Path, *, headless: bool, deadline: float, port: int) -> None:
+    def __init__(
+        self, state: Path, *, headless: bool, deadline: float, patience: float, port: int
+    ) -> None:
         self.state = state
         self.headless = headless
-        self.deadline = deadline
+        self.deadline = deadline * patience
+        self.patience = patience
         self.port = port
         self.report = Report()
         self.begun = math.inf
@@ -186,7 +201,7 @@ class Demo:
 
     def _wait_for(self, what: str, child: str, look: Callable[[], T | None], seconds: float) -> T:
         """What `look` returns once that is true."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + seconds * self.patience
         while not (found := look()):
             self._check_children()
             if time.monotonic() > until:
@@ -214,7 +229,9 @@ class Demo:
         from demo.dagster_ui import DagsterUI
 
         self._ui = DagsterUI(self.url)
-        self._location = self._ui.wait_until_loaded(LOADED_WITHIN, self._check_children)
+        self._location = self._ui.wait_until_loaded(
+            LOADED_WITHIN * self.patience, self._check_children
+        )
         say(
             f"Dagster runs. Look at  {self.url}\n"
             f"  {self.url}/assets      the streams as assets: open one, and its events, for R\n"
@@ -243,7 +260,7 @@ class Demo:
         # completing, and the autoscaler would add executors to them.
         starting = list(STREAMS)
         self._materialize(starting[0])
-        started_until = time.monotonic() + STARTED_WITHIN
+        started_until = time.monotonic() + STARTED_WITHIN * self.patience
         settled_until: float | None = None
         with dg.DagsterInstance.get() as instance:
             follower = Follower(instance, STREAMS)
@@ -258,7 +275,7 @@ class Demo:
                 if starting and now > started_until:
                     raise DemoFailed(f"not started in time: {', '.join(starting)}")
                 if not starting and settled_until is None:
-                    settled_until = now + SETTLED_WITHIN
+                    settled_until = now + SETTLED_WITHIN * self.patience
                     say("All streams run and warm up on a trickle of data.")
                 if settled_until is not None and not self._go.exists():
                     settled = all(self.report.settled(*each) for each in self._minimums())
