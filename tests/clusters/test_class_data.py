@@ -15,7 +15,8 @@ from dagster_sparkscale.clusters import class_data, processes
 from dagster_sparkscale.clusters.class_data_maker import MARKER
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.local import LocalCluster
-from tests.clusters.contract import newest, stop, stream, submit, wait_running
+from tests.clusters.running import newest, stop, stream, submit, wait_running
+from tests.waiting import HANGS, wait_for
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_the_command_says_why_there_is_none(tmp_path: Path) -> None:
         [sys.executable, "-m", class_data.__name__, "--folder", str(tmp_path / "open")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "can be written by other users" in done.stderr
@@ -196,9 +197,7 @@ def test_the_background_maker_is_one_and_ends_when_it_should(
         # Named before it is there: executors that start later have it.
         assert archive is not None and not archive.exists()
         waiting = archive.with_suffix(".waiting.lock")
-        deadline = time.monotonic() + 60
-        while not held(waiting) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for("the maker to wait", lambda: held(waiting))
         [maker] = marked(mark)
         assert class_data.see_to(java, spark, mark) == archive
         assert marked(mark) == [maker]
@@ -217,20 +216,22 @@ def held(path: Path) -> bool:
     return False
 
 
-def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(tmp_path: Path) -> None:
+def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)  # which would be told of
     (tmp_path / "garbage").write_bytes(os.urandom(100_000))
     (tmp_path / "empty").touch()
     (tmp_path / "folder").mkdir()
     for name in ("missing", "garbage", "empty", "folder"):
         options = class_data.options(tmp_path / name)
         command = [str(java_home() / "bin/java"), *options, "--version"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
         assert (done.returncode, done.stderr) == (0, ""), name
         assert done.stdout.startswith("openjdk "), f"{name}: {done.stdout}"
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(1200)
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="shows it by /proc")
 def test_driver_and_executors_of_a_local_cluster_map_it(local_cluster: LocalCluster) -> None:
     archive = class_data.make(java_home(), spark_home(), class_data.user_folder())
