@@ -19,8 +19,9 @@ ARGS ?=
 MINUTES ?= 10
 SEED ?= 1
 
-# With it the JVMs of tests start in half the time (tests/jvm.py). Kept; another Java or Spark gets another.
-CLASS_DATA = XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data
+# With it the JVMs of tests start in half the time (tests/jvm.py). Made once for a Java and a Spark.
+CLASS_DATA = { echo "Class data for the JVMs of the tests; the first time it takes half a minute ..." && \
+	XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data || true; }
 
 # Several tests at a time: they mostly wait. Those that take long begin first (tests/scheduling.py).
 PYTEST = $(PY) -m pytest -n auto --no-loadscope-reorder
@@ -55,10 +56,10 @@ demo: $(STAMP) ## three streams that scale up and down under a load, with the Da
 	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless)
 
 test: $(STAMP) ## set up and run all tests
-	$(WITH_JAVA) && { $(CLASS_DATA) || true; } && $(PYTEST) --durations=25 --durations-min=5 $(ARGS)
+	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) --durations=25 --durations-min=5 $(ARGS)
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
-	$(WITH_JAVA) && { $(CLASS_DATA) || true; } && $(PYTEST) -o python_files='soak_*.py' --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
+	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) -o python_files='soak_*.py' --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
 
 lint: $(STAMP) ## check style and formatting
 	$(VENV)/bin/ruff check .

@@ -16,10 +16,10 @@ _APART = (
 """Modules whose tests take long and share nothing but what a process has once."""
 
 _LONGEST_FIRST = (
-    "tests/e2e/test_demo.py",
-    "tests/sources/kinesis/test_exactly_once.py",
-    "tests/e2e/test_faults.py",
     "tests/sources/kinesis/test_structured.py",
+    "tests/sources/kinesis/test_exactly_once.py",
+    "tests/e2e/test_demo.py",
+    "tests/e2e/test_faults.py",
     "tests/clusters/test_local.py",
     "tests/clusters/test_standalone.py",
     "tests/sources/kinesis/test_dstream_killed.py",

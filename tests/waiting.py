@@ -71,7 +71,7 @@ def wait_for(
     what: str,
     look: Callable[[], T],
     seconds: float = 120.0,
-    every: float = 0.1,
+    every: float = 0.2,
     about: Callable[[], str] = str,
 ) -> T:
     """What `look` returns once that is true.

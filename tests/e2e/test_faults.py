@@ -78,29 +78,6 @@ def test_a_stream_is_started_attached_to_scaled_by_the_sensor_and_by_hand_and_st
         assert "is stopped" in failure(d.run("rescale", target=2))
 
 
-def test_a_driver_killed_9_is_restarted_by_a_tracked_run_on_the_same_checkpoint(
-    local_cluster: ClusterManager, tmp_path: Path
-) -> None:
-    with deployed(local_cluster, paced_stream("killed", tmp_path), tmp_path) as d:
-        told(d.materialize())
-        before = d.driver()
-        python = driver_process(d)
-        os.kill(python.pid, signal.SIGKILL)
-        wait_for("the failure", lambda: d.driver().state is DriverState.FAILED)
-
-        tick = wait_for_request(d, "restart")
-        assert failed_check(tick, "running") or "failed" in str(tick.cursor)
-        [request] = tick.run_requests or []
-        restarted = told(d.requested(request))
-        assert restarted["action"] == "started"
-        assert d.driver().epoch == before.epoch + 1
-        # The same run once more, as after a daemon that died between request and record: void.
-        assert told(d.requested(request))["action"] == "attached"
-        assert d.driver().epoch == before.epoch + 1
-        # A decision made for the old driver is refused.
-        assert "void" in failure(d.run("rescale", target=2, epoch=before.epoch))
-
-
 def test_a_program_that_crashes_at_start_shows_its_last_lines_and_its_crash_loop_ends(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
@@ -169,7 +146,7 @@ def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
         wait_for("two executors", lambda: d.registered() == 2)
 
 
-def test_two_starts_at_once_start_one_driver_and_two_operations_exclude_each_other(
+def test_two_starts_at_once_start_one_driver_that_killed_is_restarted_by_a_tracked_run(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
     with deployed(local_cluster, paced_stream("at_once", tmp_path), tmp_path) as d:
@@ -186,6 +163,24 @@ def test_two_starts_at_once_start_one_driver_and_two_operations_exclude_each_oth
 
         with d.cluster.lease("at_once", "somebody else"):
             assert "somebody else has held 'at_once'" in failure(d.run("rescale", target=2))
+
+        # Killed, it goes on from the same checkpoint.
+        before = d.driver()
+        python = driver_process(d)
+        os.kill(python.pid, signal.SIGKILL)
+        wait_for("the failure", lambda: d.driver().state is DriverState.FAILED)
+
+        tick = wait_for_request(d, "restart")
+        assert failed_check(tick, "running") or "failed" in str(tick.cursor)
+        [request] = tick.run_requests or []
+        restarted = told(d.requested(request))
+        assert restarted["action"] == "started"
+        assert d.driver().epoch == before.epoch + 1
+        # The same run once more, as after a daemon that died between request and record: void.
+        assert told(d.requested(request))["action"] == "attached"
+        assert d.driver().epoch == before.epoch + 1
+        # A decision made for the old driver is refused.
+        assert "void" in failure(d.run("rescale", target=2, epoch=before.epoch))
 
 
 def test_a_program_that_never_starts_a_query_is_held_and_reported(

@@ -33,7 +33,6 @@ def reshard(made: Stream, soak: Soak) -> None:
         made.merge(shards[at].id, shards[at + 1].id)
 
 
-@ONE
 def test_a_structured_query_killed_at_any_moment_delivers_exactly_once(
     session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path, soak: Soak
 ) -> None:

@@ -69,25 +69,6 @@ def test_a_driver_that_is_killed_at_every_bad_moment(
     check(session, made, program)
 
 
-@pytest.mark.parametrize("emulator", ["kinesalite"], indirect=True)
-def test_a_driver_that_is_killed_at_some_bad_moments(
-    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
-) -> None:
-    made = stream(2)
-    program = Program(tmp_path, emulator.url, made.name)
-    with made.writing(40):
-        with program.holding(), program.running() as process:
-            program.wait(process, "a held task", program.held)
-            assert program.begun()
-        _, upper = made.split(made.open_shards()[0].id)
-        with program.running() as process:
-            batch = program.latest("commits") + 2
-            program.wait(process, "a planned batch", lambda: program.latest("offsets") >= batch)
-        made.merge(upper, made.open_shards()[-1].id)
-    program.finish()
-    check(session, made, program)
-
-
 @ONE
 def test_executors_and_python_workers_that_are_killed(
     session: SparkSession,
