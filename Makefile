@@ -23,7 +23,7 @@ SEED ?= 1
 CLASS_DATA = { echo "Class data for the JVMs of the tests; the first time it takes half a minute ..." && \
 	XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data || true; }
 
-# Several tests at a time: they mostly wait. Those that take long begin first (tests/scheduling.py).
+# Several tests at a time, as they often wait. Those that take long begin first (tests/scheduling.py).
 PYTEST = $(PY) -m pytest -n auto --no-loadscope-reorder
 
 # Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.

@@ -136,9 +136,9 @@ def _uv_environment(
     if roots.cafile or roots.capath:
         # As pip does: an authority that a company has added to its machines counts.
         env.setdefault("UV_SYSTEM_CERTS", "1")
-    if environ.get("PYTHONDONTWRITEBYTECODE"):
-        # Else the first import compiles what it needs, a tenth of all there is.
-        env.setdefault("UV_COMPILE_BYTECODE", "1")
+    # As pip does. Left to the first import, the first Python workers of Spark would all compile
+    # pandas and pyarrow at once, and on a busy machine come later than the 10 s it gives them.
+    env.setdefault("UV_COMPILE_BYTECODE", "1")
     return env
 
 

@@ -15,6 +15,9 @@ from dagster_sparkscale.clusters.java import java_home, spark_home
 
 CACHE = Path(__file__).parent.parent / ".cache"
 _OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
+# The archive where it was made for, or else each JVM rewrites 160 MB of pointers in it. What that is
+# good for, an attacker who can't tell where a class lies, a test has no use for.
+_IN_PLACE = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
 _READ_BY_EVERY_JVM = "JDK_JAVA_OPTIONS"
 
 
@@ -33,5 +36,5 @@ def _archive(cache: Path) -> list[str]:
             java_home(), spark_home(), cache / "dagster-sparkscale" / "class-data"
         )
         if class_data.is_whole(archive):
-            return class_data.options(archive)
+            return [*class_data.options(archive), *_IN_PLACE]
     return []

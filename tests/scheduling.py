@@ -3,7 +3,7 @@
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_PROCESSES_PER_CORE = 2
+_BESIDE_CORES = 1
 _MEMORY_PER_PROCESS = 4 << 30
 """Bytes: a process of tests with a cluster, a driver and some executors."""
 
@@ -35,12 +35,13 @@ when one process still works and the others have nothing left; nothing else."""
 
 
 def processes(cores: int, memory: int) -> int:
-    """How many processes run tests: more than cores, as they mostly wait.
+    """How many processes run tests: one more than cores, as each waits now and then for what it has
+    started. With two more, two cores only have more clusters to start and more to switch between.
 
     Args:
         memory: of the machine, in bytes.
     """
-    return max(1, min(_PROCESSES_PER_CORE * cores, memory // _MEMORY_PER_PROCESS))
+    return max(1, min(cores + _BESIDE_CORES, memory // _MEMORY_PER_PROCESS))
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]

@@ -28,7 +28,7 @@ def test_a_test_runs_with_its_class_or_its_module_unless_it_stands_alone(
 
 @pytest.mark.parametrize(
     ("cores", "memory", "expected"),
-    [(2, 24 * GIB, 4), (1, 24 * GIB, 2), (16, 24 * GIB, 6), (2, GIB, 1)],
+    [(2, 24 * GIB, 3), (1, 24 * GIB, 2), (16, 24 * GIB, 6), (2, GIB, 1)],
 )
 def test_it_is_as_many_processes_as_cores_and_memory_allow(
     cores: int, memory: int, expected: int

@@ -179,12 +179,11 @@ def test_a_uv_installed_here_keeps_its_cache_here(environ, cache):
     assert setup_venv._uv_environment(uv, {}, environ).get("UV_CACHE_DIR") == cache
 
 
-def test_byte_code_is_made_at_once_only_where_nobody_makes_it_later():
+def test_byte_code_is_made_at_once_unless_somebody_has_said_otherwise():
     uv = setup_venv.Uv("uv", "1.0", ours=True)
-    later = setup_venv._uv_environment(uv, {}, {})
-    never = setup_venv._uv_environment(uv, {}, {"PYTHONDONTWRITEBYTECODE": "1"})
-    assert "UV_COMPILE_BYTECODE" not in later
-    assert never["UV_COMPILE_BYTECODE"] == "1"
+    assert setup_venv._uv_environment(uv, {}, {})["UV_COMPILE_BYTECODE"] == "1"
+    given = {"UV_COMPILE_BYTECODE": "0"}
+    assert setup_venv._uv_environment(uv, {}, given)["UV_COMPILE_BYTECODE"] == "0"
 
 
 @pytest.mark.parametrize(

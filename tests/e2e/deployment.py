@@ -33,13 +33,22 @@ def paced_stream(name: str, folder: Path, **fields: Any) -> StructuredStream:
     return StructuredStream(name=name, **{**given, **fields})
 
 
+# Two runs at once in one process leave processes behind that follow the output of both.
+_NO_COMPUTE_LOGS = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    }
+}
+
+
 class Deployment:
     def __init__(self, cluster: ClusterManager, stream: Stream, home: Path) -> None:
         self.cluster = cluster
         self.stream = stream
         self.folder = home
         self.defs = build_defs([stream], cluster)
-        self.instance = dg.DagsterInstance.local_temp(str(home))
+        self.instance = dg.DagsterInstance.local_temp(str(home), overrides=_NO_COMPUTE_LOGS)
         self.cursor: str | None = None
 
     def pace(self, seconds: float) -> None:
