@@ -1,8 +1,7 @@
 """How long `make venv` takes on a fresh machine, against plain pip.
 
 Ours: what `make venv` runs. Peer: `python -m venv` and `pip install`, as before. Both into a folder
-of their own with empty caches, in turn, and both until Dagster and Spark have been imported once:
-pip compiles all byte code while it installs, uv leaves that to who imports it.
+of their own with empty caches, in turn, and both until Dagster and Spark have been imported once.
 
 Every repetition downloads all packages twice, so there are few.
 """

@@ -15,8 +15,8 @@ from dagster_sparkscale.clusters.java import java_home, spark_home
 
 CACHE = Path(__file__).parent.parent / ".cache"
 _OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
-# The archive where it was made for, or else each JVM rewrites 160 MB of pointers in it. What that is
-# good for, an attacker who can't tell where a class lies, a test has no use for.
+# The archive at the address it was made for. Elsewhere, where an attacker has to look for it, each
+# JVM would rewrite 160 MB of pointers.
 _IN_PLACE = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
 _READ_BY_EVERY_JVM = "JDK_JAVA_OPTIONS"
 
