@@ -24,7 +24,7 @@ CLASS_DATA = { echo "Class data for the JVMs of the tests; the first time it tak
 	XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data || true; }
 
 # Several tests at a time, as they often wait. Those that take long begin first (tests/scheduling.py).
-PYTEST = $(PY) -m pytest -n auto --no-loadscope-reorder
+PYTEST = $(PY) -m pytest -n auto --no-loadscope-reorder --max-worker-restart=2
 
 # Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.
 WITH_JAVA = JAVA_HOME="$$($(PY) -m demo.java)" && export JAVA_HOME
@@ -59,7 +59,7 @@ test: $(STAMP) ## set up and run all tests
 	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) --durations=25 --durations-min=5 $(ARGS)
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
-	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) -o python_files='soak_*.py' --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
+	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
 
 lint: $(STAMP) ## check style and formatting
 	$(VENV)/bin/ruff check .

@@ -12,30 +12,39 @@ import psutil
 MARK = "TESTS_OF_RUN"
 """Environment variable that is set to a text of this run's own. Not one of SPARK...: those are kept
 from masters and workers."""
+_TIMES = 5
 _PATIENCE = 10.0
 """Seconds that what is about to end by itself is given: Python workers end after their JVM."""
 
 
 def end() -> list[str]:
-    """End what this run of tests has left; returns a line for each process."""
+    """End what this run of tests has left; returns a line for each process.
+
+    Not what is below this process, such as the JVM of its own session: it ends with it.
+    """
     left = _carrying(os.environ[MARK])
-    _, staying = psutil.wait_procs(left, timeout=_PATIENCE)
+    psutil.wait_procs(left, timeout=_PATIENCE)
     told = []
-    for process in staying:
-        with contextlib.suppress(psutil.Error):
-            told.append(f"process {process.pid}: {' '.join(process.cmdline())[:300]}")
-            process.kill()
-    psutil.wait_procs(staying, timeout=_PATIENCE)
+    # What is killed may have started more, or somebody may start it again.
+    for _ in range(_TIMES):
+        staying = _carrying(os.environ[MARK])
+        if not staying:
+            break
+        for process in staying:
+            with contextlib.suppress(psutil.Error):
+                told.append(f"process {process.pid}: {' '.join(process.cmdline())[:300]}")
+                process.kill()
+        psutil.wait_procs(staying, timeout=_PATIENCE)
     return told
 
 
 def _carrying(value: str) -> list[psutil.Process]:
-    """Processes of that run, without this one."""
+    """Processes of that run, without this one and its own."""
     found = []
+    ours = {os.getpid(), *(each.pid for each in psutil.Process().children(recursive=True))}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            own = process.pid == os.getpid()
-            if not own and process.environ().get(MARK) == value and _lives(process):
+            if process.pid not in ours and process.environ().get(MARK) == value and _lives(process):
                 found.append(process)
     return found
 

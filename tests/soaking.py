@@ -1,7 +1,7 @@
 """What repeats for confidence: modules named soak_*.py, run by `make soak` and not by `make test`.
 
-Each repeats a scenario of a test, at moments drawn by chance, for as long as it is told. Nothing is
-tested here only.
+Each repeats a scenario of a test, at moments drawn by chance, for as long as it is told; or plays
+one that takes minutes to its end.
 """
 
 import random

@@ -19,6 +19,8 @@ HANGS = 900.0
 `subprocess`) is taken to hang. Long, as these are seconds of the clock; nothing waits it out
 unless something is broken."""
 
+_MOST = 20.0
+"""Times: a timeout may be of a call that is never answered, and then it is waited out."""
 _LEAST = 1 / 40
 """A second counts at least that much: whatever the machine is doing, a deadline comes."""
 
@@ -44,7 +46,7 @@ def patience(seconds: float) -> float:
     """As many seconds of the clock as the machine, as busy as it has been for a minute, needs for
     `seconds` of work: for timeouts that are set once and run in other programs."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return seconds * max(1.0, os.getloadavg()[0] / (cores or 1))
+    return seconds * min(_MOST, max(1.0, os.getloadavg()[0] / (cores or 1)))
 
 
 class Deadline:

@@ -21,7 +21,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -36,6 +36,7 @@ from dagster_sparkscale.clusters.class_data_maker import (
     make_archive,
 )
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.spark_settings import speaks_of_sharing
 from dagster_sparkscale.clusters.store import read_json
 from dagster_sparkscale.driver.supervisor import write_json
 
@@ -57,13 +58,33 @@ _launched: list[subprocess.Popen[bytes]] = []
 def options(archive: Path) -> list[str]:
     """What a JVM is told, so that it uses `archive` where it can and is silent where it can't.
 
-    A file that is not there yet does no harm: a JVM that starts when it is uses it.
+    Of a file that is there: for one that is missing, Java 17 does without its own archive too.
     """
     return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", _QUIET]
 
 
+def can_be_named(path: Path) -> bool:
+    """Whether Java's options, Spark's settings and its scripts all take `path` for one word.
+
+    A colon parts two archives; quotes and backslashes end elsewhere than they should.
+    """
+    return re.fullmatch(r"[\w./+,=@%~ -]+", str(path)) is not None
+
+
+def decided_by(environ: Mapping[str, str]) -> bool:
+    """Whether what every JVM reads from its environment decides about class-data sharing."""
+    return any(
+        speaks_of_sharing(environ.get(name, ""))
+        for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+    )
+
+
 def user_folder() -> Path:
-    """Where the archives of this user are kept."""
+    """Where the archives of this user are kept.
+
+    Raises:
+        RuntimeError: this user has no home.
+    """
     cache = os.environ.get("XDG_CACHE_HOME")
     # A relative one is to be ignored, says the XDG specification.
     base = Path(cache) if cache and Path(cache).is_absolute() else Path("~/.cache").expanduser()
@@ -145,28 +166,44 @@ def _make(java: Path, spark: Path, folder: Path, wait: float) -> Path:
 
 
 def _make_anew(java: Path, spark: Path, archive: Path) -> None:
-    # A note that says nothing: until the new one is there, there is no archive.
-    write_json(_note_of(archive), {})
+    # Until another note is there, there is no archive; and a maker that is killed, as where memory
+    # is short, is not followed by the next at every start.
+    _note_failure(archive, "its maker was killed")
     try:
         make_archive(java, spark, archive)
+        found = archive.stat()
     except (CannotMake, OSError) as error:
         with contextlib.suppress(OSError):
-            write_json(_note_of(archive), {"failed_at": time.time(), "reason": str(error)})
+            _note_failure(archive, str(error))
         raise
-    found = archive.stat()
     write_json(_note_of(archive), {"size": found.st_size, "mtime_ns": found.st_mtime_ns})
-    _prune(archive)
+    with contextlib.suppress(OSError):
+        _prune(archive)
+
+
+def _note_failure(archive: Path, reason: str) -> None:
+    write_json(_note_of(archive), {"failed_at": time.time(), "reason": reason})
 
 
 def _private(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not can_be_named(folder):
+        raise CannotMake(f"{folder}: the path has a character that options of a JVM can't have")
+    # Each by itself: the mode that mkdir is given is that of the last one only.
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(exist_ok=True, mode=0o700)
     if reason := fault(folder):
         raise CannotMake(reason)
     return folder.resolve()
 
 
 def _prune(newest: Path) -> None:
-    """Remove what earlier versions of Java and Spark have left. A JVM that runs keeps its own."""
+    """Remove what earlier versions of Java and Spark have left; a JVM that runs keeps its own.
+
+    Not in a folder that somebody has chosen: other clusters may name what is there.
+    """
+    if newest.parent != user_folder().resolve():
+        return
     archives = [each for each in newest.parent.glob("spark-*.jsa") if each != newest]
     archives.sort(key=lambda each: each.stat().st_mtime, reverse=True)
     for old in archives[_KEPT - 1 :]:
@@ -175,13 +212,13 @@ def _prune(newest: Path) -> None:
 
 
 def see_to(java: Path, spark: Path, mark: str) -> Path | None:
-    """The archive in this user's folder, being made in the background if it is not there.
+    """The archive in this user's folder; if it is not there, it is made in the background.
 
     Args:
         mark: what `end_making` ends the background maker by.
 
     Returns:
-        None if there is none to be had.
+        None if there is none yet, or none to be had.
     """
     try:
         folder = _private(user_folder())
@@ -189,15 +226,13 @@ def see_to(java: Path, spark: Path, mark: str) -> Path | None:
         if is_whole(archive):
             return archive
         failed_at = _note(archive).get("failed_at")
-        if isinstance(failed_at, int | float) and time.time() - failed_at < _RETRY_SECONDS:
+        # A clock that was set back does not keep it from being tried again.
+        if isinstance(failed_at, int | float) and 0 <= time.time() - failed_at < _RETRY_SECONDS:
             return None
-        # What is not as it was made may kill a JVM that is told of it.
-        archive.unlink(missing_ok=True)
         _start_making(java, spark, archive, mark)
     except (CannotMake, ClusterError, OSError, RuntimeError) as error:
         _log.debug("no archive of class data: %s", error)
-        return None
-    return archive
+    return None
 
 
 def _start_making(java: Path, spark: Path, archive: Path, mark: str) -> None:
@@ -235,6 +270,9 @@ def _in_background(java: Path, spark: Path, folder: Path) -> None:
         FileLock(archive.with_suffix(".waiting.lock"), timeout=0, mode=0o600),
     ):
         os.nice(19)
+        # Where memory runs out, streams matter more than how fast they start.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
         time.sleep(DELAY_SECONDS)
         _make(java, spark, folder, wait=0)
 
@@ -254,14 +292,14 @@ def describe(java: Path, spark: Path, folder: Path) -> str:
     """What there is to say of the archive to somebody who asks."""
     try:
         archive = archive_path(java, spark, folder)
+        if reason := (fault(folder) if folder.exists() else None):
+            return f"none ({reason})"
     except OSError as error:
         return f"none ({error})"
-    if reason := (fault(folder) if folder.exists() else None):
-        return f"none ({reason})"
     if is_whole(archive):
         return str(archive)
     reason = str(_note(archive).get("reason") or "not made yet")
-    return f"none ({reason.splitlines()[0]})"
+    return f"none ({reason.splitlines()[0][:200]})"
 
 
 @functools.cache
@@ -293,8 +331,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.background:
             _in_background(java, spark, folder)
         else:
+            print("Class data: a minute or two, unless it is there ...", file=sys.stderr)
             print(_make(java.absolute(), spark.absolute(), folder, wait=LIMIT_SECONDS))
-    except (CannotMake, ClusterError) as error:
+    except (CannotMake, ClusterError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -7,6 +7,7 @@ are found again by the state folder.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,6 +107,8 @@ class LocalCluster(StandaloneCluster):
     def _class_data(self, java: Path, spark: Path) -> dict[str, list[str]]:
         if self.class_data_archive or not self.class_data:
             return super()._class_data(java, spark)
+        if class_data.decided_by(os.environ):
+            return {}
         archive = class_data.see_to(java, spark, self._mark())
         return dict.fromkeys(("driver", "executor"), class_data.options(archive)) if archive else {}
 
@@ -148,8 +151,11 @@ def _describe(cluster: LocalCluster, capacity: Capacity | None) -> str:
         for driver in cluster._running()
     ]
     if cluster.class_data and not cluster.class_data_archive:
-        java, spark = java_home(cluster.java_home), spark_home()
-        shared = class_data.describe(java, spark, class_data.user_folder())
+        try:
+            java, spark = java_home(cluster.java_home), spark_home()
+            shared = class_data.describe(java, spark, class_data.user_folder())
+        except (ClusterError, RuntimeError) as error:
+            shared = f"none ({error})"
         lines.append(f"class data: {shared}")
     return "\n".join(lines)
 

@@ -22,9 +22,15 @@ _DECOMMISSION = {
     "spark.executor.decommission.forceKillTimeout": "120s",
 }
 
-# A user's options that decide about class-data sharing: ours beside them would contradict, and a
-# JVM told both to use an archive and to make one does not start.
-_SHARING = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|AutoCreateSharedArchive")
+_SHARING = re.compile(
+    r"-Xshare|SharedArchive|ArchiveClassesAtExit|Dynamic|VMOptionsFile|-XX:Flags|(^|[ '\"])@"
+)
+
+
+def speaks_of_sharing(java_options: str) -> bool:
+    """Whether a user's JVM options decide about class-data sharing, or may, being in a file. Ours
+    beside them would contradict: a JVM told to use an archive and to make one does not start."""
+    return _SHARING.search(java_options) is not None
 
 
 def settings(
@@ -69,7 +75,7 @@ def settings(
     for role, java_options in (class_data or {}).items():
         defaults = f"spark.{role}.defaultJavaOptions"
         given = made.get(defaults, ""), made.get(f"spark.{role}.extraJavaOptions", "")
-        if not _SHARING.search(" ".join(given)):
+        if not speaks_of_sharing(" ".join(given)):
             made[defaults] = " ".join(filter(None, [in_one_line(java_options), given[0]]))
     return made
 

@@ -125,6 +125,11 @@ class StandaloneCluster(ClusterManager):
                 f"class_data_archive = {value!r}: must be an absolute path, for workers have "
                 "other working folders"
             )
+        if given and value and not class_data.can_be_named(Path(value)):
+            raise ValueError(
+                f"class_data_archive = {value!r}: must be a path of letters, digits, blanks and "
+                "./+,=@%~_- only: options of a JVM can't have others"
+            )
         return value
 
     def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
@@ -243,9 +248,13 @@ class StandaloneCluster(ClusterManager):
             return {}
         archive = Path(self.class_data_archive)
         roles = {"executor": class_data.options(archive)}
-        if archive.is_file():
+        try:
+            here = archive.is_file()
+        except OSError:
+            here = False
+        if here and not class_data.decided_by(os.environ):
             roles["driver"] = roles["executor"]
-        else:
+        if not here:
             _log.warning(
                 "class_data_archive: there is no file %s on this host; drivers start without it, "
                 "and executors wherever a worker lacks it",

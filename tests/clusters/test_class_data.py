@@ -10,12 +10,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pydantic import ValidationError
 
 from dagster_sparkscale.clusters import class_data, processes
 from dagster_sparkscale.clusters.class_data_maker import MARKER
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.local import LocalCluster
-from tests.clusters.running import newest, stop, stream, submit, wait_running
+from dagster_sparkscale.clusters.standalone import StandaloneCluster
+from tests.clusters.running import stream, submit, wait_running
 from tests.waiting import HANGS, wait_for
 
 
@@ -52,6 +54,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         made.append(archive)
         time.sleep(0.2)
         archive.write_text("classes")
+        archive.chmod(0o444)
 
     monkeypatch.setattr(class_data, "make_archive", make_archive)
     return made
@@ -138,6 +141,7 @@ def test_what_is_not_as_it_was_made_is_made_again(
 ) -> None:
     archive = class_data.make(java, spark, folder)
     assert archive is not None
+    archive.chmod(0o600)
     if spoil == "shorter":
         archive.write_text("clas")
     elif spoil == "other":
@@ -163,14 +167,25 @@ def test_what_could_not_be_made_is_not_tried_again_at_every_start(
     assert not marked("a test")
 
 
-def test_old_ones_are_removed(java: Path, spark: Path, folder: Path, quick: list[Path]) -> None:
+@pytest.mark.parametrize("own", [True, False])
+def test_old_ones_are_removed_from_the_users_own_folder(
+    java: Path,
+    spark: Path,
+    tmp_path: Path,
+    quick: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    own: bool,
+) -> None:
+    """One that somebody has chosen may be named by other clusters."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = class_data.user_folder() if own else tmp_path / "chosen"
     for number in range(5):
         jar = spark / "jars/spark-core_2.13-4.3.0.jar"
         os.utime(jar, (number, number))
         archive = class_data.make(java, spark, folder)
         assert archive is not None
         os.utime(archive, (number, number))
-    assert set(folder.glob("*.jsa")) == set(quick[-3:])
+    assert set(folder.glob("*.jsa")) == set(quick[-3:] if own else quick)
 
 
 def test_where_nothing_can_be_kept_nothing_fails(
@@ -192,14 +207,14 @@ def test_the_background_maker_is_one_and_ends_when_it_should(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     mark = str(tmp_path)
-    archive = class_data.see_to(java, spark, mark)
+    # Not named before it is there: without it a JVM would do without Java's own archive as well.
+    assert class_data.see_to(java, spark, mark) is None
     try:
-        # Named before it is there: executors that start later have it.
-        assert archive is not None and not archive.exists()
+        archive = class_data.archive_path(java, spark, class_data.user_folder())
         waiting = archive.with_suffix(".waiting.lock")
         wait_for("the maker to wait", lambda: held(waiting))
         [maker] = marked(mark)
-        assert class_data.see_to(java, spark, mark) == archive
+        assert class_data.see_to(java, spark, mark) is None
         assert marked(mark) == [maker]
     finally:
         class_data.end_making(mark)
@@ -233,19 +248,81 @@ def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(
 
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="shows it by /proc")
-def test_driver_and_executors_of_a_local_cluster_map_it(local_cluster: LocalCluster) -> None:
+def test_every_jvm_of_a_local_cluster_maps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive = class_data.make(java_home(), spark_home(), class_data.user_folder())
     assert archive is not None
+    # By what the cluster tells them, not by what tests tell every JVM.
+    monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
+    cluster = LocalCluster(state_dir=str(tmp_path / "state"), workers=1, cores_per_worker=3)
     try:
-        submit(local_cluster, stream("sharing", "rate.py"))
-        wait_running(local_cluster, "sharing", executors=1)
-        app = newest(local_cluster, "sharing").app_id
-        [executor] = java_processes("CoarseGrainedExecutorBackend", str(app))
-        [driver] = java_processes("SparkSubmit", local_cluster.state_dir, "/sharing/")
-        for process in (executor, driver):
-            assert str(archive) in Path(f"/proc/{process.pid}/maps").read_text()
+        submit(cluster, stream("sharing", "rate.py"))
+        wait_running(cluster, "sharing", executors=1)
+        for words in (["master.Master"], ["worker.Worker"], ["SparkSubmit"], ["Backend"]):
+            [process] = [each for each in java_processes(*words) if below(each, cluster.state_dir)]
+            assert str(archive) in Path(f"/proc/{process.pid}/maps").read_text(), words
     finally:
-        stop(local_cluster, "sharing", graceful=False)
+        cluster.shutdown(force=True)
+
+
+def below(process: psutil.Process, folder: str) -> bool:
+    """Whether a process is of the cluster with that state folder."""
+    line = " ".join(process.cmdline())
+    return folder in line or process.cwd().startswith(folder)
+
+
+def test_a_mode_that_lets_the_group_write_is_not_that_of_its_folders(
+    java: Path, spark: Path, tmp_path: Path, quick: list[Path]
+) -> None:
+    before = os.umask(0o002)
+    try:
+        assert class_data.make(java, spark, tmp_path / "a" / "b" / "c") is not None
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("name", ["o'brien", "10:20:30", 'say "x"', "back\\slash", "tab\t"])
+def test_a_path_that_options_cannot_have_is_not_used(
+    java: Path, spark: Path, tmp_path: Path, quick: list[Path], name: str
+) -> None:
+    assert class_data.make(java, spark, tmp_path / name) is None
+    with pytest.raises(ValidationError, match="options of a JVM can't have others"):
+        StandaloneCluster(master="spark://h:7077", class_data_archive=str(tmp_path / name / "a"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "decides"),
+    [
+        ("JAVA_TOOL_OPTIONS", "-XX:ArchiveClassesAtExit=/x", True),
+        ("JDK_JAVA_OPTIONS", "-Xmx1g @/etc/java.args", True),
+        ("_JAVA_OPTIONS", "-XX:+RecordDynamicDumpInfo", True),
+        ("JDK_JAVA_OPTIONS", "-Xmx1g -Duser=a@b", False),
+        ("OTHER", "-Xshare:off", False),
+    ],
+)
+def test_what_an_environment_says_of_sharing_is_left_to_it(
+    variable: str, value: str, decides: bool
+) -> None:
+    assert class_data.decided_by({variable: value}) is decides
+
+
+def test_one_that_failed_after_now_is_tried_again(
+    java: Path, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock was set back."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    archive = class_data.archive_path(java, spark, class_data.user_folder())
+    archive.parent.mkdir(parents=True, mode=0o700)
+    archive.parent.parent.chmod(0o700)
+    class_data.write_json(
+        archive.with_suffix(".json"), {"failed_at": time.time() + 1e6, "reason": "no"}
+    )
+    try:
+        class_data.see_to(java, spark, str(tmp_path))
+        assert marked(str(tmp_path))
+    finally:
+        class_data.end_making(str(tmp_path))
 
 
 def java_processes(*words: str) -> list[psutil.Process]:
@@ -275,7 +352,6 @@ def test_a_truncated_archive_is_named_to_no_jvm(
         assert own.exists()
         own.chmod(0o600)
         os.truncate(own, own.stat().st_size // 2)
-        class_data.see_to(java_home(), spark_home(), str(tmp_path))
-        assert not own.exists()
+        assert class_data.see_to(java_home(), spark_home(), str(tmp_path)) is None
     finally:
         class_data.end_making(str(tmp_path))

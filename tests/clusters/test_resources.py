@@ -144,8 +144,9 @@ def test_a_relative_state_folder_is_the_same_one_wherever_a_process_is_started(
 
 
 def test_an_archive_of_class_data_is_told_to_executors_and_where_it_is_here_to_drivers(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
     archive = tmp_path / "spark.jsa"
     cluster = StandaloneCluster(master="spark://h:7077", class_data_archive=str(archive))
     assert set(cluster._class_data(tmp_path, tmp_path)) == {"executor"}
@@ -173,7 +174,10 @@ def test_a_cluster_told_to_do_without_class_data_does(
     assert not (tmp_path / "cache").exists()
 
 
-def test_an_archive_that_is_given_takes_the_place_of_the_users_own(tmp_path: Path) -> None:
+def test_an_archive_that_is_given_takes_the_place_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
     archive = tmp_path / "image.jsa"
     archive.touch()
     cluster = LocalCluster(state_dir=str(tmp_path), class_data_archive=str(archive))

@@ -36,14 +36,16 @@ def test_whatever_is_killed_the_stream_comes_back(
         epoch = d.driver().epoch
         for _ in soak.rounds():
             wait_for("two executors and a batch", lambda: healthy(d))
+            before = d.status()
+            seen = before.last_seq if before else 0
             for what in soak.chance.sample(sorted(VICTIMS), soak.chance.choice((1, 1, 2))):
                 for process in VICTIMS[what](local_cluster, d.driver()):
                     print(f"killing {what}: process {process}", flush=True)
                     kill(process)
-            evaluate_until_healthy(d)
+            evaluate_until_healthy(d, epoch, seen)
             assert d.driver().epoch >= epoch, "an epoch never goes back"
             epoch = d.driver().epoch
-            assert len(drivers(stream.name)) == 1
+            assert len(drivers(local_cluster.state_dir)) == 1
 
 
 def healthy(d: Deployment) -> bool:
@@ -51,11 +53,9 @@ def healthy(d: Deployment) -> bool:
     return bool(status and status.registered and status.registered >= 2 and status.batches)
 
 
-def evaluate_until_healthy(d: Deployment) -> None:
-    """Evaluate the stream as the daemon does, and carry out what it asks for, until it runs."""
-    before = d.status()
-    seen = before.last_seq if before else 0
-    epoch = d.driver().epoch
+def evaluate_until_healthy(d: Deployment, epoch: int, seen: int) -> None:
+    """Evaluate the stream as the daemon does, and carry out what it asks for, until it runs: a new
+    driver, or the one of that epoch with batches after `seen`."""
 
     def ticked() -> bool:
         for request in d.tick().run_requests or []:
@@ -75,12 +75,13 @@ def kill(process: int) -> None:
         return  # taken down by another one that was killed
 
 
-def drivers(stream: str) -> list[int]:
-    """The Python processes that are drivers of the stream."""
+def drivers(folder: str) -> list[int]:
+    """The Python processes that are drivers of the stream, by the state folder of its cluster."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
-        if "dagster_sparkscale.driver" in line and stream in line:
+        ours = any(word.startswith(f"{folder}/") for word in line)
+        if "dagster_sparkscale.driver" in line and "--announce" in line and "-m" in line and ours:
             found.append(process.pid)
     return found
 

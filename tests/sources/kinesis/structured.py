@@ -19,6 +19,7 @@ from pyspark.sql.streaming import StreamingQuery
 from dagster_sparkscale.sources import kinesis
 from demo.kinesis import REGION
 from tests.sources.kinesis.delivered import Row, row
+from tests.sources.kinesis.programs.starting import started
 from tests.sources.kinesis.stream import Stream
 from tests.waiting import patience, wait_for
 
@@ -61,7 +62,7 @@ def settings(name: str, url: str, **more: Any) -> dict[str, str]:
         "awsSecretAccessKey": "emulator",
         "startingPosition": "trim_horizon",
         "respectServiceLimits": "false",
-        "readTimeout": f"{patience(1):.1f}s",  # kinesalite never answers some calls
+        "readTimeout": f"{patience(0.5) + 0.5:.1f}s",  # kinesalite never answers some calls
         **more,
     }
     return {option: str(value) for option, value in given.items() if value is not None}
@@ -117,7 +118,7 @@ def running(
 ) -> Iterator[StreamingQuery]:
     """A query from `frame` to `sink`; stopped in the end if it still runs."""
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(**(trigger or {"processingTime": "100 milliseconds"})).start()
+    query = started(writer.trigger(**(trigger or {"processingTime": "100 milliseconds"})))
     try:
         yield query
     finally:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from starting import started
 
 from dagster_sparkscale.sources import kinesis
 
@@ -58,13 +59,12 @@ if how == "on":
     options["maxRecordsPerTrigger"] = "150"  # many batches, each with a bad moment of its own
 rows = session.readStream.format("kinesis-direct").options(**options).load()
 lines = rows.selectExpr("cast(data AS string) AS data", "shardId")
-query = (
+query = started(
     lines.mapInArrow(held, lines.schema)
     .writeStream.format("json")
     .option("path", str(folder / "out"))
     .option("checkpointLocation", str(folder / "checkpoint"))
     .trigger(**({"availableNow": True} if how == "end" else {"processingTime": "100 milliseconds"}))
-    .start()
 )
 query.awaitTermination()
 session.stop()

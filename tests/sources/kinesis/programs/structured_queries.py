@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
+from starting import started
 
 from dagster_sparkscale.sources import kinesis
 
@@ -57,12 +58,11 @@ for job in jobs:
         rows += [bytes(each.data).decode() for each in frame.select("data").collect()]
 
     frame = session.readStream.format("kinesis-direct").options(**job["options"]).load()
-    query = (
+    query = started(
         frame.writeStream.queryName(name)
         .foreachBatch(take)
         .option("checkpointLocation", str(folder / "checkpoints" / name))
         .trigger(**job["trigger"])
-        .start()
     )
     with contextlib.suppress(Exception):
         while not query.awaitTermination(0.2):
