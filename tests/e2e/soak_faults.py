@@ -29,7 +29,8 @@ def test_whatever_is_killed_the_stream_comes_back(
         "battered",
         tmp_path,
         autoscale=RatioPolicy(interval=10, max_executors=3, min_executors=2),
-        recovery=RecoveryPolicy(first_delay=0.1, limit=1000),
+        # Restarts count for a minute: the kills of an hour are no crash loop.
+        recovery=RecoveryPolicy(first_delay=0.1, limit=20, within=60),
     )
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
