@@ -82,7 +82,7 @@ def drivers(folder: str) -> list[int]:
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
         ours = any(word.startswith(f"{folder}/") for word in line)
-        if "dagster_sparkscale.driver" in line and "--announce" in line and "-m" in line and ours:
+        if line[1:3] == ["-m", "dagster_sparkscale.driver"] and ours:  # its supervisor names it too
             found.append(process.pid)
     return found
 
