@@ -320,7 +320,7 @@ def test_one_that_failed_after_now_is_tried_again(
     )
     try:
         class_data.see_to(java, spark, str(tmp_path))
-        assert marked(str(tmp_path))
+        wait_for("its maker", lambda: marked(str(tmp_path)))
     finally:
         class_data.end_making(str(tmp_path))
 
