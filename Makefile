@@ -24,7 +24,7 @@ CLASS_DATA = { echo "Class data for the JVMs of the tests; the first time it tak
 	XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data || true; }
 
 # Several tests at a time, as they often wait. Those that take long begin first (tests/scheduling.py).
-PYTEST = $(PY) -m pytest -n auto --no-loadscope-reorder --max-worker-restart=2
+PYTEST = $(PY) -m pytest -n auto --max-worker-restart=2
 
 # Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.
 WITH_JAVA = JAVA_HOME="$$($(PY) -m demo.java)" && export JAVA_HOME

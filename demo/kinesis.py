@@ -71,10 +71,6 @@ class Emulator:
         """A boto3 client of its own for whoever needs one; 50 threads may use it at a time."""
         return client(self.url)
 
-    def ended(self) -> bool:
-        """Whether it has ended by itself."""
-        return self._process.poll() is not None
-
     def wait(self) -> int:
         """Wait for the emulator to end by itself; returns its exit code."""
         return self._process.wait()

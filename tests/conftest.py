@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # as tests/scheduling.py has sorted them
     if hasattr(config, "workerinput"):
         return  # one of several processes, which inherits all this
     os.environ[leftovers.MARK] = secrets.token_hex(8)
@@ -54,14 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=by_length)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    if left := leftovers.end():
-        terminalreporter.section("left running by the tests, and ended now", red=True)
-        for line in left:
-            terminalreporter.line(line)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """When all processes of tests are done, and never before: they share one mark."""
+    yield
+    if not hasattr(session.config, "workerinput") and (left := leftovers.end()):
+        print("\nleft running by the tests, and ended now:", *left, sep="\n")
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session", autouse=True)

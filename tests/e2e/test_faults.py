@@ -135,6 +135,8 @@ def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
         python = driver_process(d)
         python.suspend()
         try:
+            # Each thread stops when it next runs, and until then the agent may answer.
+            wait_for("all its threads to stand still", lambda: stands_still(python))
             tick = d.tick()
             assert not tick.run_requests
             assert "battered: hold:" in str(tick.skip_message)
@@ -233,6 +235,11 @@ def failed_check(tick: SensorExecutionData, name: str) -> bool:
 def observation(tick: SensorExecutionData) -> dict[str, Any]:
     [event] = [event for event in tick.asset_events if isinstance(event, dg.AssetObservation)]
     return {key.split("/")[1]: value.value for key, value in event.metadata.items()}
+
+
+def stands_still(process: psutil.Process) -> bool:
+    stats = [task.read_text() for task in Path(f"/proc/{process.pid}/task").glob("*/stat")]
+    return all(stat.rsplit(")", 1)[1].split()[0] == "T" for stat in stats)
 
 
 def driver_process(d: Any) -> psutil.Process:
