@@ -19,7 +19,7 @@ ARGS ?=
 MINUTES ?= 10
 SEED ?= 1
 
-# With it the JVMs of tests start in half the time (tests/jvm.py). Made once for a Java and a Spark.
+# With it the JVMs of tests start in half the time (tests/short_lives.py). Made once for a Java and a Spark.
 CLASS_DATA = { echo "Class data for the JVMs of the tests; the first time it takes half a minute ..." && \
 	XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data || true; }
 

@@ -19,8 +19,8 @@ from dagster_sparkscale.clusters import daemons, standalone
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.lifecycle import reconcile
 from tests import leftovers
-from tests.jvm import for_short_lives
 from tests.scheduling import Scheduler, by_length, processes
+from tests.short_lives import for_short_lives
 from tests.soaking import Soak
 from tests.waiting import HANGS
 
