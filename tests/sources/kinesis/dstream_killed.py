@@ -34,12 +34,20 @@ class Program:
         with running(PROGRAM, arguments, self._folder / "log") as process:
             yield process
 
-    def wait(self, process: "subprocess.Popen[bytes]", what: str, done: Callable[[], Any]) -> None:
+    def wait(
+        self,
+        process: "subprocess.Popen[bytes]",
+        what: str,
+        done: Callable[[], Any],
+        every: float = 0.005,
+    ) -> None:
+        """Wait for something while the program runs; looked for often, to be in time for it."""
+
         def look() -> Any:
             assert process.poll() is None, f"the program has ended:\n{self.log()}"
             return done()
 
-        wait_for(what, look, 200, every=0.005)
+        wait_for(what, look, 200, every)
 
     def log(self) -> str:
         return (self._folder / "log").read_text(errors="replace")[-5000:]
@@ -68,6 +76,6 @@ class Program:
         def all_rows() -> bool:
             return len({line[0] for line in self.lines()}) >= total
 
-        self.wait(process, "all rows", all_rows)
+        self.wait(process, "all rows", all_rows, every=0.2)
         self.stop.touch()
         assert process.wait(HANGS) == 0, self.log()

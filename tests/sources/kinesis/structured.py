@@ -118,7 +118,7 @@ def running(
 ) -> Iterator[StreamingQuery]:
     """A query from `frame` to `sink`; stopped in the end if it still runs."""
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
-    query = started(writer.trigger(**(trigger or {"processingTime": "100 milliseconds"})))
+    query = started(writer.trigger(**(trigger or {"processingTime": "500 milliseconds"})))
     try:
         yield query
     finally:

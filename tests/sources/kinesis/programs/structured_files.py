@@ -64,7 +64,7 @@ query = started(
     .writeStream.format("json")
     .option("path", str(folder / "out"))
     .option("checkpointLocation", str(folder / "checkpoint"))
-    .trigger(**({"availableNow": True} if how == "end" else {"processingTime": "100 milliseconds"}))
+    .trigger(**({"availableNow": True} if how == "end" else {"processingTime": "500 milliseconds"}))
 )
 query.awaitTermination()
 session.stop()
