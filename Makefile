@@ -20,8 +20,7 @@ MINUTES ?= 10
 SEED ?= 1
 
 # With it the JVMs of tests start in half the time (tests/short_lives.py). Made once for a Java and a Spark.
-CLASS_DATA = { echo "Class data for the JVMs of the tests; the first time it takes half a minute ..." && \
-	XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data || true; }
+CLASS_DATA = { XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data || true; }
 
 # Several tests at a time, as they often wait. Those that take long begin first (tests/scheduling.py).
 PYTEST = $(PY) -m pytest -n auto --max-worker-restart=2
@@ -33,10 +32,10 @@ WITH_JAVA = JAVA_HOME="$$($(PY) -m demo.java)" && export JAVA_HOME
 .PHONY: help venv java demo test soak lint types bench mutants clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
 		printf '  make %-8s %s\n' "$$n" "$$t"; done
 
-venv: $(STAMP) ## set up .venv
+venv: $(STAMP) ## set up .venv; VENV= and PYTHON= for others
 
 # Again only when the dependencies change: the package itself is installed in place.
 $(STAMP): pyproject.toml
@@ -52,10 +51,10 @@ $(STAMP): pyproject.toml
 java: $(STAMP) ## see to a Java runtime for Spark; says where it is
 	@$(PY) -m demo.java
 
-demo: $(STAMP) ## three streams that scale up and down under a load, with the Dagster UI; Ctrl-C ends it
+demo: $(STAMP) ## three streams that scale under a load, with the Dagster UI, until Ctrl-C; HEADLESS=1 ends by itself
 	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless)
 
-test: $(STAMP) ## set up and run all tests
+test: $(STAMP) ## set up and run all tests; ARGS="-k ratio -x" for pytest
 	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) --durations=25 --durations-min=5 $(ARGS)
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
@@ -80,5 +79,5 @@ mutants: $(VENV)/.mutants ## small changes of the deciding modules that no test 
 	$(PY) -m dev.mutants $(ONLY)
 
 clean: ## remove what the targets above have made
-	rm -rf $(VENV) .demo .test .cache .mutants .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist *.egg-info demo-report.json
+	rm -rf $(VENV) $(VENV).unfinished .demo .test .cache .mutants .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist *.egg-info demo-report.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

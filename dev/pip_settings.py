@@ -37,8 +37,16 @@ def parse(listing: str) -> dict[str, str]:
         key, _, value = line.partition("=")
         section, _, name = key.partition(".")
         if section in settings and value:
-            settings[section][name] = str(ast.literal_eval(value))
+            settings[section][name] = _value(value)
     return {name: value for section in _SECTIONS for name, value in settings[section].items()}
+
+
+def _value(shown: str) -> str:
+    """What pip shows as Python would; as it stands, should that change."""
+    try:
+        return str(ast.literal_eval(shown))
+    except (ValueError, SyntaxError):
+        return shown
 
 
 def of_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -94,5 +102,6 @@ def _indexes(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_password(text: str) -> str:
-    """`text` with what stands before the @ of any URL in it left out."""
-    return re.sub(r"(?<=://)[^/\s]+@", "", text)
+    """`text` with what may be secret in any URL in it left out: what stands before an @, and the
+    query."""
+    return re.sub(r"(://)(?:[^\s,]*@)?([^\s?]*)(?:\?\S*)?", r"\1\2", text)

@@ -63,14 +63,22 @@ def set_up(folder: Path, environ: Mapping[str, str]) -> None:
         SetupFailed: neither uv nor pip could.
     """
     begun = time.monotonic()
-    stamp, unfinished = folder / ".installed", folder / ".unfinished"
+    stamp = folder / ".installed"
+    # Not in the folder: whoever is interrupted while that is cleared must find it again.
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
     if stamp.exists() and stamp.stat().st_mtime > (ROOT / "pyproject.toml").stat().st_mtime:
         return  # by the one that was waited for
     python = folder.absolute() / "bin" / "python"
     # Half a package is one to every installer, so what was interrupted is not gone on with.
     fresh = unfinished.exists() or _output([str(python), "--version"]) is None
     if fresh:
+        if not unfinished.exists() and _is_foreign(folder):
+            raise SetupFailed(
+                f"VENV={folder}: there is such a folder, and it is no virtual environment; name "
+                "another, or remove it"
+            )
         say(f"Creating {folder} with Python {sys.version.split()[0]} ...")
+        unfinished.touch()
         _create(folder)
     unfinished.touch()
     env = {"DIST_EXTRA_CONFIG": str(BUILD), **environ}
@@ -82,6 +90,10 @@ def set_up(folder: Path, environ: Mapping[str, str]) -> None:
     unfinished.unlink()
     stamp.touch()
     say(f"{folder} is ready after {time.monotonic() - begun:.0f} s.")
+
+
+def _is_foreign(folder: Path) -> bool:
+    return folder.exists() and not (folder / "pyvenv.cfg").exists() and any(folder.iterdir())
 
 
 def _create(folder: Path) -> None:

@@ -4,10 +4,16 @@ Each repeats a scenario of a test, at moments drawn by chance, for as long as it
 one that takes minutes to its end.
 """
 
+import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -19,7 +25,13 @@ class Soak:
     chance: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
+        if not 0 < self.minutes < math.inf:
+            raise pytest.UsageError(f"--minutes {self.minutes}: must be a number above 0")
         self.chance = random.Random(self.seed)
+
+    def one_of(self, number: int, kinds: Sequence[T]) -> T:
+        """For a round: each of `kinds` once, in order, and after that what chance says."""
+        return kinds[number - 1] if number <= len(kinds) else self.chance.choice(kinds)
 
     def rounds(self) -> Iterator[int]:
         """The number of each round, from 1 on, until the minutes are over; one at the least."""

@@ -331,9 +331,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.background:
             _in_background(java, spark, folder)
         else:
-            print("Class data: a minute or two, unless it is there ...", file=sys.stderr)
-            print(_make(java.absolute(), spark.absolute(), folder, wait=LIMIT_SECONDS))
-    except (CannotMake, ClusterError, RuntimeError) as error:
+            for home, part in ((java, "bin/java"), (spark, "jars")):
+                if not (home / part).exists():
+                    raise CannotMake(f"{home}: has no {part}")
+            archive = archive_path(java.absolute(), spark.absolute(), folder.absolute())
+            if not is_whole(archive):
+                print(f"Making {archive}, which takes a minute or two ...", file=sys.stderr)
+            print(_make(java.absolute(), spark.absolute(), folder.absolute(), LIMIT_SECONDS))
+    except (CannotMake, ClusterError, OSError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

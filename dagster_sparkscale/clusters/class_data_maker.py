@@ -105,7 +105,10 @@ def _check(java: Path, made: Path) -> None:
     try:
         subprocess.run(command, capture_output=True, env=env, timeout=120, check=True)
     except subprocess.SubprocessError as error:
-        raise CannotMake(f"the archive that was made is of no use: {error}") from error
+        said = getattr(error, "stderr", None) or b""
+        raise CannotMake(
+            f"the archive that was made is of no use: {error}\n{said.decode(errors='replace')}"
+        ) from error
 
 
 def kill_marked(mark: str, spare: int | None = None) -> int:

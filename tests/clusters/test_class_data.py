@@ -110,14 +110,19 @@ def test_a_folder_of_another_user_is_refused(folder: Path) -> None:
 def test_the_command_says_why_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    done = subprocess.run(
-        [sys.executable, "-m", class_data.__name__, "--folder", str(tmp_path / "open")],
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "can be written by other users" in done.stderr
+    for argument, reason in (
+        (f"--folder={tmp_path}/open", "can be written by other users"),
+        (f"--spark={tmp_path}", f"{tmp_path}: has no jars"),
+        (f"--java={tmp_path}", f"{tmp_path}: has no bin/java"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", class_data.__name__, argument],
+            capture_output=True,
+            text=True,
+            timeout=HANGS,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines()[-1].endswith(reason)
 
 
 def test_makers_at_once_make_one(java: Path, spark: Path, folder: Path, quick: list[Path]) -> None:

@@ -104,7 +104,19 @@ def test_settings_that_only_pip_follows_are_followed_and_it_is_said(project, whe
     assert "pip alone can do what is set for it (no-index)." in done.stderr
     assert project.has_tiny()
     assert (project.venv / ".installed").exists()
-    assert not (project.venv / ".unfinished").exists()
+    assert not (project.folder / ".venv.unfinished").exists()
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(project):
+    project.venv.mkdir()
+    (project.venv / "thesis.tex").write_text("the only copy")
+    done = project.set_up()
+    assert done.returncode == 1
+    assert done.stderr == (
+        "VENV=.venv: there is such a folder, and it is no virtual environment; name another, or "
+        "remove it\n"
+    )
+    assert (project.venv / "thesis.tex").exists()
 
 
 def test_where_uv_fails_pip_installs_and_no_password_is_shown_or_an_argument(project, wheels):

@@ -5,6 +5,7 @@
 
 import os
 import signal
+from itertools import combinations
 from pathlib import Path
 
 import psutil
@@ -35,11 +36,12 @@ def test_whatever_is_killed_the_stream_comes_back(
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
         epoch = d.driver().epoch
-        for _ in soak.rounds():
+        ways = [kinds for count in (1, 2) for kinds in combinations(VICTIMS, count)]
+        for number in soak.rounds():
             wait_for("two executors and a batch", lambda: healthy(d))
             before = d.status()
             seen = before.last_seq if before else 0
-            for what in soak.chance.sample(sorted(VICTIMS), soak.chance.choice((1, 1, 2))):
+            for what in soak.one_of(number, ways):
                 for process in VICTIMS[what](local_cluster, d.driver()):
                     print(f"killing {what}: process {process}", flush=True)
                     kill(process)

@@ -60,8 +60,8 @@ def test_a_structured_query_killed_at_any_moment_delivers_exactly_once(
         *(lambda kind=kind: as_a_log_grows(kind) for kind in ("offsets", "sink", "commits")),  # type: ignore[misc]
     ]
     with made.writing(40):
-        for _ in soak.rounds():
-            soak.chance.choice(moments)()
+        for number in soak.rounds():
+            soak.one_of(number, moments)()
             reshard(made, soak)
     program.finish()
     out = session.read.json(str(program.folder / "out")).select("data")
@@ -78,9 +78,10 @@ def test_a_dstream_killed_at_any_moment_loses_nothing(
     masters = ("local[2]", local_cluster._master())
     made.put(200)
     with made.writing(20):
-        for _ in soak.rounds():
-            hang = soak.chance.choice((0, 0, 30))
-            with program.running(hang, soak.chance.choice(masters)) as process:
+        ways = [(hang, master) for hang in (30, 0) for master in masters]
+        for number in soak.rounds():
+            hang, master = soak.one_of(number, ways)
+            with program.running(hang, master) as process:
                 if hang:
                     program.wait(process, "rows", lambda: len(program.lines(-1)) >= 30)
                 else:
