@@ -20,7 +20,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.lifecycle import reconcile
 from tests import leftovers
 from tests.scheduling import Scheduler, by_length, processes
-from tests.short_lives import for_short_lives
+from tests.short_lives import EXECUTORS, for_short_lives
 from tests.soaking import Soak
 from tests.waiting import HANGS
 
@@ -82,6 +82,7 @@ def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClu
         workers=2,
         cores_per_worker=6,
         memory_per_worker="8g",
+        spark_conf=EXECUTORS,
     )
     try:
         cluster.start()

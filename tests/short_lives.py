@@ -18,6 +18,8 @@ from dagster_sparkscale.clusters.java import java_home, spark_home
 
 CACHE = Path(__file__).parent.parent / ".cache"
 UNZIPPED = Path(__file__).parent / "unzipped"
+EXECUTORS = {"spark.executorEnv.PYTHONPATH": str(UNZIPPED)}
+"""Settings of a stream. A cluster's workers do not hand on what they have of this environment."""
 _OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
 # The archive at the address it was made for. Elsewhere, where an attacker has to look for it, each
 # JVM would rewrite 160 MB of pointers.

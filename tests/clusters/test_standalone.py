@@ -10,6 +10,7 @@ from dagster_sparkscale.clusters.standalone import StandaloneCluster
 from dagster_sparkscale.clusters.store import streams
 from tests.clusters.client_mode import ClientModeContract
 from tests.clusters.running import see_ended
+from tests.short_lives import EXECUTORS
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +26,7 @@ class TestStandaloneCluster(ClientModeContract):
             # The first is a master that is down: the one that answers counts.
             web_urls=["http://127.0.0.1:9", *local_cluster._web_urls()],
             state_dir=str(tmp_path_factory.mktemp("standalone") / "state"),
-            spark_conf={"spark.ui.retainedJobs": "10"},
+            spark_conf={"spark.ui.retainedJobs": "10", **EXECUTORS},
         )
         yield cluster
         # The session's cluster does not know these, so it would not stop them.

@@ -129,7 +129,7 @@ class Stream:
     def writing(
         self, rate: float, keys: Sequence[str] = KEYS, size: int = 0, aggregated: bool = False
     ) -> Iterator[None]:
-        """Put `rate` records a second in the background until the end of the block.
+        """Put `rate` records a second in the background, in five calls, until the end of the block.
 
         Raises:
             PutFailed: at the end of the block, if putting failed meanwhile.
@@ -141,7 +141,7 @@ class Stream:
         def write() -> None:
             began, written = time.monotonic(), 0
             try:
-                while not done.wait(0.05):
+                while not done.wait(0.2):
                     due = int((time.monotonic() - began) * rate) - written
                     if due > 0:
                         put(due, keys, size)
