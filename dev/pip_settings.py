@@ -104,4 +104,4 @@ def _indexes(settings: Mapping[str, str]) -> dict[str, str]:
 def without_password(text: str) -> str:
     """`text` with what may be secret in any URL in it left out: what stands before an @, and the
     query."""
-    return re.sub(r"(://)(?:[^\s,]*@)?([^\s?]*)(?:\?\S*)?", r"\1\2", text)
+    return re.sub(r"(://)(?:\S*@)?([^\s?]*)(?:\?\S*)?", r"\1\2", text)

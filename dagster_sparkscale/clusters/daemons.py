@@ -11,10 +11,12 @@ know no other; no process is signalled by a bare pid.
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     import psutil
 
 START_SECONDS = 90.0
+_PORTS_FROM = 12_000
+"""Below are those of well-known services."""
 
 # Daemons this process has started: kept so that they are reaped when they end.
 _launched: list[subprocess.Popen[bytes]] = []
@@ -238,11 +242,39 @@ def _registered(web: str, workers: int) -> bool:
 
 
 def _free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody has.
+
+    A master that comes back needs those that it had, and the kernel may have given them to
+    somebody's outgoing connection meanwhile. So they are below those that it gives.
+    """
+    lowest = _lowest_given()
+    below = range(_PORTS_FROM, lowest)
+    drawn = random.sample(below, min(100, len(below)))
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
+        return [_bound(stack, drawn) for _ in range(count)]
+
+
+def _lowest_given() -> int:
+    """The lowest port that the kernel gives to who asks for none by its number."""
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 32768 if sys.platform == "linux" else 49152
+
+
+def _bound(stack: contextlib.ExitStack, drawn: list[int]) -> int:
+    """One of the ports drawn that can be had, or any; kept until the end of `stack`."""
+    while True:
+        each = stack.enter_context(socket.socket())
+        port = drawn.pop() if drawn else 0
+        try:
+            each.bind((HOST, port))
+        except OSError:
+            if port == 0:
+                raise
+            continue
+        bound: int = each.getsockname()[1]
+        return bound
 
 
 def _marked(mark: str) -> "list[psutil.Process]":

@@ -200,6 +200,15 @@ class TestCluster:
                 if connection.status == psutil.CONN_LISTEN:
                     assert connection.laddr.ip in ("127.0.0.1", "::ffff:127.0.0.1"), connection
 
+    def test_its_ports_are_none_that_an_outgoing_connection_is_given(
+        self, up: LocalCluster
+    ) -> None:
+        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        if lowest <= 13_000:
+            pytest.skip("this machine gives almost all of them")
+        for name in ("master_port", "web_port"):
+            assert 12_000 <= daemons(up)[name] < lowest
+
     def test_the_command_shows_it(self, up: LocalCluster) -> None:
         done = command("status", up)
         assert done.returncode == 0

@@ -105,7 +105,7 @@ def test_a_target_above_what_the_cluster_has_says_how_many_came(
     stream = paced_stream("greedy", tmp_path, executor_cores=4, autoscale=RatioPolicy(interval=10))
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
-        story = told(d.run("rescale", target=5, wait_seconds=25))
+        story = told(d.run("rescale", target=5, wait_seconds=10))
         assert story["ending"] == "short"
         assert story["executors_missing"] == 5 - story["executors_after"] > 0
         assert "did not come" in story["notes"] and "cores" in story["notes"]

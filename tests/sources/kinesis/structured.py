@@ -62,7 +62,7 @@ def settings(name: str, url: str, **more: Any) -> dict[str, str]:
         "awsSecretAccessKey": "emulator",
         "startingPosition": "trim_horizon",
         "respectServiceLimits": "false",
-        "readTimeout": f"{patience(0.5) + 0.5:.1f}s",  # kinesalite never answers some calls
+        "readTimeout": f"{patience(1) + 1:.1f}s",  # kinesalite never answers some calls
         **more,
     }
     return {option: str(value) for option, value in given.items() if value is not None}

@@ -68,7 +68,7 @@ def direct(ssc: StreamingContext, name: str, url: str, **more: Any) -> KinesisDi
         "awsAccessKeyId": "emulator",
         "awsSecretAccessKey": SECRET,
         "respectServiceLimits": False,
-        "readTimeout": f"{patience(0.5) + 0.5:.1f}s",  # kinesalite never answers some calls
+        "readTimeout": f"{patience(1) + 1:.1f}s",  # kinesalite never answers some calls
     }
     return kinesis_direct_stream(ssc, settings, streamName=name, **more)
 
