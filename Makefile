@@ -79,5 +79,5 @@ mutants: $(VENV)/.mutants ## small changes of the deciding modules that no test 
 	$(PY) -m dev.mutants $(ONLY)
 
 clean: ## remove what the targets above have made
-	rm -rf $(VENV) $(VENV).unfinished .demo .test .cache .mutants .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist *.egg-info demo-report.json
+	rm -rf $(VENV) .demo .test .cache .mutants .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist *.egg-info demo-report.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

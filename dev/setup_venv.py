@@ -6,6 +6,7 @@ interrupted, it begins anew, but what has been downloaded is there.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import ssl
@@ -63,24 +64,31 @@ def set_up(folder: Path, environ: Mapping[str, str]) -> None:
         SetupFailed: neither uv nor pip could.
     """
     begun = time.monotonic()
-    stamp = folder / ".installed"
+    stamp, unfinished = folder / ".installed", folder / ".unfinished"
     # Not in the folder: whoever is interrupted while that is cleared must find it again.
-    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    clearing = CACHE.parent / f"{_digest(folder)}.clearing"
     if stamp.exists() and stamp.stat().st_mtime > (ROOT / "pyproject.toml").stat().st_mtime:
         return  # by the one that was waited for
     python = folder.absolute() / "bin" / "python"
     # Half a package is one to every installer, so what was interrupted is not gone on with.
-    fresh = unfinished.exists() or _output([str(python), "--version"]) is None
+    cut_off = clearing.exists() or unfinished.exists()
+    fresh = cut_off or _output([str(python), "--version"]) is None
     if fresh:
-        if not unfinished.exists() and _is_foreign(folder):
+        if not clearing.exists() and _is_foreign(folder):
             raise SetupFailed(
-                f"VENV={folder}: there is such a folder, and it is no virtual environment; name "
-                "another, or remove it"
+                f"VENV={folder}: there is such a folder or file, and it is no virtual environment; "
+                "name another, or remove it"
             )
         say(f"Creating {folder} with Python {sys.version.split()[0]} ...")
-        unfinished.touch()
-        _create(folder)
+        clearing.touch()
+        try:
+            _create(folder)
+        except SetupFailed:
+            if not folder.exists():
+                clearing.unlink()
+            raise
     unfinished.touch()
+    clearing.unlink(missing_ok=True)
     env = {"DIST_EXTRA_CONFIG": str(BUILD), **environ}
     pip = _find_pip(python, env)
     if not _by_uv(python, pip, env):
@@ -93,7 +101,14 @@ def set_up(folder: Path, environ: Mapping[str, str]) -> None:
 
 
 def _is_foreign(folder: Path) -> bool:
-    return folder.exists() and not (folder / "pyvenv.cfg").exists() and any(folder.iterdir())
+    """Whether it has something in it and is no virtual environment."""
+    if not folder.is_dir():
+        return folder.exists()
+    return not (folder / "pyvenv.cfg").exists() and any(folder.iterdir())
+
+
+def _digest(folder: Path) -> str:
+    return hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:12]
 
 
 def _create(folder: Path) -> None:
@@ -249,7 +264,7 @@ def _output(command: list[str], environ: Mapping[str, str] | None = None) -> str
 def _alone(folder: Path) -> Iterator[None]:
     """Only one set-up of `folder` at a time: two would take each other's files away."""
     CACHE.parent.mkdir(exist_ok=True)
-    with open(CACHE.parent / f"{folder.name}.lock", "w") as lock:
+    with open(CACHE.parent / f"{_digest(folder)}.lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -58,10 +58,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """When all processes of tests are done, and never before: they share one mark."""
-    yield
-    if not hasattr(session.config, "workerinput") and (left := leftovers.end()):
-        print("\nleft running by the tests, and ended now:", *left, sep="\n")
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+    try:
+        yield
+    finally:
+        if not hasattr(session.config, "workerinput") and (left := leftovers.end()):
+            print("\nleft running by the tests, and ended now:", *left, sep="\n")
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session", autouse=True)

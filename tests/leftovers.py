@@ -9,6 +9,8 @@ import os
 
 import psutil
 
+from tests.waiting import patience
+
 MARK = "TESTS_OF_RUN"
 """Environment variable that is set to a text of this run's own. Not one of SPARK...: those are kept
 from masters and workers."""
@@ -20,10 +22,10 @@ _PATIENCE = 10.0
 def end() -> list[str]:
     """End what this run of tests has left; returns a line for each process.
 
-    Not what is below this process, such as the JVM of its own session: it ends with it.
+    Not what is below this process and in its session, such as a JVM of PySpark's: it ends with it.
     """
     left = _carrying(os.environ[MARK])
-    psutil.wait_procs(left, timeout=_PATIENCE)
+    psutil.wait_procs(left, timeout=patience(_PATIENCE))
     told = []
     # What is killed may have started more, or somebody may start it again.
     for _ in range(_TIMES):
@@ -34,19 +36,27 @@ def end() -> list[str]:
             with contextlib.suppress(psutil.Error):
                 told.append(f"process {process.pid}: {' '.join(process.cmdline())[:300]}")
                 process.kill()
-        psutil.wait_procs(staying, timeout=_PATIENCE)
+        psutil.wait_procs(staying, timeout=patience(_PATIENCE))
     return told
 
 
 def _carrying(value: str) -> list[psutil.Process]:
     """Processes of that run, without this one and its own."""
     found = []
-    ours = {os.getpid(), *(each.pid for each in psutil.Process().children(recursive=True))}
+    below = psutil.Process().children(recursive=True)
+    ours = {os.getpid(), *(each.pid for each in below if _in_our_session(each))}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.pid not in ours and process.environ().get(MARK) == value and _lives(process):
                 found.append(process)
     return found
+
+
+def _in_our_session(process: psutil.Process) -> bool:
+    try:
+        return os.getsid(process.pid) == os.getsid(0)
+    except OSError:
+        return True  # gone
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -34,21 +34,44 @@ def test_slow():
 """
 
 
-def test_it_outlives_the_first_process_of_tests_and_fails_the_run(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_quick.py").write_text(QUICK)
-    (tmp_path / "test_slow.py").write_text(SLOW)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n2", "--dist=loadfile", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
+ALONE = """
+import subprocess, sys
+
+def test_alone():
+    subprocess.Popen([sys.executable, "-c", "pass # ends with this process"])
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    open("child", "w").write(str(child.pid))
+"""
+
+
+def run(folder: Path, processes: int, **files: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "conftest.py").write_text(CONFTEST)
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", f"-n{processes}", "--dist=loadfile"]
+    return subprocess.run(
+        [*command, "-p", "no:cacheprovider", "."],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=HANGS,
         check=False,
     )
-    child = int((tmp_path / "child").read_text())
-    assert "2 passed" in done.stdout, done.stdout
-    assert f"left running by the tests, and ended now:\nprocess {child}: sleep 600" in done.stdout
+
+
+def check(folder: Path, done: "subprocess.CompletedProcess[str]", passed: int) -> None:
+    child = int((folder / "child").read_text())
+    assert f"{passed} passed" in done.stdout, done.stdout
+    told = f"left running by the tests, and ended now:\nprocess {child}: sleep 600\n"
+    assert done.stdout.endswith(told)
     assert done.returncode == 1
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+
+def test_it_outlives_the_first_process_of_tests_and_fails_the_run(tmp_path: Path) -> None:
+    check(tmp_path, run(tmp_path, 2, quick=QUICK, slow=SLOW), passed=2)
+
+
+def test_so_it_is_where_one_process_runs_all_tests(tmp_path: Path) -> None:
+    check(tmp_path, run(tmp_path, 0, alone=ALONE), passed=1)

@@ -245,11 +245,13 @@ def _free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that nobody has.
 
     A master that comes back needs those that it had, and the kernel may have given them to
-    somebody's outgoing connection meanwhile. So they are below those that it gives.
+    somebody's outgoing connection meanwhile. So they are below those that it gives, where it leaves
+    any there.
     """
     lowest = _lowest_given()
     below = range(_PORTS_FROM, lowest)
-    drawn = random.sample(below, min(100, len(below)))
+    # Not by the generator that somebody may have seeded: two clusters would draw the same.
+    drawn = random.SystemRandom().sample(below, min(100, len(below)))
     with contextlib.ExitStack() as stack:
         return [_bound(stack, drawn) for _ in range(count)]
 

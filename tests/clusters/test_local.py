@@ -203,7 +203,10 @@ class TestCluster:
     def test_its_ports_are_none_that_an_outgoing_connection_is_given(
         self, up: LocalCluster
     ) -> None:
-        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+        if not given.exists():
+            pytest.skip("what this kernel gives is not to be read")
+        lowest = int(given.read_text().split()[0])
         if lowest <= 13_000:
             pytest.skip("this machine gives almost all of them")
         for name in ("master_port", "web_port"):

@@ -1,6 +1,7 @@
 """The set-up itself, of a project without dependencies: no index is asked."""
 
 import ensurepip
+import hashlib
 import os
 import shutil
 import subprocess
@@ -104,19 +105,45 @@ def test_settings_that_only_pip_follows_are_followed_and_it_is_said(project, whe
     assert "pip alone can do what is set for it (no-index)." in done.stderr
     assert project.has_tiny()
     assert (project.venv / ".installed").exists()
-    assert not (project.folder / ".venv.unfinished").exists()
+    assert not (project.venv / ".unfinished").exists()
 
 
-def test_a_folder_that_is_no_environment_is_left_alone(project):
+@pytest.mark.parametrize("after_a_failure", [False, True])
+def test_a_folder_that_is_no_environment_is_left_alone(project, after_a_failure):
+    if after_a_failure:
+        project.uv("exit 2")
+        assert project.set_up(PIP_INDEX_URL=_SECRET).returncode == 1
+        shutil.rmtree(project.venv)
     project.venv.mkdir()
     (project.venv / "thesis.tex").write_text("the only copy")
     done = project.set_up()
     assert done.returncode == 1
     assert done.stderr == (
-        "VENV=.venv: there is such a folder, and it is no virtual environment; name another, or "
-        "remove it\n"
+        "VENV=.venv: there is such a folder or file, and it is no virtual environment; name "
+        "another, or remove it\n"
     )
     assert (project.venv / "thesis.tex").exists()
+
+
+def test_a_file_is_no_environment(project):
+    project.venv.write_text("the only copy")
+    done = project.set_up()
+    assert done.returncode == 1 and "VENV=.venv: there is such a folder or file" in done.stderr
+    assert project.venv.read_text() == "the only copy"
+
+
+def test_a_set_up_cut_off_while_it_cleared_an_environment_begins_anew(project, wheels):
+    (project.venv / "lib").mkdir(parents=True)
+    (project.venv / "lib" / "half").write_text("of what was there")
+    cache = project.folder / ".cache"
+    cache.mkdir()
+    digest = hashlib.sha256(os.fsencode(project.venv)).hexdigest()[:12]
+    (cache / f"{digest}.clearing").touch()
+    done = project.set_up(PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels)
+    assert done.returncode == 0, done.stderr
+    assert project.has_tiny()
+    assert not (project.venv / "lib" / "half").exists()
+    assert not list(cache.glob("*.clearing"))
 
 
 def test_where_uv_fails_pip_installs_and_no_password_is_shown_or_an_argument(project, wheels):

@@ -5,7 +5,7 @@
 
 import os
 import signal
-from itertools import combinations
+from itertools import permutations
 from pathlib import Path
 
 import psutil
@@ -36,7 +36,7 @@ def test_whatever_is_killed_the_stream_comes_back(
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
         epoch = d.driver().epoch
-        ways = [kinds for count in (1, 2) for kinds in combinations(VICTIMS, count)]
+        ways = [kinds for count in (1, 2) for kinds in permutations(VICTIMS, count)]
         for number in soak.rounds():
             wait_for("two executors and a batch", lambda: healthy(d))
             before = d.status()

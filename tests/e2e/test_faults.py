@@ -238,8 +238,11 @@ def observation(tick: SensorExecutionData) -> dict[str, Any]:
 
 
 def stands_still(process: psutil.Process) -> bool:
-    stats = [task.read_text() for task in Path(f"/proc/{process.pid}/task").glob("*/stat")]
-    return all(stat.rsplit(")", 1)[1].split()[0] == "T" for stat in stats)
+    try:
+        stats = [task.read_text() for task in Path(f"/proc/{process.pid}/task").glob("*/stat")]
+    except OSError:
+        return False  # a thread has ended meanwhile
+    return bool(stats) and all(stat.rsplit(")", 1)[1].split()[0] == "T" for stat in stats)
 
 
 def driver_process(d: Any) -> psutil.Process:
