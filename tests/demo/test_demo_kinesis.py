@@ -42,6 +42,17 @@ def test_an_emulator_serves_streams_on_the_loopback_interface_until_its_end(kind
         assert emulator.client().list_streams()["StreamNames"] == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_outlives_a_client_that_breaks_off_in_the_middle_of_a_call(kind, tmp_path):
+    with start(kind, tmp_path / "emulator.log") as emulator:
+        host, port = emulator.url.removeprefix("http://").split(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(port))) as client:
+                client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        assert emulator.client().list_streams()["StreamNames"] == []
+        assert psutil.Process(emulator.pid).status() != psutil.STATUS_ZOMBIE
+
+
 def test_a_port_that_is_taken_is_named(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
