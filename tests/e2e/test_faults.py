@@ -22,7 +22,7 @@ from dagster_sparkscale import (
 from dagster_sparkscale.clusters.base import DriverState
 from tests.clusters.running import executors
 from tests.e2e.deployment import PROGRAMS, deployed, failure, paced_stream, told
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -105,7 +105,8 @@ def test_a_target_above_what_the_cluster_has_says_how_many_came(
     stream = paced_stream("greedy", tmp_path, executor_cores=4, autoscale=RatioPolicy(interval=10))
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
-        story = told(d.run("rescale", target=5, wait_seconds=10))
+        assert told(d.run("rescale", target=2, wait_seconds=HANGS))["ending"] == "reached"
+        story = told(d.run("rescale", target=5, wait_seconds=5))
         assert story["ending"] == "short"
         assert story["executors_missing"] == 5 - story["executors_after"] > 0
         assert "did not come" in story["notes"] and "cores" in story["notes"]
