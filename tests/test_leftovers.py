@@ -38,7 +38,8 @@ ALONE = """
 import subprocess, sys
 
 def test_alone():
-    subprocess.Popen([sys.executable, "-c", "pass # ends with this process"])
+    # It ends with this process, and by itself: it is no leftover.
+    subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)
     open("child", "w").write(str(child.pid))
 """

@@ -16,7 +16,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -248,8 +247,7 @@ def _free_ports(count: int) -> list[int]:
     somebody's outgoing connection meanwhile. So they are below those that it gives, where it leaves
     any there.
     """
-    lowest = _lowest_given()
-    below = range(_PORTS_FROM, lowest)
+    below = range(_PORTS_FROM, _lowest_given())
     # Not by the generator that somebody may have seeded: two clusters would draw the same.
     drawn = random.SystemRandom().sample(below, min(100, len(below)))
     with contextlib.ExitStack() as stack:
@@ -261,22 +259,19 @@ def _lowest_given() -> int:
     try:
         return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     except (OSError, ValueError, IndexError):
-        return 32768 if sys.platform == "linux" else 49152
+        return 32_768  # Linux as it comes; others begin higher
 
 
 def _bound(stack: contextlib.ExitStack, drawn: list[int]) -> int:
     """One of the ports drawn that can be had, or any; kept until the end of `stack`."""
-    while True:
-        each = stack.enter_context(socket.socket())
-        port = drawn.pop() if drawn else 0
-        try:
-            each.bind((HOST, port))
-        except OSError:
-            if port == 0:
-                raise
-            continue
-        bound: int = each.getsockname()[1]
-        return bound
+    kept = stack.enter_context(socket.socket())
+    while drawn:
+        port = drawn.pop()
+        with contextlib.suppress(OSError):
+            kept.bind((HOST, port))
+            return port
+    kept.bind((HOST, 0))
+    return int(kept.getsockname()[1])
 
 
 def _marked(mark: str) -> "list[psutil.Process]":
