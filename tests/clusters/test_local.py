@@ -243,7 +243,7 @@ class TestCluster:
 
     def test_a_taken_port_is_left_for_another_when_nothing_runs(self, down: LocalCluster) -> None:
         address, port = down._master(), daemons(down)["master_port"]
-        with contextlib.closing(socket.socket()) as taken:
+        with kept_port(port), socket.socket() as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             taken.bind(("127.0.0.1", port))
             taken.listen()

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.proxy import FaultProxy
-from tests.sources.kinesis.reading import read_shard, read_stream
+from tests.sources.kinesis.reading import read_shard, read_stream, wait_until_past
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import ONE, settings
 from tests.waiting import wait_for
@@ -82,6 +82,7 @@ def test_where_there_is_nothing_there_are_no_rows(
     made = stream()
     assert rows(loaded(session, made, emulator.url)) == []
     made.put(20)
+    wait_until_past(made)
     assert loaded(session, made, emulator.url, startingPosition="latest").count() == 0
 
 

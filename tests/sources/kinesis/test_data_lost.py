@@ -1,7 +1,6 @@
 """Data that was trimmed before it was read: an error, or counted; never passed over in silence."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from dagster_sparkscale.sources.kinesis.planner import SETTLE_MS
 from demo.kinesis import create_stream
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.proxy import FaultProxy
-from tests.sources.kinesis.reading import read_shard
+from tests.sources.kinesis.reading import read_shard, wait_until_past
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import (
     ONE,
@@ -25,7 +24,6 @@ from tests.sources.kinesis.structured import (
     streamed,
     told,
 )
-from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Stream]
@@ -157,11 +155,8 @@ def test_what_is_trimmed_between_the_plan_and_its_reading(
     run(frame, sink, tmp_path)
     proxy.retention(SHORT_S)
     made.put(60, size=20_000)  # the plan carries some of them, not all
-    newest = read_shard(made.client, made.name, shard)[-1]["ApproximateArrivalTimestamp"]
-    # Of records that came just now it plans no more than it has seen, and the service tells the
-    # time in whole seconds.
-    settled = newest.timestamp() + SETTLE_MS / 1000 + 1
-    wait_for("the records to settle", lambda: time.time() > settled)
+    # Of records that came just now it plans no more than it has seen.
+    wait_until_past(made, SETTLE_MS / 1000)
     kept: list[Row] = []
     sink.before = lambda: kept.extend(trim(proxy, made, shard, keep) if not kept else [])
     with running(frame, sink, tmp_path) as query:

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 
 from tests.sources.kinesis.delivered import Row, row
-from tests.sources.kinesis.reading import read_shard, read_stream
+from tests.sources.kinesis.reading import read_shard, read_stream, wait_until_past
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import (
     ONE,
@@ -150,6 +150,7 @@ def test_latest_takes_nothing_that_was_there_and_all_that_comes(
 ) -> None:
     made = stream(2)
     made.client.put_record(StreamName=made.name, Data=b"old", PartitionKey="old")
+    wait_until_past(made)
     sink = Sink()
     frame = streamed(session, made, emulator.url, startingPosition=None)
     if trigger == "processingTime":
