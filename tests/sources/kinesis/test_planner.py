@@ -242,6 +242,18 @@ def test_a_query_that_is_to_stop_ends_though_records_go_on_arriving(fresh):
     assert query.delivered[SHARD] == wanted
 
 
+def test_a_query_that_is_to_stop_reads_what_arrived_since_it_knew_the_clock_better():
+    service = MemoryService()
+    query = Query(service, Start(latest=True))
+    wanted = numbers(service.put(SHARD, [service.ms + 10] * 5))
+    service.advance(10)
+    service.ahead_ms = -1000  # the service's clock is known to the second
+    query.restart()
+    query.stop_at()
+    assert query.batch() == 5
+    assert query.delivered[SHARD] == wanted
+
+
 def test_latest_has_nothing_to_do_with_shards_that_are_closed():
     service = MemoryService()
     service.put(SHARD, [service.ms])
