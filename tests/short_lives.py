@@ -3,7 +3,7 @@
 Measured with one session and one query of Spark 4.3 on Java 17, in seconds of CPU: 24 as Java does
 by itself; 12.5 with the first of its two compilers and its simplest garbage collector only; 6 with
 an archive of class data on top. `make test` has that made before. A Python process of Spark's takes
-1.1 by itself and 0.4 with `unzipped` on its path.
+1.1 by itself and 0.4 with `quick_python` on its path.
 """
 
 import contextlib
@@ -17,13 +17,19 @@ from dagster_sparkscale.clusters.base import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
 
 CACHE = Path(__file__).parent.parent / ".cache"
-UNZIPPED = Path(__file__).parent / "unzipped"
-EXECUTORS = {"spark.executorEnv.PYTHONPATH": str(UNZIPPED)}
+QUICK_PYTHON = Path(__file__).parent / "quick_python"
+EXECUTORS = {"spark.executorEnv.PYTHONPATH": str(QUICK_PYTHON)}
 """Settings of a stream. A cluster's workers do not hand on what they have of this environment."""
 _OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
 # The archive at the address it was made for. Elsewhere, where an attacker has to look for it, each
 # JVM would rewrite 160 MB of pointers.
 _IN_PLACE = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
+# Of checkpoints in a local folder. Spark's own choice has Hadoop start 24 processes for each batch,
+# chmod and readlink, which takes nearly as long as a small batch itself.
+_CHECKPOINTS = (
+    "-Dspark.sql.streaming.checkpointFileManagerClass=org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager"
+)
 _READ_BY_EVERY_JVM = "JDK_JAVA_OPTIONS"
 
 
@@ -32,14 +38,14 @@ def for_short_lives(environ: MutableMapping[str, str]) -> None:
 
     JVM options that somebody has set there win, as they come last.
     """
-    path = [str(UNZIPPED), environ.get("PYTHONPATH", "")]
+    path = [str(QUICK_PYTHON), environ.get("PYTHONPATH", "")]
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     # Where a LocalCluster looks for its archive: the tests leave nothing in a user's own folder.
     environ["XDG_CACHE_HOME"] = str(CACHE)
     given = environ.get(_READ_BY_EVERY_JVM, "")
     # Two collectors are one too many for a JVM.
     ours = [each for each in _OPTIONS if not ("GC" in each and re.search(r"Use\w+GC", given))]
-    options = [f'"{each}"' if " " in each else each for each in [*ours, *_archive(CACHE)]]
+    options = [f'"{each}"' if " " in each else each for each in [*ours, _CHECKPOINTS, *_archive(CACHE)]]
     environ[_READ_BY_EVERY_JVM] = " ".join([*options, given]).strip()
 
 
