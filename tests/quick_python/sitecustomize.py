@@ -1,8 +1,8 @@
 """Read by every Python that starts with this folder on its path: one that lives for seconds.
 
 - PySpark comes from site-packages. Spark has its Python processes import it from a zip file, which
-  holds no byte code, so each of them compiles it anew: two thirds of the second of CPU that it takes
-  to start. The same files, compiled, lie in the site-packages that Spark itself is in.
+  holds no byte code, so each compiles it anew: two thirds of the second of CPU that it takes to
+  start. The same files, compiled, lie in the site-packages that Spark itself is in.
 - NumPy's linear algebra, which nobody here uses, starts no threads; they are busy for a while.
 - After each task a Python worker looks for garbage among all it has ever imported, which takes
   longer than a small task. Here it looks among what is new since the last time.
