@@ -18,9 +18,15 @@ from dagster_sparkscale.streams import Stream
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
 
+def set_pace(folder: Path, seconds: float) -> None:
+    """At once: a running program reads it at any time, and must not find an empty file."""
+    (folder / "pace.new").write_text(str(seconds))
+    (folder / "pace.new").replace(folder / "pace")
+
+
 def paced_stream(name: str, folder: Path, **fields: Any) -> StructuredStream:
     """A stream whose batch of two seconds takes as long as `folder/pace` says."""
-    (folder / "pace").write_text("0.1")
+    set_pace(folder, 0.1)
     given: dict[str, Any] = {
         "program": str(PROGRAMS / "paced.py"),
         "arguments": (str(folder / "pace"),),
@@ -52,7 +58,7 @@ class Deployment:
         self.cursor: str | None = None
 
     def pace(self, seconds: float) -> None:
-        (self.folder / "pace").write_text(str(seconds))
+        set_pace(self.folder, seconds)
 
     def materialize(self, **config: Any) -> dg.ExecuteInProcessResult:
         return self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
