@@ -7,7 +7,6 @@ the end (`tests/leftovers.py`).
 """
 
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,12 @@ import pytest
 from dagster_sparkscale.clusters import daemons, standalone
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.lifecycle import reconcile
-from tests import leftovers
 from tests.scheduling import Scheduler, by_length, processes
 from tests.short_lives import EXECUTORS, for_short_lives
 from tests.soaking import Soak
 from tests.waiting import HANGS
+
+pytest_plugins = ["tests.leftovers"]
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -37,7 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # as tests/scheduling.py has sorted them
     if hasattr(config, "workerinput"):
         return  # one of several processes, which inherits all this
-    os.environ[leftovers.MARK] = secrets.token_hex(8)
     for_short_lives(os.environ)
 
 
@@ -53,17 +52,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=by_length)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """When all processes of tests are done, and never before: they share one mark."""
-    try:
-        yield
-    finally:
-        if not hasattr(session.config, "workerinput") and (left := leftovers.end()):
-            print("\nleft running by the tests, and ended now:", *left, sep="\n")
-            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session", autouse=True)

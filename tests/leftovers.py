@@ -1,13 +1,16 @@
-"""Processes that a run of tests has started, directly or not, and has not ended.
+"""A plugin of pytest: ends what a run of tests has started, directly or not, and has not ended.
 
-All of them carry `MARK` in their environment: also those that have left the tests' process group
-and outlive their parents, as drivers, masters and workers do on purpose.
+All such processes carry `MARK` in their environment: also those that have left the tests' process
+group and outlive their parents, as drivers, masters and workers do on purpose.
 """
 
 import contextlib
 import os
+import secrets
+from collections.abc import Iterator
 
 import psutil
+import pytest
 
 from tests.waiting import patience
 
@@ -17,6 +20,22 @@ from masters and workers."""
 _TIMES = 5
 _PATIENCE = 10.0
 """Seconds that what is about to end by itself is given: Python workers end after their JVM."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # one of several processes, which inherits it
+        os.environ[MARK] = secrets.token_hex(8)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """When all processes of tests are done, and never before: they share one mark."""
+    try:
+        yield
+    finally:
+        if not hasattr(session.config, "workerinput") and (left := end()):
+            print("\nleft running by the tests, and ended now:", *left, sep="\n")
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 def end() -> list[str]:

@@ -12,7 +12,9 @@ from tests.waiting import HANGS
 ROOT = Path(__file__).parents[1]
 CONFTEST = """
 import os
-from tests.conftest import pytest_addoption, pytest_configure, pytest_sessionfinish
+from tests import leftovers
+
+leftovers._PATIENCE = 1
 
 def pytest_unconfigure(): open(f"done-{os.getpid()}", "w").close()
 """
@@ -50,8 +52,9 @@ def run(folder: Path, processes: int, **files: str) -> "subprocess.CompletedProc
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
     command = [sys.executable, "-m", "pytest", f"-n{processes}", "--dist=loadfile"]
+    plugins = ["-p", "tests.leftovers", "-p", "no:cacheprovider"]
     return subprocess.run(
-        [*command, "-p", "no:cacheprovider", "."],
+        [*command, *plugins, "."],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
