@@ -103,5 +103,10 @@ def _indexes(settings: Mapping[str, str]) -> dict[str, str]:
 
 def without_password(text: str) -> str:
     """`text` with what may be secret in any URL in it left out: what stands before an @, and the
-    query."""
-    return re.sub(r"(://)(?:\S*@)?([^\s?]*)(?:\?\S*)?", r"\1\2", text)
+    query. Of one where it cannot be told where a password ends, nothing is left."""
+    return re.sub(r"(?<=://)\S*", _shown, text)
+
+
+def _shown(url: re.Match[str]) -> str:
+    before, _, query = url[0].partition("?")
+    return "..." if "@" in query else before.rpartition("@")[2]

@@ -83,7 +83,7 @@ def set_up(folder: Path, environ: Mapping[str, str]) -> None:
         clearing.touch()
         try:
             _create(folder)
-        except SetupFailed:
+        except BaseException:
             if not folder.exists():
                 clearing.unlink()
             raise

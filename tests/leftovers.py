@@ -1,12 +1,14 @@
 """A plugin of pytest: ends what a run of tests has started, directly or not, and has not ended.
 
 All such processes carry `MARK` in their environment: also those that have left the tests' process
-group and outlive their parents, as drivers, masters and workers do on purpose.
+group and outlive their parents, as drivers, masters and workers do on purpose. Where one process
+runs all tests, what is below it in its session is left alone: PySpark's JVM and others end with it.
 """
 
 import contextlib
 import os
 import secrets
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -43,8 +45,9 @@ def end() -> list[str]:
 
     Not what is below this process and in its session, such as a JVM of PySpark's: it ends with it.
     """
-    left = _carrying(os.environ[MARK])
-    psutil.wait_procs(left, timeout=patience(_PATIENCE))
+    patient_until = time.monotonic() + patience(_PATIENCE)
+    while (left := _carrying(os.environ[MARK])) and time.monotonic() < patient_until:
+        psutil.wait_procs(left, timeout=0.5)
     told = []
     # What is killed may have started more, or somebody may start it again.
     for _ in range(_TIMES):

@@ -44,7 +44,8 @@ def for_short_lives(environ: MutableMapping[str, str]) -> None:
     environ["XDG_CACHE_HOME"] = str(CACHE)
     given = environ.get(_READ_BY_EVERY_JVM, "")
     # Two collectors are one too many for a JVM.
-    ours = [each for each in _OPTIONS if not ("GC" in each and re.search(r"Use\w+GC", given))]
+    all_given = " ".join(environ.get(name, "") for name in class_data.VARIABLES)
+    ours = [each for each in _OPTIONS if not ("GC" in each and re.search(r"Use\w+GC", all_given))]
     ours += [_CHECKPOINTS, *_archive(CACHE)]
     options = [f'"{each}"' if " " in each else each for each in ours]
     environ[_READ_BY_EVERY_JVM] = " ".join([*options, given]).strip()

@@ -49,6 +49,10 @@ _KEPT = 3
 _RECIPE = "1"
 # Its warnings go to the standard output, where somebody may read something else.
 _QUIET = "-Xlog:cds*=off"
+_KILLED = "its maker was killed"
+_UNNAMABLE = "the path has a character that options of a JVM can't have"
+VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""From which every JVM reads options."""
 
 _log = logging.getLogger(__name__)
 # Makers this process has started: kept so that they are reaped when they end.
@@ -73,10 +77,7 @@ def can_be_named(path: Path) -> bool:
 
 def decided_by(environ: Mapping[str, str]) -> bool:
     """Whether what every JVM reads from its environment decides about class-data sharing."""
-    return any(
-        speaks_of_sharing(environ.get(name, ""))
-        for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-    )
+    return any(speaks_of_sharing(environ.get(name, "")) for name in VARIABLES)
 
 
 def user_folder() -> Path:
@@ -168,7 +169,7 @@ def _make(java: Path, spark: Path, folder: Path, wait: float) -> Path:
 def _make_anew(java: Path, spark: Path, archive: Path) -> None:
     # Until another note is there, there is no archive; and a maker that is killed, as where memory
     # is short, is not followed by the next at every start.
-    _note_failure(archive, "its maker was killed")
+    _note_failure(archive, _KILLED)
     try:
         make_archive(java, spark, archive)
         found = archive.stat()
@@ -176,9 +177,18 @@ def _make_anew(java: Path, spark: Path, archive: Path) -> None:
         with contextlib.suppress(OSError):
             _note_failure(archive, str(error))
         raise
+    except BaseException:
+        _allow_again(archive)
+        raise
     write_json(_note_of(archive), {"size": found.st_size, "mtime_ns": found.st_mtime_ns})
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RuntimeError):
         _prune(archive)
+
+
+def _allow_again(archive: Path) -> None:
+    """It was ended on purpose: the next start may try."""
+    with contextlib.suppress(OSError):
+        write_json(_note_of(archive), {})
 
 
 def _note_failure(archive: Path, reason: str) -> None:
@@ -187,14 +197,17 @@ def _note_failure(archive: Path, reason: str) -> None:
 
 def _private(folder: Path) -> Path:
     if not can_be_named(folder):
-        raise CannotMake(f"{folder}: the path has a character that options of a JVM can't have")
+        raise CannotMake(f"{folder}: {_UNNAMABLE}")
     # Each by itself: the mode that mkdir is given is that of the last one only.
     for each in (*reversed(folder.parents), folder):
         if not each.exists():
             each.mkdir(exist_ok=True, mode=0o700)
     if reason := fault(folder):
         raise CannotMake(reason)
-    return folder.resolve()
+    real = folder.resolve()
+    if not can_be_named(real):
+        raise CannotMake(f"{real}: {_UNNAMABLE}")
+    return real
 
 
 def _prune(newest: Path) -> None:
@@ -260,7 +273,13 @@ def _start_making(java: Path, spark: Path, archive: Path, mark: str) -> None:
 
 def end_making(mark: str) -> None:
     """End the background maker with that mark, and what it has started."""
+    if not kill_marked(mark):
+        return
     processes.wait_until(lambda: not kill_marked(mark), processes.TERM_SECONDS)
+    with contextlib.suppress(OSError, RuntimeError):
+        for note in user_folder().glob("spark-*.json"):
+            if _note(note).get("reason") == _KILLED:
+                _allow_again(note)
 
 
 def _in_background(java: Path, spark: Path, folder: Path) -> None:
@@ -299,7 +318,19 @@ def describe(java: Path, spark: Path, folder: Path) -> str:
     if is_whole(archive):
         return str(archive)
     reason = str(_note(archive).get("reason") or "not made yet")
+    if reason == _KILLED and _is_held(archive.with_suffix(".lock")):
+        reason = "it is being made"
     return f"none ({reason.splitlines()[0][:200]})"
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        with FileLock(lock, timeout=0, mode=0o600):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
 
 
 @functools.cache

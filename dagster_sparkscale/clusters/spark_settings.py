@@ -23,7 +23,8 @@ _DECOMMISSION = {
 }
 
 _SHARING = re.compile(
-    r"-Xshare|SharedArchive|ArchiveClassesAtExit|Dynamic|VMOptionsFile|-XX:Flags|(^|[ '\"])@"
+    r"-Xshare|SharedArchive|ArchiveClassesAtExit|DynamicDump|-XX:[+-]?AOT|VMOptionsFile|-XX:Flags"
+    r"|(^|[\s'\"])@"
 )
 
 

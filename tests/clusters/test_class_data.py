@@ -1,5 +1,6 @@
 """The archive of class data: its name, whom it is taken from, who makes it, and that it is used."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -264,17 +266,24 @@ def test_every_jvm_of_a_local_cluster_maps_it(
     try:
         submit(cluster, stream("sharing", "rate.py"))
         wait_running(cluster, "sharing", executors=1)
-        for words in (["master.Master"], ["worker.Worker"], ["SparkSubmit"], ["Backend"]):
-            [process] = [each for each in java_processes(*words) if below(each, cluster.state_dir)]
-            assert str(archive) in Path(f"/proc/{process.pid}/maps").read_text(), words
+        for word in ("master.Master", "worker.Worker", "SparkSubmit", "Backend"):
+            found = wait_for(word, lambda word=word: maps(word, cluster.state_dir))
+            assert all(str(archive) in each for each in found), word
     finally:
         cluster.shutdown(force=True)
 
 
-def below(process: psutil.Process, folder: str) -> bool:
-    """Whether a process is of the cluster with that state folder."""
-    line = " ".join(process.cmdline())
-    return folder in line or process.cwd().startswith(folder)
+def maps(word: str, folder: str) -> list[str]:
+    """The files that the JVMs with that word in their command have mapped, of those of the cluster
+    with that state folder. One that is starting another program is there twice for a moment."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if "/bin/java" in line and word in line:
+            with contextlib.suppress(psutil.Error, OSError):
+                if folder in line or process.cwd().startswith(folder):
+                    found.append(Path(f"/proc/{process.pid}/maps").read_text())
+    return [each for each in found if each]  # it has none any more when it has ended
 
 
 def test_a_mode_that_lets_the_group_write_is_not_that_of_its_folders(
@@ -302,7 +311,12 @@ def test_a_path_that_options_cannot_have_is_not_used(
         ("JAVA_TOOL_OPTIONS", "-XX:ArchiveClassesAtExit=/x", True),
         ("JDK_JAVA_OPTIONS", "-Xmx1g @/etc/java.args", True),
         ("_JAVA_OPTIONS", "-XX:+RecordDynamicDumpInfo", True),
+        ("JDK_JAVA_OPTIONS", "-Xmx1g\n@/etc/java.args", True),
+        ("JDK_JAVA_OPTIONS", "-Xmx1g\t@/etc/java.args", True),
+        ("JAVA_TOOL_OPTIONS", "-XX:AOTCache=/x", True),
+        ("JAVA_TOOL_OPTIONS", "-XX:+AOTClassLinking", True),
         ("JDK_JAVA_OPTIONS", "-Xmx1g -Duser=a@b", False),
+        ("JDK_JAVA_OPTIONS", "-XX:+UseDynamicNumberOfGCThreads", False),
         ("OTHER", "-Xshare:off", False),
     ],
 )
@@ -310,6 +324,84 @@ def test_what_an_environment_says_of_sharing_is_left_to_it(
     variable: str, value: str, decides: bool
 ) -> None:
     assert class_data.decided_by({variable: value}) is decides
+
+
+def test_one_whose_maker_was_ended_with_its_cluster_is_tried_again(
+    java: Path, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    mark = str(tmp_path)
+    try:
+        class_data.see_to(java, spark, mark)
+        wait_for("its maker", lambda: marked(mark))
+        # As it has it from when it begins until the archive is there.
+        archive = class_data.archive_path(java, spark, class_data.user_folder())
+        class_data._note_failure(archive, class_data._KILLED)
+        assert class_data.see_to(java, spark, mark) is None and len(marked(mark)) == 1
+        class_data.end_making(mark)
+        assert not marked(mark)
+        class_data.see_to(java, spark, mark)
+        wait_for("another maker", lambda: marked(mark))
+        # Killed by somebody else, as where memory is short, it is not tried again at once.
+        class_data._note_failure(archive, class_data._KILLED)
+        for process in marked(mark):
+            process.kill()
+        wait_for("its end", lambda: not marked(mark))
+        class_data.end_making(mark)
+        class_data.see_to(java, spark, mark)
+        assert not marked(mark)
+    finally:
+        class_data.end_making(mark)
+
+
+def test_one_that_is_cut_off_is_tried_again(
+    java: Path, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Ctrl-C."""
+
+    def cut_off(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(class_data, "make_archive", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        class_data.make(java, spark, tmp_path)
+    archive = class_data.archive_path(java, spark, tmp_path)
+    assert class_data._note(archive) == {}
+
+
+def test_what_is_being_made_is_told_from_what_failed(
+    java: Path, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(
+        class_data,
+        "make_archive",
+        lambda *_: told.append(class_data.describe(java, spark, tmp_path)),
+    )
+    assert class_data.make(java, spark, tmp_path) is None
+    assert told == ["none (it is being made)"]
+    archive = class_data.archive_path(java, spark, tmp_path)
+    class_data._note_failure(archive, class_data._KILLED)
+    assert class_data.describe(java, spark, tmp_path) == "none (its maker was killed)"
+
+
+def test_a_link_to_a_path_that_options_cannot_have_is_not_used(
+    java: Path, spark: Path, tmp_path: Path, quick: list[Path]
+) -> None:
+    (tmp_path / "o'brien").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "o'brien")
+    assert class_data.make(java, spark, tmp_path / "link") is None
+    assert not quick
+
+
+def test_a_user_without_a_home_may_name_a_folder(
+    java: Path, spark: Path, tmp_path: Path, quick: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(class_data, "user_folder", none)
+    assert class_data.make(java, spark, tmp_path) in quick
 
 
 def test_one_that_failed_after_now_is_tried_again(
@@ -328,15 +420,6 @@ def test_one_that_failed_after_now_is_tried_again(
         wait_for("its maker", lambda: marked(str(tmp_path)))
     finally:
         class_data.end_making(str(tmp_path))
-
-
-def java_processes(*words: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if "/bin/java" in line and all(word in line for word in words):
-            found.append(process)
-    return found
 
 
 @pytest.mark.spark

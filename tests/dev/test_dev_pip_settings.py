@@ -94,3 +94,5 @@ def test_variables_of_pip_are_its_settings():
 def test_a_password_is_left_out_of_what_is_shown():
     said = "ERROR: https://me:p@s/s,w@mirror/simple, http://token@b and https://c/x?token=secret it"
     assert without_password(said) == "ERROR: https://mirror/simple, http://b and https://c/x it"
+    for secret in ("c/simple?token=se@cret", "me:se?cr@et@c/simple", "m@e:se?@cret@c"):
+        assert without_password(f"see https://{secret} there") == "see https://... there"

@@ -146,6 +146,23 @@ def test_a_set_up_cut_off_while_it_cleared_an_environment_begins_anew(project, w
     assert not list(cache.glob("*.clearing"))
 
 
+def test_what_is_made_after_a_set_up_was_cut_off_is_left_alone(tmp_path, monkeypatch):
+    def cut_off(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(setup_venv, "CACHE", tmp_path / "cache" / "uv")
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr(setup_venv, "_create", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        setup_venv.set_up(tmp_path / "env", {})
+    thesis = tmp_path / "env" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.touch()
+    with pytest.raises(setup_venv.SetupFailed, match="it is no virtual environment"):
+        setup_venv.set_up(tmp_path / "env", {})
+    assert thesis.exists()
+
+
 def test_where_uv_fails_pip_installs_and_no_password_is_shown_or_an_argument(project, wheels):
     project.uv('echo "$@" >arguments; env >environment; exit 2')
     done = project.set_up(PIP_FIND_LINKS=wheels, PIP_INDEX_URL=_SECRET)

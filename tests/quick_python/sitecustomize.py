@@ -35,7 +35,8 @@ if "pyspark.daemon" in sys.orig_argv:
 
     gc.collect = _collect
 
-# Somebody's own, which this one hides.
-_others = [each for each in sys.path if Path(each) != Path(__file__).parent]
+# Somebody's own, which this one hides. Those before this one have been looked at already.
+_paths = [Path(each) for each in sys.path]
+_others = sys.path[_paths.index(Path(__file__).parent) + 1 :]
 if (_spec := PathFinder.find_spec("sitecustomize", _others)) and _spec.loader:
     _spec.loader.exec_module(module_from_spec(_spec))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from .client import KinesisError
 from .options import Options, Start
-from .planner import CLOCK_MS, Planner
+from .planner import Planner, wait_until_past
 from .positions import END, Kind, Offset, Position, before
 from .ranges import Range
 from .service import Service
@@ -27,10 +27,7 @@ def plan_bounded(
     if start.latest:
         return []
     if start.everywhere is not None and start.everywhere.time_ms is not None:
-        # What is not known to be past is yet to come for the planner, and has nothing.
-        ahead_ms = start.everywhere.time_ms - service.now_ms()
-        if 0 < ahead_ms <= CLOCK_MS:
-            sleep(ahead_ms / 1000)
+        wait_until_past(service, start.everywhere.time_ms, sleep)
     listed = service.shards()
     begun = planner.begin(start)
     positions = dict(begun.shards)

@@ -120,10 +120,7 @@ class Look:
         self._clock = clock
 
     def step(self) -> Step:
-        # A query that is to stop has no next batch for what arrived in the second by which the
-        # service's clock may be ahead of what is known of it.
-        until = self._bounds.until_ms if self._bounds.stop else self._now_ms
-        if self._start.kind is Kind.TIME and (self._start.time_ms or 0) > until:
+        if self._start.kind is Kind.TIME and (self._start.time_ms or 0) > self._now_ms:
             return Step(None, self._start, 0)  # its time is yet to come
         limit = self._head_limit()
         page = self._first_page(limit)

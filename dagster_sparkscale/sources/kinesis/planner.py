@@ -33,6 +33,16 @@ CARRIED_BYTES_A_SHARD = 256 * 1024
 THREADS = 16
 
 
+def wait_until_past(
+    service: Service, moment_ms: float, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Wait until a moment is known to be past that the service's clock may have passed. What is not
+    known to be past is yet to come for a plan, and has nothing."""
+    ahead_ms = moment_ms - service.now_ms()
+    if 0 < ahead_ms <= CLOCK_MS:
+        sleep(ahead_ms / 1000)
+
+
 @dataclass(frozen=True)
 class Plan:
     end: Offset
@@ -50,6 +60,7 @@ class Planner:
 
     Args:
         fail_on_data_loss: whether data that was trimmed before it was read is an error.
+        sleep: waits for seconds.
         ahead: whether batches are planned before others are done, which are then told of by `took`.
     """
 
@@ -58,10 +69,12 @@ class Planner:
         service: Service,
         fail_on_data_loss: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
         ahead: bool = False,
     ) -> None:
         self._service = service
         self._clock = clock
+        self._sleep = sleep
         self._retention = Retention(service, fail_on_data_loss, clock)
         self._memory: dict[str, Memory] = {}
         self._governor: Governor | None = None
@@ -149,6 +162,10 @@ class Planner:
             DataLost: data is gone before it was read, and failOnDataLoss is set.
             KinesisError: the service does not answer as it should.
         """
+        if self._until_ms is not None:
+            # There is no next batch for what arrived in the second that is not known to be past.
+            begins = [each.time_ms or 0 for each in start.shards.values() if each.kind is Kind.TIME]
+            wait_until_past(self._service, max(begins, default=0), self._sleep)
         listed, now = self._service.shards(), self._service.now_ms()
         positions, lost = self._without_lost(start, listed, now)
         positions |= {shard: start.first(now) for shard in startable(listed, positions)}

@@ -37,7 +37,7 @@ def through_json(offset: Offset) -> Offset:
 
 
 def planner_of(service: MemoryService, fail: bool = True) -> Planner:
-    return Planner(service, fail, service.seconds)  # type: ignore[arg-type]
+    return Planner(service, fail, service.seconds, service.sleep)  # type: ignore[arg-type]
 
 
 class Query:

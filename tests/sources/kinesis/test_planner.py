@@ -242,8 +242,11 @@ def test_a_query_that_is_to_stop_ends_though_records_go_on_arriving(fresh):
     assert query.delivered[SHARD] == wanted
 
 
-def test_a_query_that_is_to_stop_reads_what_arrived_since_it_knew_the_clock_better():
+@pytest.mark.parametrize("earlier", [0, 500])
+def test_a_query_that_is_to_stop_reads_what_arrived_since_it_knew_the_clock_better(earlier):
     service = MemoryService()
+    service.put(SHARD, [service.ms] * earlier)
+    service.advance(500)
     query = Query(service, Start(latest=True))
     wanted = numbers(service.put(SHARD, [service.ms + 10] * 5))
     service.advance(10)
@@ -252,6 +255,16 @@ def test_a_query_that_is_to_stop_reads_what_arrived_since_it_knew_the_clock_bett
     query.stop_at()
     assert query.batch() == 5
     assert query.delivered[SHARD] == wanted
+    assert query.batch() == 0
+
+
+def test_what_a_query_that_is_to_stop_begins_far_ahead_is_not_waited_for():
+    service = MemoryService()
+    begins = Start(everywhere=Position(Kind.TIME, time_ms=service.ms + 60_000))
+    query = Query(service, begins)
+    query.stop_at()
+    assert query.batch() == 0
+    assert service.ms == BEGAN_MS
 
 
 def test_latest_has_nothing_to_do_with_shards_that_are_closed():

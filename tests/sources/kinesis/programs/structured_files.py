@@ -39,6 +39,10 @@ for option, value in {
     "spark.executor.cores": "1",
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
+    # Spark's own choice, which tests/short_lives.py replaces elsewhere: what is written down of a
+    # batch, and when, is what the tests of this program are about.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileContextBasedCheckpointFileManager",
 }.items():
     builder = builder.config(option, value)
 session = builder.getOrCreate()
