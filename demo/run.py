@@ -301,7 +301,10 @@ class Demo:
             return True
         if time.time() > self.begun + self.deadline:
             raise DemoFailed(
-                f"within {self.deadline:.0f} s this did not happen:\n" + "\n".join(missing)
+                f"within {self.deadline:.0f} s of the load, by runs requested since it began, "
+                "this did not happen:\n"
+                + "\n".join(missing)
+                + "\nOn a machine that is busy with other things it takes longer."
             )
         return False
 

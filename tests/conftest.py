@@ -19,7 +19,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.lifecycle import reconcile
 from tests.scheduling import Scheduler, by_length, processes
 from tests.short_lives import EXECUTORS, for_short_lives
-from tests.soaking import Soak
+from tests.soaking import Soak, minutes
 from tests.waiting import HANGS
 
 pytest_plugins = ["tests.leftovers"]
@@ -29,7 +29,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     soak = parser.getgroup("soak", "what repeats for confidence (tests/soaking.py)")
-    soak.addoption("--minutes", type=float, default=10.0, help="how long each repeats")
+    soak.addoption("--minutes", type=minutes, default=10.0, help="how long each repeats")
     soak.addoption("--seed", type=int, default=1, help="of what is drawn by chance")
 
 

@@ -4,6 +4,8 @@ Each repeats a scenario of a test, at moments drawn by chance, for as long as it
 one that takes minutes to its end.
 """
 
+import argparse
+import contextlib
 import math
 import random
 import time
@@ -11,9 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import pytest
-
 T = TypeVar("T")
+
+
+def minutes(text: str) -> float:
+    """An option's value.
+
+    Raises:
+        ArgumentTypeError: it is not a number above 0.
+    """
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0")
 
 
 @dataclass
@@ -25,8 +37,6 @@ class Soak:
     chance: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.minutes < math.inf:
-            raise pytest.UsageError(f"--minutes {self.minutes}: must be a number above 0")
         self.chance = random.Random(self.seed)
 
     def one_of(self, number: int, kinds: Sequence[T]) -> T:

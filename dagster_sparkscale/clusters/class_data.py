@@ -352,19 +352,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Make an archive of class data for a Java and a Spark, and print its path.",
     )
     parser.add_argument("--folder", type=Path, help="default: this user's cache folder")
-    parser.add_argument("--java", type=Path, help="its home; default: the one that is found")
+    parser.add_argument("--java", help="its home; default: the one that is found")
     parser.add_argument("--spark", type=Path, help="its home; default: the pyspark package's")
     parser.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     try:
-        java, spark = given.java or java_home(), given.spark or spark_home()
+        # A Java that is named is looked at as one that is found; the background maker's has been.
+        java = given.java if given.background else java_home(given.java)
+        spark = given.spark or spark_home()
         folder = given.folder or user_folder()
         if given.background:
-            _in_background(java, spark, folder)
+            _in_background(Path(java), spark, folder)
         else:
-            for home, part in ((java, "bin/java"), (spark, "jars")):
-                if not (home / part).exists():
-                    raise CannotMake(f"{home}: has no {part}")
+            for part in ("jars", "bin/spark-submit"):
+                if not (spark / part).exists():
+                    raise CannotMake(f"--spark {spark}: has no {part}")
             archive = archive_path(java.absolute(), spark.absolute(), folder.absolute())
             if not is_whole(archive):
                 print(f"Making {archive}, which takes a minute or two ...", file=sys.stderr)
