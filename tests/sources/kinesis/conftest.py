@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from dagster_sparkscale.sources.kinesis import look
 from demo.kinesis import Emulator, client, create_stream, start
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
@@ -68,3 +69,9 @@ def session() -> Iterator[SparkSession]:
     """A SparkSession of this process that knows the source; a module's tests share it."""
     with local_session() as running:
         yield running
+
+
+@pytest.fixture
+def few_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few records go with a plan, so that a few hundred are enough to have it look further."""
+    monkeypatch.setattr(look, "CARRIED_RECORDS", 10)

@@ -11,7 +11,7 @@ from dagster_sparkscale.sources.kinesis.retention import DataLost
 
 from .memory import BEGAN_MS, MemoryService
 from .query import numbers
-from .test_planner import Put, arrived, change, services, steps
+from .story import Put, arrived, change, services, steps
 
 SHARD = "shardId-000000000000"
 
