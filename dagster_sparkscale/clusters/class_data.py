@@ -17,6 +17,7 @@ import hashlib
 import logging
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from dagster_sparkscale.clusters.class_data_maker import (
     CannotMake,
     kill_marked,
     make_archive,
+    marked,
 )
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.spark_settings import speaks_of_sharing
@@ -50,7 +52,6 @@ _RECIPE = "1"
 # Its warnings go to the standard output, where somebody may read something else.
 _QUIET = "-Xlog:cds*=off"
 _KILLED = "its maker was killed"
-_UNNAMABLE = "the path has a character that options of a JVM can't have"
 VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """From which every JVM reads options."""
 
@@ -161,7 +162,7 @@ def _make(java: Path, spark: Path, folder: Path, wait: float) -> Path:
                 _make_anew(java, spark, archive)
     except Timeout:
         raise CannotMake(f"another process is making {archive}") from None
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise CannotMake(str(error)) from error
     return archive
 
@@ -178,17 +179,13 @@ def _make_anew(java: Path, spark: Path, archive: Path) -> None:
             _note_failure(archive, str(error))
         raise
     except BaseException:
-        _allow_again(archive)
+        # It was told to end: the next start may try.
+        with contextlib.suppress(OSError):
+            _note_of(archive).unlink()
         raise
     write_json(_note_of(archive), {"size": found.st_size, "mtime_ns": found.st_mtime_ns})
     with contextlib.suppress(OSError, RuntimeError):
         _prune(archive)
-
-
-def _allow_again(archive: Path) -> None:
-    """It was ended on purpose: the next start may try."""
-    with contextlib.suppress(OSError):
-        write_json(_note_of(archive), {})
 
 
 def _note_failure(archive: Path, reason: str) -> None:
@@ -196,17 +193,15 @@ def _note_failure(archive: Path, reason: str) -> None:
 
 
 def _private(folder: Path) -> Path:
-    if not can_be_named(folder):
-        raise CannotMake(f"{folder}: {_UNNAMABLE}")
+    real = folder.resolve()
+    if not can_be_named(real):
+        raise CannotMake(f"{real}: the path has a character that options of a JVM can't have")
     # Each by itself: the mode that mkdir is given is that of the last one only.
     for each in (*reversed(folder.parents), folder):
         if not each.exists():
             each.mkdir(exist_ok=True, mode=0o700)
     if reason := fault(folder):
         raise CannotMake(reason)
-    real = folder.resolve()
-    if not can_be_named(real):
-        raise CannotMake(f"{real}: {_UNNAMABLE}")
     return real
 
 
@@ -250,11 +245,7 @@ def see_to(java: Path, spark: Path, mark: str) -> Path | None:
 
 def _start_making(java: Path, spark: Path, archive: Path, mark: str) -> None:
     _launched[:] = [process for process in _launched if process.poll() is None]
-    waiting = FileLock(archive.with_suffix(".waiting.lock"), mode=0o600)
-    try:
-        with waiting.acquire(timeout=0):
-            pass
-    except Timeout:
+    if _is_held(archive.with_suffix(".waiting.lock")):
         return  # a maker waits or works already
     package = str(Path(__file__).parents[2])
     command = [sys.executable, "-m", __name__, "--folder", str(archive.parent), "--background"]
@@ -272,14 +263,13 @@ def _start_making(java: Path, spark: Path, archive: Path, mark: str) -> None:
 
 
 def end_making(mark: str) -> None:
-    """End the background maker with that mark, and what it has started."""
-    if not kill_marked(mark):
-        return
+    """End the background maker with that mark, and what it has started. One that is told to end
+    clears away what it has; one that does not heed is killed."""
+    for process in marked(mark):
+        with contextlib.suppress(Exception):
+            process.terminate()  # psutil checks first that the pid is still the same process
+    processes.wait_until(lambda: not marked(mark), processes.TERM_SECONDS)
     processes.wait_until(lambda: not kill_marked(mark), processes.TERM_SECONDS)
-    with contextlib.suppress(OSError, RuntimeError):
-        for note in user_folder().glob("spark-*.json"):
-            if _note(note).get("reason") == _KILLED:
-                _allow_again(note)
 
 
 def _in_background(java: Path, spark: Path, folder: Path) -> None:
@@ -313,13 +303,13 @@ def describe(java: Path, spark: Path, folder: Path) -> str:
         archive = archive_path(java, spark, folder)
         if reason := (fault(folder) if folder.exists() else None):
             return f"none ({reason})"
+        if is_whole(archive):
+            return str(archive)
+        reason = str(_note(archive).get("reason") or "not made yet")
+        if reason == _KILLED and _is_held(archive.with_suffix(".lock")):
+            reason = "it is being made"
     except OSError as error:
         return f"none ({error})"
-    if is_whole(archive):
-        return str(archive)
-    reason = str(_note(archive).get("reason") or "not made yet")
-    if reason == _KILLED and _is_held(archive.with_suffix(".lock")):
-        reason = "it is being made"
     return f"none ({reason.splitlines()[0][:200]})"
 
 
@@ -329,8 +319,6 @@ def _is_held(lock: Path) -> bool:
             return False
     except Timeout:
         return True
-    except OSError:
-        return False
 
 
 @functools.cache
@@ -357,20 +345,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     try:
-        # A Java that is named is looked at as one that is found; the background maker's has been.
-        java = given.java if given.background else java_home(given.java)
-        spark = given.spark or spark_home()
+        java, spark = java_home(given.java), given.spark or spark_home()
         folder = given.folder or user_folder()
+        for part in ("jars", "bin/spark-submit"):
+            if not (spark / part).exists():
+                raise CannotMake(f"--spark {spark}: has no {part}")
         if given.background:
-            _in_background(Path(java), spark, folder)
+            _in_background(java, spark, folder)
         else:
-            for part in ("jars", "bin/spark-submit"):
-                if not (spark / part).exists():
-                    raise CannotMake(f"--spark {spark}: has no {part}")
-            archive = archive_path(java.absolute(), spark.absolute(), folder.absolute())
+            archive = archive_path(java, spark.absolute(), folder.absolute())
             if not is_whole(archive):
                 print(f"Making {archive}, which takes a minute or two ...", file=sys.stderr)
-            print(_make(java.absolute(), spark.absolute(), folder.absolute(), LIMIT_SECONDS))
+            print(_make(java, spark.absolute(), folder.absolute(), LIMIT_SECONDS))
     except (CannotMake, ClusterError, OSError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -378,4 +364,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main())

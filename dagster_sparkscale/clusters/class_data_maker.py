@@ -10,8 +10,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dagster_sparkscale.clusters import class_data_program, processes
+
+if TYPE_CHECKING:
+    import psutil
 
 MARKER = "SPARKSCALE_CLASS_DATA"
 """Environment variable of the maker and of all it starts."""
@@ -111,13 +115,14 @@ def _check(java: Path, made: Path) -> None:
         ) from error
 
 
+def marked(mark: str) -> "list[psutil.Process]":
+    """The live processes that carry `mark`: a maker, and what it has started."""
+    return processes.carrying(MARKER, lambda value: value == mark)
+
+
 def kill_marked(mark: str, spare: int | None = None) -> int:
     """Kill what carries `mark`, except the process `spare`; how many there were."""
-    left = [
-        process
-        for process in processes.carrying(MARKER, lambda value: value == mark)
-        if process.pid != spare
-    ]
+    left = [process for process in marked(mark) if process.pid != spare]
     for process in left:
         try:
             process.kill()

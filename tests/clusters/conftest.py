@@ -1,0 +1,53 @@
+"""Fixtures of the archive of class data: what looks like a Java, a Spark and a maker."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale.clusters import class_data
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> Path:
+    home = tmp_path / "java"
+    (home / "lib/server").mkdir(parents=True)
+    (home / "lib/server/libjvm.so").write_text("17")
+    (home / "bin").mkdir()
+    (home / "bin/java").touch()
+    (home / "release").write_text(
+        'JAVA_VERSION="17.0.15"\nMODULES="java.base jdk.incubator.vector"\n'
+    )
+    return home
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Path:
+    home = tmp_path / "spark"
+    (home / "jars").mkdir(parents=True)
+    (home / "jars/spark-core_2.13-4.3.0.jar").write_text("core")
+    (home / "bin").mkdir()
+    (home / "bin/spark-submit").touch()
+    return home
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "kept"
+    made.mkdir(mode=0o700)
+    return made
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Archives that take a moment to make instead of minutes; what has been made."""
+    made: list[Path] = []
+
+    def make_archive(java: Path, spark: Path, archive: Path) -> None:
+        made.append(archive)
+        time.sleep(0.2)
+        archive.write_text("classes")
+        archive.chmod(0o444)
+
+    monkeypatch.setattr(class_data, "make_archive", make_archive)
+    return made
