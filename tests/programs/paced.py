@@ -18,6 +18,7 @@ def main(pace: Path) -> None:
     (
         spark.readStream.format("rate")
         .option("rowsPerSecond", 5)
+        .option("numPartitions", 2)
         .load()
         .writeStream.queryName("paced")
         .trigger(processingTime=f"{interval_ms} milliseconds")

@@ -7,6 +7,7 @@ print("the query is about to start")
 (
     spark.readStream.format("rate")
     .option("rowsPerSecond", 5)
+    .option("numPartitions", 2)
     .load()
     .writeStream.queryName("rate")
     .format("noop")
