@@ -11,29 +11,29 @@ if TYPE_CHECKING:
     from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
     from dagster_sparkscale.clusters.local import LocalCluster as LocalCluster
     from dagster_sparkscale.clusters.standalone import StandaloneCluster as StandaloneCluster
-    from dagster_sparkscale.declaration import DeclarationError as DeclarationError
+    from dagster_sparkscale.declare.declaration import DeclarationError as DeclarationError
+    from dagster_sparkscale.declare.policies import AutoscalePolicy as AutoscalePolicy
+    from dagster_sparkscale.declare.policies import RatioPolicy as RatioPolicy
+    from dagster_sparkscale.declare.policies import RecoveryPolicy as RecoveryPolicy
+    from dagster_sparkscale.declare.streams import DStream as DStream
+    from dagster_sparkscale.declare.streams import StructuredStream as StructuredStream
+    from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
     from dagster_sparkscale.definitions import build_defs as build_defs
-    from dagster_sparkscale.policies import AutoscalePolicy as AutoscalePolicy
-    from dagster_sparkscale.policies import RatioPolicy as RatioPolicy
-    from dagster_sparkscale.policies import RecoveryPolicy as RecoveryPolicy
-    from dagster_sparkscale.streams import DStream as DStream
-    from dagster_sparkscale.streams import StructuredStream as StructuredStream
-    from dagster_sparkscale.streams import streaming_asset as streaming_asset
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AutoscalePolicy": "policies",
+    "AutoscalePolicy": "declare.policies",
     "ClusterManager": "clusters.base",
-    "DStream": "streams",
-    "DeclarationError": "declaration",
+    "DStream": "declare.streams",
+    "DeclarationError": "declare.declaration",
     "LocalCluster": "clusters.local",
-    "RatioPolicy": "policies",
-    "RecoveryPolicy": "policies",
+    "RatioPolicy": "declare.policies",
+    "RecoveryPolicy": "declare.policies",
     "StandaloneCluster": "clusters.standalone",
-    "StructuredStream": "streams",
+    "StructuredStream": "declare.streams",
     "build_defs": "definitions",
-    "streaming_asset": "streams",
+    "streaming_asset": "declare.streams",
 }
 __all__ = ["__version__", *_HOMES]
 

@@ -13,12 +13,12 @@ import dagster_sparkscale
 from dagster_sparkscale.autoscale.decide import can_decide
 from dagster_sparkscale.autoscale.rescale_job import rescale_job
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.declaration import DeclarationError
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.assets import stream_asset
 from dagster_sparkscale.lifecycle.jobs import restart_job, stop_job
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
-from dagster_sparkscale.runs import Streams, asset_key
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.operations import Streams, asset_key
 from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.sensor import autoscale_sensor
 

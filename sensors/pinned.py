@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
 
 CHECK = "below_maximum"
 """The check by which the autoscaler says whether a stream is held at its maximum. It is stored

@@ -26,9 +26,9 @@ from dagster_sparkscale.clusters.base import (
     StaleEpoch,
     Submission,
 )
-from dagster_sparkscale.observations import Batch, Query, Status
-from dagster_sparkscale.policies import RatioPolicy
-from dagster_sparkscale.streams import DStream, Stream, StructuredStream
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
+from dagster_sparkscale.observe.status import Batch, Query, Status
 
 QUERY = "counts"
 

@@ -1,11 +1,11 @@
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.declaration import DeclarationError
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RatioPolicy
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
 from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.policies import AutoscalePolicy, RatioPolicy
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import World, dstream, scaled, structured
 

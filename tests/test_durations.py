@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.declaration import DeclarationError
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.durations import parse_duration
-from dagster_sparkscale.policies import RatioPolicy
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from functools import singledispatch
 
-from dagster_sparkscale.autoscale.decisions import Decision, Hold
-from dagster_sparkscale.autoscale.evaluate import Evaluation
 from dagster_sparkscale.autoscale.ratio import decide_by_ratio
-from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Decision, Hold
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.observe.evaluation import Evaluation
 
 
 @singledispatch

@@ -4,8 +4,8 @@ R says whether batches fit into their interval; not whether they keep up with th
 that reads a bounded piece for each batch may have a low R and fall behind all the same.
 """
 
-from dagster_sparkscale.autoscale.evaluate import Evaluation
-from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.observe.evaluation import Evaluation
 
 
 def too_far_behind(policy: RatioPolicy, seen: Evaluation) -> str | None:

@@ -13,11 +13,11 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
 
 import math
 
-from dagster_sparkscale.autoscale.decisions import Decision, Hold, ScaleTo
-from dagster_sparkscale.autoscale.evaluate import Evaluation
 from dagster_sparkscale.autoscale.lag import no_more_needed, too_far_behind
-from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.observe.evaluation import Evaluation
 
 
 def round_half_up(value: float) -> int:

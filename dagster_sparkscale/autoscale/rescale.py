@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.clusters.base import (
     AgentRefused,
     AgentUnreachable,
@@ -16,8 +15,9 @@ from dagster_sparkscale.clusters.base import (
     Driver,
     StaleEpoch,
 )
-from dagster_sparkscale.observations import Status
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.status import Status
 
 _POLL = 0.5
 

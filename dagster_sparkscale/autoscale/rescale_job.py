@@ -4,8 +4,8 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
-from dagster_sparkscale.runs import OperationConfig, Report, Streams, metadata, operation_job
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.operations import OperationConfig, Report, Streams, metadata, operation_job
 
 
 class RescaleConfig(OperationConfig):

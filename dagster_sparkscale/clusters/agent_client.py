@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dagster_sparkscale.clusters.base import AgentRefused, AgentUnreachable, StaleEpoch
-from dagster_sparkscale.observations import MalformedStatus, Status
+from dagster_sparkscale.observe.status import MalformedStatus, Status
 
 MAX_ANSWER = 16_000_000
 IDLE_CONNECTIONS = 256

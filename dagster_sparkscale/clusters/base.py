@@ -13,8 +13,8 @@ from enum import Enum
 
 import dagster as dg
 
-from dagster_sparkscale.observations import Status
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.status import Status
 
 
 class ClusterError(Exception):

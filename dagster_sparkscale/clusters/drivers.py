@@ -24,9 +24,9 @@ from dagster_sparkscale.clusters.base import (
 )
 from dagster_sparkscale.clusters.spark_settings import interval_ms
 from dagster_sparkscale.clusters.store import Record, StreamFolder, SubmissionFolder, read_json
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.driver.supervisor import birth
-from dagster_sparkscale.observations import Status
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.observe.status import Status
 
 # Would turn the driver into a client of another Spark, or into part of another application.
 _FOREIGN_ENV = (

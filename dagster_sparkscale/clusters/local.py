@@ -21,7 +21,7 @@ from dagster_sparkscale.clusters.daemons import Daemons, Size
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.standalone import StandaloneCluster
 from dagster_sparkscale.clusters.store import streams
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
 
 
 class LocalCluster(StandaloneCluster):

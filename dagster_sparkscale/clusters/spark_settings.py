@@ -8,7 +8,7 @@ setting.
 import re
 from collections.abc import Mapping, Sequence
 
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
 
 # What makes scaling down cheap: executors hand over their blocks before they go, and are made to
 # go if they do not. Storage decommissioning looks for blocks every 30 s by default: an executor

@@ -33,8 +33,8 @@ from dagster_sparkscale.clusters.base import (
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.spark_settings import properties, settings
 from dagster_sparkscale.clusters.store import StreamFolder
-from dagster_sparkscale.observations import Status
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.status import Status
 
 ANNOUNCE_SECONDS = 30.0
 """How long `submit` waits for the driver's agent before it returns a driver still starting."""

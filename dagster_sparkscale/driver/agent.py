@@ -88,7 +88,7 @@ class Agent:
     def status(
         self, since: int | None = None, window: float | None = None, batches: bool = True
     ) -> dict[str, Any]:
-        """The agent's answer, as `observations.Status.from_json` reads it."""
+        """The agent's answer, as `observe.status.Status.from_json` reads it."""
         snapshot = self._fresh_snapshot()
         now = time.time()
         listed, last = self.history.read(since, None if window is None else now - window)

@@ -3,10 +3,10 @@
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
 from dagster_sparkscale.lifecycle.reconcile import reconcile
-from dagster_sparkscale.runs import Streams, asset_key, operation
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.operations import Streams, asset_key, operation
 
 
 class StartConfig(dg.Config):

@@ -5,9 +5,9 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
-from dagster_sparkscale.runs import OperationConfig, Report, Streams, metadata, operation_job
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.operations import OperationConfig, Report, Streams, metadata, operation_job
 
 _LEASE_WAIT = 60.0
 _LOG_LINES = 40

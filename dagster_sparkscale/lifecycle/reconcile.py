@@ -12,8 +12,8 @@ from dagster_sparkscale.clusters.base import (
     DriverState,
     StaleEpoch,
 )
-from dagster_sparkscale.observations import Status
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.status import Status
 
 START_WAIT = 120.0
 """Seconds to wait for the first query of a program that was started."""

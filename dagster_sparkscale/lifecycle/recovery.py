@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import Driver, Submission
-from dagster_sparkscale.policies import RecoveryPolicy
+from dagster_sparkscale.declare.policies import RecoveryPolicy
 
 
 @dataclass(frozen=True, slots=True)

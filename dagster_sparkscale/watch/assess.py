@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from dagster_sparkscale.autoscale.decide import decide
-from dagster_sparkscale.autoscale.decisions import Decision, Hold, ScaleTo
-from dagster_sparkscale.autoscale.evaluate import Evaluation, evaluate
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
-from dagster_sparkscale.policies import RatioPolicy
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
 

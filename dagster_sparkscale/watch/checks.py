@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_sparkscale.runs import Streams, asset_key
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.operations import Streams, asset_key
 from dagster_sparkscale.watch.assess import assess, window_of
 from dagster_sparkscale.watch.health import DESCRIPTIONS, Finding, Health
 from dagster_sparkscale.watch.sighting import look

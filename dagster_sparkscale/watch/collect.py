@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from queue import Empty, SimpleQueue
 
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.watch.assess import window_of
 from dagster_sparkscale.watch.sighting import Sighting, look
 

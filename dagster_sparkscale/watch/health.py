@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from dagster_sparkscale.autoscale.decisions import Decision, Hold
-from dagster_sparkscale.autoscale.evaluate import Evaluation
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.declare.decisions import Decision, Hold
+from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.watch.sighting import Sighting
 
 STARTUP_GRACE = 300.0

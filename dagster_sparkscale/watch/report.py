@@ -7,9 +7,9 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_sparkscale.autoscale.evaluate import Evaluation
-from dagster_sparkscale.runs import metadata
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.operations import metadata
 from dagster_sparkscale.watch.assess import Assessment
 
 _NOTHING_SEEN = Evaluation(window=0.0)

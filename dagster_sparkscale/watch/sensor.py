@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 from dagster import DagsterInstance
 
-from dagster_sparkscale.autoscale.decisions import ScaleTo
+from dagster_sparkscale.declare.decisions import ScaleTo
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, PREFIX, STREAM_TAG, scoped
-from dagster_sparkscale.runs import Streams, asset_key
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.operations import Streams, asset_key
 from dagster_sparkscale.watch.assess import Assessment, assess, window_of
 from dagster_sparkscale.watch.checks import severity
 from dagster_sparkscale.watch.collect import collect

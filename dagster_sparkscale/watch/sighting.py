@@ -10,7 +10,7 @@ from dagster_sparkscale.clusters.base import (
     DriverState,
     Submission,
 )
-from dagster_sparkscale.observations import Status
+from dagster_sparkscale.observe.status import Status
 
 LOG_LINES = 30
 

@@ -3,10 +3,10 @@
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.decide import decide
-from dagster_sparkscale.autoscale.decisions import ScaleTo
-from dagster_sparkscale.autoscale.evaluate import Evaluation
-from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import ScaleTo
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.observe.evaluation import Evaluation
 
 POLICY = RatioPolicy()
 BOUNDS = Bounds(minimum=1, maximum=10, initial=1)

@@ -8,11 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.decide import decide
-from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
-from dagster_sparkscale.autoscale.evaluate import Evaluation, evaluate
-from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.observations import Query
-from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.status import Query
 from tests.autoscale import reference
 from tests.autoscale.deciding import any_bounds, anything, policies, ratios, target
 from tests.fakes import QUERY, batch, status

@@ -6,12 +6,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.decide import can_decide, decide
-from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
-from dagster_sparkscale.autoscale.evaluate import Evaluation, evaluate
 from dagster_sparkscale.autoscale.ratio import decide_by_ratio, round_half_up
-from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.observations import Query
-from dagster_sparkscale.policies import AutoscalePolicy, RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RatioPolicy
+from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.status import Query
 from tests.autoscale import reference
 from tests.autoscale.deciding import BOUNDS, POLICY, decided, target
 from tests.fakes import QUERY, batch, status, structured

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.decide import decide
-from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from tests.autoscale.deciding import any_bounds, anything, decided, policies, ratios, target
 from tests.fakes import scaled
 

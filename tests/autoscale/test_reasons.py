@@ -1,10 +1,10 @@
 """What a decision and an evaluation say of themselves, to the word where it tells a number."""
 
-from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
-from dagster_sparkscale.autoscale.evaluate import evaluate
-from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.observations import Query
-from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.observe.evaluation import evaluate
+from dagster_sparkscale.observe.status import Query
 from tests.autoscale.deciding import decided
 from tests.fakes import QUERY, batch, status
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale import rescale as module
 from dagster_sparkscale.autoscale.rescale import Refused, Request, rescale, target_of
-from dagster_sparkscale.bounds import Bounds
 from dagster_sparkscale.clusters.base import (
     AgentRefused,
     AgentUnreachable,
@@ -15,6 +14,7 @@ from dagster_sparkscale.clusters.base import (
     OperationInProgress,
     StaleEpoch,
 )
+from dagster_sparkscale.declare.bounds import Bounds
 from tests.fakes import World, dstream, scaled, structured
 from tests.waiting import HANGS
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale import rescale as module
 from dagster_sparkscale.autoscale.decide import decide
-from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
-from dagster_sparkscale.autoscale.evaluate import Evaluation
 from dagster_sparkscale.autoscale.rescale import Request, rescale
-from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.declaration import DeclarationError
-from dagster_sparkscale.observations import Query
-from dagster_sparkscale.policies import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.autoscale import reference

@@ -30,7 +30,7 @@ from dagster_sparkscale.clusters.base import (
     OperationInProgress,
     StaleEpoch,
 )
-from dagster_sparkscale.streams import StructuredStream
+from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.running import (
     SECRET,
     in_another_process,

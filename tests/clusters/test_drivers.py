@@ -23,11 +23,11 @@ from dagster_sparkscale.clusters.base import (
     StaleEpoch,
 )
 from dagster_sparkscale.clusters.store import Record, StreamFolder, SubmissionFolder
+from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.announce import announce, url_of
 from dagster_sparkscale.driver.options import Options, parse
 from dagster_sparkscale.driver.server import Server
-from dagster_sparkscale.streams import StructuredStream
 from tests.fakes import structured
 from tests.waiting import wait_for
 

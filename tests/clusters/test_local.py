@@ -18,8 +18,8 @@ from dagster_sparkscale.clusters import processes
 from dagster_sparkscale.clusters.base import ClusterError, DriverState
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.spark_daemons import MARKER
+from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.supervisor import birth
-from dagster_sparkscale.streams import StructuredStream
 from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import (
     in_another_process,

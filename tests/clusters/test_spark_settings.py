@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.java import java_home
 from dagster_sparkscale.clusters.spark_settings import properties, settings
-from dagster_sparkscale.policies import RatioPolicy
-from dagster_sparkscale.streams import DStream, Stream, StructuredStream
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 from tests.waiting import HANGS
 
 MASTER = "spark://h:7077"

@@ -15,7 +15,7 @@ import psutil
 import pyspark
 import requests
 
-from dagster_sparkscale.observations import Status
+from dagster_sparkscale.observe.status import Status
 from tests.waiting import HANGS, wait_for
 
 TOKEN = "a-token-of-some-length-5e1c"

@@ -1,9 +1,9 @@
-from dagster_sparkscale import observations
 from dagster_sparkscale.driver.history import Batch
+from dagster_sparkscale.observe import status
 
 
 def test_a_batch_on_its_way_to_dagster_loses_nothing() -> None:
     batch = Batch("q", 5.5, 900, 10, 100, True, 1, 12, 1300)
-    assert observations.Batch(**batch.as_json()) == observations.Batch(
+    assert status.Batch(**batch.as_json()) == status.Batch(
         "q", 5.5, 900, 10, 100, True, 1, 12, 1300
     )

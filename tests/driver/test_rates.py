@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.rates import MAX_SOURCES, VARIABLE, BadRates, Rates
-from dagster_sparkscale.observations import Status
+from dagster_sparkscale.observe.status import Status
 from tests.driver.serving import ask, client_of, options, serving
 
 RECORDS, BYTES, SPAN = "maxRecordsPerTrigger", "maxBytesPerTrigger", "maxSpanPerTrigger"

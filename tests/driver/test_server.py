@@ -15,7 +15,7 @@ from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.announce import announce, url_of
 from dagster_sparkscale.driver.history import Batch
 from dagster_sparkscale.driver.server import Server
-from dagster_sparkscale.observations import Status
+from dagster_sparkscale.observe.status import Status
 from tests.driver.serving import TOKEN, ask, client_of, serving
 from tests.waiting import wait_for
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.observations import Batch, Query, Status
+from dagster_sparkscale.observe.status import Batch, Query, Status
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import EPOCH, Driver
 from tests.driver.shared import Shared

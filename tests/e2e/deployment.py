@@ -10,10 +10,10 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from dagster_sparkscale import ClusterManager, RatioPolicy, RecoveryPolicy, StructuredStream
 from dagster_sparkscale.clusters.base import AgentUnreachable, Driver
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.observations import Status
-from dagster_sparkscale.streams import Stream
+from dagster_sparkscale.observe.status import Status
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 

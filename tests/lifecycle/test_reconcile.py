@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.base import (
 from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
-from dagster_sparkscale.observations import Query
+from dagster_sparkscale.observe.status import Query
 from tests.fakes import World, structured
 from tests.waiting import HANGS
 

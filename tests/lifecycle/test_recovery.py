@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import Driver, DriverState, Submission
+from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle.recovery import GiveUp, Restart, Wait, recover
-from dagster_sparkscale.policies import RecoveryPolicy
 from tests.fakes import driver
 
 POLICY = RecoveryPolicy(first_delay=10, longest_delay=60, limit=4, within=3600)

@@ -1,13 +1,13 @@
 import pytest
 
-from dagster_sparkscale.autoscale.decisions import Hold
 from dagster_sparkscale.clusters.base import (
     AgentUnreachable,
     ClusterError,
     DriverState,
     Submission,
 )
-from dagster_sparkscale.observations import MalformedStatus
+from dagster_sparkscale.declare.decisions import Hold
+from dagster_sparkscale.observe.status import MalformedStatus
 from dagster_sparkscale.watch.assess import DEFAULT_WINDOW, assess, window_of
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import Sighting, look

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dagster_sparkscale.autoscale.decisions import ScaleTo
 from dagster_sparkscale.clusters.base import ClusterError, DriverState
-from dagster_sparkscale.observations import Query
+from dagster_sparkscale.declare.decisions import ScaleTo
+from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import LOG_LINES, Sighting, look

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.autoscale.decisions import Hold, ScaleTo
-from dagster_sparkscale.autoscale.evaluate import Evaluation, evaluate
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.observations import Query
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.health import DESCRIPTIONS, STARTUP_GRACE, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, batch, driver, status

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dagster_sparkscale.autoscale.decisions import Hold
-from dagster_sparkscale.observations import Query
+from dagster_sparkscale.declare.decisions import Hold
+from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, batch
 from tests.watch.test_health import findings

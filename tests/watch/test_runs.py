@@ -5,8 +5,8 @@ import datetime
 import dagster as dg
 import pytest
 
+from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.policies import RatioPolicy
 from tests.fakes import scaled, structured
 from tests.watch.deployment import Deployment, failure_of, overload
 
@@ -192,7 +192,7 @@ class TestRestartAndStopRuns:
 
 def test_an_unattended_stream_comes_back_after_every_crash_until_the_limit():
     """Ticks and runs together: a stream whose program always breaks is given up in the end."""
-    from dagster_sparkscale.policies import RecoveryPolicy
+    from dagster_sparkscale.declare.policies import RecoveryPolicy
 
     stream = structured(recovery=RecoveryPolicy(limit=3))
     deployed = Deployment([stream])

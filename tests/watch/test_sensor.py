@@ -14,8 +14,8 @@ from dagster._core.remote_origin import (
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.observations import Query
-from dagster_sparkscale.runs import Streams
+from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch import sensor as sensor_module
 from tests.fakes import QUERY, scaled, structured
 from tests.watch.deployment import HOUR, STREAM, Deployment, overload

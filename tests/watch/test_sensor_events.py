@@ -3,11 +3,11 @@
 import dagster as dg
 import pytest
 
+from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.observations import Query
-from dagster_sparkscale.policies import RatioPolicy
-from dagster_sparkscale.runs import Streams
+from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, World, scaled, structured

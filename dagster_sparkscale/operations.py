@@ -15,6 +15,7 @@ import dagster as dg
 from pydantic import Field, create_model
 
 from dagster_sparkscale.clusters.base import ClusterError, ClusterManager
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import (
     CLUSTER_TAG,
     EPOCH_TAG,
@@ -23,7 +24,6 @@ from dagster_sparkscale.names import (
     STREAM_TAG,
     scoped,
 )
-from dagster_sparkscale.streams import Stream
 
 
 class Streams:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.autoscale.evaluate import STALE_AFTER, Evaluation, evaluate
-from dagster_sparkscale.observations import Query
+from dagster_sparkscale.observe.evaluation import STALE_AFTER, Evaluation, evaluate
+from dagster_sparkscale.observe.status import Query
 from tests.autoscale import reference
 from tests.fakes import QUERY, batch, status
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dagster_sparkscale.observations import Batch, Query, Status
+from dagster_sparkscale.observe.status import Batch, Query, Status
 
 STALE_AFTER = 30.0
 """Seconds after which an agent's last answer from Spark no longer counts as a measurement. The

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from dagster_sparkscale.bounds import Bounds
-from dagster_sparkscale.declaration import Declaration, Seconds
-from dagster_sparkscale.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.declaration import Declaration, Seconds
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 
 # No underscore in front: the names are members of an enum in the launchpad, which can't have those.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")

@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from dagster_sparkscale.declaration import Declaration, DeclarationError, Seconds
+from dagster_sparkscale.declare.declaration import Declaration, DeclarationError, Seconds
 from dagster_sparkscale.durations import parse_duration
 
 _SPARK_PREFIX = "spark.streaming.dynamicAllocation."

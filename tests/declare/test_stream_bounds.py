@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.declaration import DeclarationError
-from dagster_sparkscale.policies import RatioPolicy
-from dagster_sparkscale.streams import Bounds
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.declare.streams import Bounds
 from tests.fakes import dstream, scaled, structured
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.observations import Batch, Executor, MalformedStatus, Query, Status
+from dagster_sparkscale.observe.status import Batch, Executor, MalformedStatus, Query, Status
 
 
 def answer() -> dict:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.declaration import DeclarationError
-from dagster_sparkscale.policies import AutoscalePolicy, RatioPolicy, RecoveryPolicy
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RatioPolicy, RecoveryPolicy
 
 FAMILY = "spark.streaming.dynamicAllocation."
 

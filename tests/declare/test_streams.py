@@ -4,9 +4,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.declaration import DeclarationError
-from dagster_sparkscale.policies import RatioPolicy, RecoveryPolicy
-from dagster_sparkscale.streams import Bounds, DStream, StructuredStream, streaming_asset
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.policies import RatioPolicy, RecoveryPolicy
+from dagster_sparkscale.declare.streams import Bounds, DStream, StructuredStream, streaming_asset
 from tests.fakes import dstream, scaled, structured
 
 REST = {"program": "jobs/a.py", "batch_interval": 10}
