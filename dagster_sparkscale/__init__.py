@@ -8,28 +8,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dagster_sparkscale.autoscale.ratio import RatioPolicy as RatioPolicy
     from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
     from dagster_sparkscale.clusters.local import LocalCluster as LocalCluster
     from dagster_sparkscale.clusters.standalone import StandaloneCluster as StandaloneCluster
+    from dagster_sparkscale.declare.bounds import Bounds as Bounds
+    from dagster_sparkscale.declare.decisions import Hold as Hold
+    from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
     from dagster_sparkscale.declare.declaration import DeclarationError as DeclarationError
     from dagster_sparkscale.declare.policies import AutoscalePolicy as AutoscalePolicy
-    from dagster_sparkscale.declare.policies import RatioPolicy as RatioPolicy
     from dagster_sparkscale.declare.policies import RecoveryPolicy as RecoveryPolicy
     from dagster_sparkscale.declare.streams import DStream as DStream
     from dagster_sparkscale.declare.streams import StructuredStream as StructuredStream
     from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
     from dagster_sparkscale.definitions import build_defs as build_defs
+    from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AutoscalePolicy": "declare.policies",
+    "Bounds": "declare.bounds",
     "ClusterManager": "clusters.base",
     "DStream": "declare.streams",
     "DeclarationError": "declare.declaration",
+    "Evaluation": "observe.evaluation",
+    "Hold": "declare.decisions",
     "LocalCluster": "clusters.local",
-    "RatioPolicy": "declare.policies",
+    "RatioPolicy": "autoscale.ratio",
     "RecoveryPolicy": "declare.policies",
+    "ScaleTo": "declare.decisions",
     "StandaloneCluster": "clusters.standalone",
     "StructuredStream": "declare.streams",
     "build_defs": "definitions",

@@ -5,26 +5,29 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import dagster as dg
 from dagster._core.libraries import DagsterLibraryRegistry
 
 import dagster_sparkscale
-from dagster_sparkscale.autoscale.decide import can_decide
-from dagster_sparkscale.autoscale.rescale_job import rescale_job
+from dagster_sparkscale.autoscale.rescale_job import RESCALE
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.assets import stream_asset
-from dagster_sparkscale.lifecycle.jobs import restart_job, stop_job
+from dagster_sparkscale.lifecycle.jobs import RESTART, STOP
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
-from dagster_sparkscale.operations import Streams, asset_key
+from dagster_sparkscale.operations import Operation, Operations, Streams, asset_key, graph_name
 from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.sensor import autoscale_sensor
 
 DagsterLibraryRegistry.register(
     "dagster-sparkscale", dagster_sparkscale.__version__, is_dagster_package=False
 )
+
+OPERATIONS: tuple[Operation[Any, Any], ...] = (RESCALE, RESTART, STOP)
+"""What can be done to a stream. A new operation is a module of its own and a row here."""
 
 
 def build_defs(
@@ -51,17 +54,16 @@ def build_defs(
     """
     _validate(streams, cluster, cluster_key)
     known = Streams(streams, cluster_key)
-    rescale, restart, stop = rescale_job(known), restart_job(known), stop_job(known)
+    operations = Operations(known, OPERATIONS)
     status = dg.DefaultSensorStatus
     return dg.Definitions(
         assets=[stream_asset(known, stream) for stream in known],
         asset_checks=[health_checks(known, stream) for stream in known],
-        jobs=[rescale, restart, stop],
+        jobs=list(operations.jobs.values()),
         sensors=[
             autoscale_sensor(
                 known,
-                rescale,
-                restart,
+                operations,
                 default_status=status.RUNNING if autoscaler_running else status.STOPPED,
             )
         ],
@@ -82,11 +84,6 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
             raise DeclarationError(
                 f"streams[{position}] is a {type(stream).__name__}; "
                 "must be a StructuredStream or a DStream"
-            )
-        if not can_decide(stream.autoscale):
-            raise DeclarationError(
-                f"{stream.name!r}: autoscale = {stream.autoscale!r}: "
-                f"{type(stream.autoscale).__name__} does not say how to decide; use RatioPolicy"
             )
     if not isinstance(cluster, ClusterManager):
         raise DeclarationError(
@@ -120,10 +117,9 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
 def _validate_names(streams: Sequence[Stream], cluster_key: str) -> None:
     """Dagster makes one op of each asset, check and job, and wants their names to differ."""
     taken: dict[str, str] = {}
-    for job in ("rescale", "restart", "stop"):
-        taken |= dict.fromkeys(
-            (scoped(job, cluster_key), f"{scoped(job, cluster_key)}_run"), "a job"
-        )
+    for operation in OPERATIONS:
+        job = scoped(operation.name, cluster_key)
+        taken |= dict.fromkeys((job, graph_name(job)), "a job")
     for stream in streams:
         op = asset_key(stream).to_python_identifier()
         for name in (op, f"{op}_health"):

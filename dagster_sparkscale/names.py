@@ -6,7 +6,6 @@ STREAM_TAG = PREFIX + "stream"
 CLUSTER_TAG = PREFIX + "cluster"
 OPERATION_TAG = PREFIX + "operation"
 EPOCH_TAG = PREFIX + "epoch"
-REASON_TAG = PREFIX + "reason"
 
 DEFAULT_CLUSTER_KEY = "spark_cluster"
 

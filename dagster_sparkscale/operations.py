@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import dagster as dg
 from pydantic import Field, create_model
 
 from dagster_sparkscale.clusters.base import ClusterError, ClusterManager
+from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import (
     CLUSTER_TAG,
@@ -55,10 +56,9 @@ class Streams:
 
 
 class OperationConfig(dg.Config):
-    """What every operation is told. `stream` gets the names of the declared streams as its type,
-    so that the launchpad offers them and refuses any other before a run starts."""
+    """What every operation is told. The job adds the stream, with the names of the declared ones
+    as its type: the launchpad offers them and refuses any other before a run starts."""
 
-    stream: Enum
     reason: str = Field(default="by hand", description="Why; shown on the run's page.")
 
 
@@ -71,27 +71,69 @@ class Report:
 
 
 C = TypeVar("C", bound=OperationConfig)
+D = TypeVar("D", bound=Decision)
 
 
-def operation_job(
-    streams: Streams,
-    name: str,
-    config_type: type[C],
-    carry_out: Callable[[dg.OpExecutionContext, Stream, C, str], Report],
-    description: str,
-) -> dg.JobDefinition:
-    """A job that carries out one operation on one of `streams`.
+@dataclass(frozen=True)
+class Operation(Generic[C, D]):
+    """One kind of change to a stream, carried out by a tracked run."""
 
-    Args:
-        carry_out: gets the context, the stream, the config and the name to hold the lease by.
-    """
-    job_name = scoped(name, streams.cluster_key)
+    name: str
+    """What decisions, jobs and tags call it."""
+    description: str
+    config_type: type[C]
+    carry_out: Callable[[dg.OpExecutionContext, ClusterManager, Stream, C, str], Report]
+    """Gets the context, the cluster, the stream, the config and the name to hold the lease by."""
+    config_for: Callable[[D, Stream, int | None], C] | None = None
+    """What the run of a decision is told, which was made about the stream's driver of an epoch.
+    None: nothing decides it, people do."""
 
-    def run(context: dg.OpExecutionContext, config: C) -> None:
+
+class Operations:
+    """What can be done to `streams`: a job each, for people and for decisions."""
+
+    def __init__(self, streams: Streams, table: Sequence[Operation[Any, Any]]) -> None:
+        self._streams = streams
+        self._by_name = {operation.name: operation for operation in table}
+        self.jobs = {operation.name: _job(streams, operation) for operation in table}
+
+    @property
+    def decided(self) -> list[dg.JobDefinition]:
+        """The jobs of those that a decision may ask for."""
+        return [self.jobs[name] for name, each in self._by_name.items() if each.config_for]
+
+    def request(
+        self, stream: Stream, decision: Decision, epoch: int | None, now: float
+    ) -> dg.RunRequest | None:
+        """The run that carries out `decision`; None if there is nothing to do.
+
+        Args:
+            epoch: of the driver it was made about.
+            now: when it was made, seconds since the epoch.
+        """
+        if decision.operation is None:
+            return None
+        operation = self._by_name[decision.operation]
+        assert operation.config_for is not None
+        config = operation.config_for(decision, stream, epoch).model_dump()
+        job = scoped(operation.name, self._streams.cluster_key)
+        return dg.RunRequest(
+            # A run key never comes back: the decision is told apart by the second it was made in.
+            run_key=f"{stream.name}:{epoch}:{int(now)}",
+            job_name=job,
+            run_config={"ops": {job: {"config": {**config, "stream": stream.name}}}},
+            tags=self._streams.tags(stream.name, operation.name, epoch),
+        )
+
+
+def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
+    job_name = scoped(operation.name, streams.cluster_key)
+
+    def run(context: dg.OpExecutionContext, config: Any) -> None:
         stream = streams.by_name[config.stream.value]
-        context.log.info(f"{name} {stream.name}: {config.reason}")
-        with operation(context, streams, stream, name) as holder:
-            report = carry_out(context, stream, config, holder)
+        context.log.info(f"{operation.name} {stream.name}: {config.reason}")
+        with as_operation(context, streams, stream, operation.name) as holder:
+            report = operation.carry_out(context, streams.cluster(context), stream, config, holder)
         context.log.info(report.line)
         context.log_event(
             dg.AssetObservation(
@@ -101,20 +143,29 @@ def operation_job(
         context.add_output_metadata(report.metadata)
 
     run.__annotations__["config"] = create_model(
-        config_type.__name__,
-        __base__=config_type,
-        stream=(streams.Name, Field(description=f"The stream to {name}.")),
+        operation.config_type.__name__,
+        __base__=operation.config_type,
+        stream=(streams.Name, Field(description=f"The stream to {operation.name}.")),
     )
     op = dg.op(
-        name=job_name, required_resource_keys={streams.cluster_key}, description=description
+        name=job_name,
+        required_resource_keys={streams.cluster_key},
+        description=operation.description,
     )(run)
 
     # Dagster wants every op and graph of a code location to have a name of its own.
-    @dg.graph(name=f"{job_name}_run")
+    @dg.graph(name=graph_name(job_name))
     def graph() -> None:
         op()
 
-    return graph.to_job(name=job_name, executor_def=dg.in_process_executor, description=description)
+    return graph.to_job(
+        name=job_name, executor_def=dg.in_process_executor, description=operation.description
+    )
+
+
+def graph_name(job_name: str) -> str:
+    """What the graph of that job is called."""
+    return f"{job_name}_run"
 
 
 def asset_key(stream: Stream) -> dg.AssetKey:
@@ -122,7 +173,7 @@ def asset_key(stream: Stream) -> dg.AssetKey:
 
 
 @contextmanager
-def operation(
+def as_operation(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     streams: Streams,
     stream: Stream,

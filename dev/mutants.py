@@ -21,10 +21,10 @@ LOG = FOLDER / "mutmut.log"
 # The modules that decide and do nothing else, each with the tests that stand beside it. The tests
 # of whole deployments would notice more, minutes later: what a module decides is to be seen here.
 MODULES: dict[str, tuple[str, ...]] = {
-    "autoscale/decide.py": ("autoscale/test_ratio*.py",),
     "declare/decisions.py": ("autoscale/test_ratio*.py", "watch/test_assess*.py"),
     "observe/evaluation.py": ("observe/test_evaluation*.py", "autoscale/test_reasons*.py"),
     "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),
+    "autoscale/spark_conf.py": ("declare/test_policies*.py",),
     "autoscale/ratio.py": (
         "autoscale/test_ratio*.py",
         "autoscale/test_reasons*.py",

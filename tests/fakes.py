@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import (
     AgentRefused,
     AgentUnreachable,
@@ -26,7 +27,6 @@ from dagster_sparkscale.clusters.base import (
     StaleEpoch,
     Submission,
 )
-from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 from dagster_sparkscale.observe.status import Batch, Query, Status
 

@@ -1,8 +1,8 @@
 import dagster as dg
 import pytest
 
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.policies import AutoscalePolicy, RatioPolicy
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
 from dagster_sparkscale.names import PREFIX
@@ -47,11 +47,6 @@ class TestValidation:
         assert refusal([structured()], "local") == (
             "cluster: 'local' is no cluster manager; use LocalCluster or StandaloneCluster"
         )
-
-    def test_a_policy_that_cannot_decide(self, cluster):
-        text = refusal([structured(autoscale=AutoscalePolicy())], cluster)
-        assert "'clicks': autoscale = AutoscalePolicy(" in text
-        assert text.endswith("AutoscalePolicy does not say how to decide; use RatioPolicy")
 
     def test_a_name_twice(self, cluster):
         text = refusal([structured(), dstream(), structured("other")], cluster)

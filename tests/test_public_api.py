@@ -97,7 +97,7 @@ LAYERS = {
 PURE = [
     *("durations", "names", "observe/status", "observe/evaluation"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
-    *("declare/streams", "autoscale/ratio", "autoscale/decide", "autoscale/lag"),
+    *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
 ]
 
 

@@ -1,40 +1,39 @@
-"""What a lag above `RatioPolicy.max_lag` means for a decision. Pure.
+"""What a lag above a policy's `max_lag` means for a decision. Pure.
 
 R says whether batches fit into their interval; not whether they keep up with the source. A source
 that reads a bounded piece for each batch may have a low R and fall behind all the same.
 """
 
-from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.observe.evaluation import Evaluation
 
 
-def too_far_behind(policy: RatioPolicy, seen: Evaluation) -> str | None:
+def too_far_behind(max_lag: float | None, seen: Evaluation) -> str | None:
     """That the stream is too far behind its source, in words; None if it is not, or not known."""
-    if policy.max_lag is None or seen.lag is None or seen.lag <= policy.max_lag:
+    if max_lag is None or seen.lag is None or seen.lag <= max_lag:
         return None
     whose = f" of query {seen.lag_query!r}" if seen.lag_query else ""
-    return f"lag {seen.lag:.1f} s{whose} is above {policy.max_lag:g} s"
+    return f"lag {seen.lag:.1f} s{whose} is above {max_lag:g} s"
 
 
-def no_more_needed(policy: RatioPolicy, seen: Evaluation) -> str | None:
+def no_more_needed(max_lag: float, scale_down_ratio: float, seen: Evaluation) -> str | None:
     """Why a stream that is too far behind gets no more executors, in words; None: it gets some.
 
     Only for a stream whose batches fit into their interval: one that is overloaded by R as well
     needs more whatever its lag does, and so does one whose batch is overdue.
     """
-    assert policy.max_lag is not None and seen.lag is not None
+    assert seen.lag is not None
     if seen.overdue is not None:
         return None
     if seen.catching_up is not None and seen.catching_up > 0:
-        left = (seen.lag - policy.max_lag) / seen.catching_up
+        left = (seen.lag - max_lag) / seen.catching_up
         if left <= seen.window:
             return (
                 f"it falls by {seen.catching_up:.2f} s a second and will be below that in "
                 f"{left:.0f} s"
             )
-    if seen.ratio is not None and seen.ratio <= policy.scale_down_ratio and seen.lag_paced:
+    if seen.ratio is not None and seen.ratio <= scale_down_ratio and seen.lag_paced:
         return (
-            f"R {seen.ratio:.2f} is at or below {policy.scale_down_ratio:g}: batches wait for "
+            f"R {seen.ratio:.2f} is at or below {scale_down_ratio:g}: batches wait for "
             "their interval most of the time, and more executors would only wait longer; a batch "
             "is bounded by what its source may read: raise that"
         )

@@ -12,83 +12,144 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
 """
 
 import math
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from dagster_sparkscale.autoscale.lag import no_more_needed, too_far_behind
+from dagster_sparkscale.autoscale.spark_conf import policy_fields
 from dagster_sparkscale.declare.bounds import Bounds
-from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
-from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.policies import AutoscalePolicy
 from dagster_sparkscale.observe.evaluation import Evaluation
+
+
+class RatioPolicy(AutoscalePolicy):
+    """Scale by R, the mean batch processing time divided by the batch interval.
+
+    R at or above `scale_up_ratio`: add round(R) executors, at least one. R at or below
+    `scale_down_ratio`: remove one. In between: hold. The defaults are those Spark's
+    `org.apache.spark.streaming.scheduler.ExecutorAllocationManager` ships.
+
+    Where the source tells how far behind the stream is, and that is above `max_lag`, nothing is
+    removed whatever R is, and the stream counts as overloaded unless it is catching up.
+    """
+
+    scale_up_ratio: float = Field(default=0.9, gt=0, allow_inf_nan=False)
+    scale_down_ratio: float = Field(default=0.3, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _up_above_down(self) -> Self:
+        if self.scale_up_ratio <= self.scale_down_ratio:
+            raise ValueError(
+                f"scale_up_ratio = {self.scale_up_ratio}: must be above "
+                f"scale_down_ratio = {self.scale_down_ratio}"
+            )
+        return self
+
+    @classmethod
+    def spark_12133(
+        cls,
+        *,
+        min_executors: int | None = None,
+        max_executors: int | None = None,
+        initial_executors: int | None = None,
+    ) -> Self:
+        """The thresholds of the SPARK-12133 design document: up above 0.9, down below 0.5."""
+        return cls(
+            scale_up_ratio=0.9,
+            scale_down_ratio=0.5,
+            min_executors=min_executors,
+            max_executors=max_executors,
+            initial_executors=initial_executors,
+        )
+
+    @classmethod
+    def from_spark_conf(cls, conf: Mapping[str, str]) -> Self:
+        """The policy an existing job has in its `spark.streaming.dynamicAllocation.*` settings.
+
+        Takes `spark.dynamicAllocation.initialExecutors` over as well. Settings of other families
+        are left alone, so the whole configuration of a job can be passed in. The stream declared
+        with this policy must not enable Spark's own allocation any more.
+
+        Raises:
+            DeclarationError: a setting of the family is unknown or has no usable value.
+        """
+        return cls(**policy_fields(conf))
+
+    def decide(self, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
+        """The decision for one evaluation.
+
+        An increase starts from the registered executors and not from those requested, and
+        overrides what is outstanding, as in Spark:
+        target = max(min(max, registered + max(round(R), 1)), min).
+        """
+        registered, requested = seen.registered, seen.requested
+        if registered is None or requested is None:
+            return Hold(
+                "the number of executors is not known: Spark gave the agent no fresh answer"
+            )
+        if bounds.clamp(requested) != requested:
+            return ScaleTo(
+                bounds.clamp(requested),
+                f"{requested} requested is outside the bounds {_range(bounds)}",
+            )
+        if registered == 0:
+            return Hold(
+                f"no executor is registered; {requested} requested, waiting for the cluster manager"
+            )
+        if seen.uptime is not None and seen.uptime < seen.window:
+            # As Spark, which first evaluates one interval after the start: what is measured before
+            # is mostly the start itself, and the first batch is the slowest.
+            return Hold(
+                f"the driver started {seen.uptime:.0f} s ago; it is judged by a whole window of "
+                f"{seen.window:g} s"
+            )
+        late = too_far_behind(self.max_lag, seen)
+        if (
+            seen.stalled is not None
+            and seen.stalled >= self.scale_up_ratio
+            and (seen.ratio is None or seen.stalled > seen.ratio)
+        ):
+            whose = "" if seen.ratio is None else f" of a query beside {seen.query!r}"
+            return _up(
+                _within_window(seen.stalled, seen),
+                f"no batch{whose} completed in {seen.window:g} s and the one in progress has taken "
+                f"{seen.stalled:.2f} batch intervals so far",
+                bounds,
+                registered,
+                requested,
+                late,
+            )
+        if seen.ratio is None and (late is None or seen.stalled is None):
+            return Hold(f"R is unknown: {seen.silence}" + (f"; {late}" if late else ""))
+        measured = "R is unknown"
+        if seen.ratio is not None:
+            measured = f"R {seen.ratio:.2f}" + (f" of query {seen.query!r}" if seen.query else "")
+            if seen.ratio >= self.scale_up_ratio:
+                why = f"{measured} is at or above {self.scale_up_ratio:g}"
+                return _up(seen.ratio, why, bounds, registered, requested, late)
+        if late is not None and self.max_lag is not None:
+            if why_not := no_more_needed(self.max_lag, self.scale_down_ratio, seen):
+                return Hold(f"{late}, but {why_not}")
+            # As if R stood at its threshold.
+            ratio = self.scale_up_ratio
+            return _up(ratio, f"{late}, {measured}", bounds, registered, requested, late)
+        assert seen.ratio is not None
+        if seen.ratio <= self.scale_down_ratio:
+            why = f"{measured} is at or below {self.scale_down_ratio:g}"
+            return _down(seen, why, bounds, registered, requested)
+        return Hold(
+            f"{measured} is between {self.scale_down_ratio:g} and {self.scale_up_ratio:g}"
+            + _outstanding(registered, requested)
+        )
 
 
 def round_half_up(value: float) -> int:
     """Java's `Math.round`, which Spark uses: Python's `round` goes to the even neighbour."""
     below = math.floor(value)  # `value + 0.5` is itself rounded: 0.49999999999999994 would become 1
     return below + 1 if value - below >= 0.5 else below
-
-
-def decide_by_ratio(policy: RatioPolicy, bounds: Bounds, seen: Evaluation) -> Decision:
-    """The decision for one evaluation.
-
-    An increase starts from the registered executors and not from those requested, and overrides
-    what is outstanding, as in Spark: target = max(min(max, registered + max(round(R), 1)), min).
-    """
-    registered, requested = seen.registered, seen.requested
-    if registered is None or requested is None:
-        return Hold("the number of executors is not known: Spark gave the agent no fresh answer")
-    if bounds.clamp(requested) != requested:
-        return ScaleTo(
-            bounds.clamp(requested),
-            f"{requested} requested is outside the bounds {_range(bounds)}",
-        )
-    if registered == 0:
-        return Hold(
-            f"no executor is registered; {requested} requested, waiting for the cluster manager"
-        )
-    if seen.uptime is not None and seen.uptime < seen.window:
-        # As Spark, which first evaluates one interval after the start: what is measured before is
-        # mostly the start itself, and the first batch is the slowest.
-        return Hold(
-            f"the driver started {seen.uptime:.0f} s ago; it is judged by a whole window of "
-            f"{seen.window:g} s"
-        )
-    late = too_far_behind(policy, seen)
-    if (
-        seen.stalled is not None
-        and seen.stalled >= policy.scale_up_ratio
-        and (seen.ratio is None or seen.stalled > seen.ratio)
-    ):
-        whose = "" if seen.ratio is None else f" of a query beside {seen.query!r}"
-        return _up(
-            _within_window(seen.stalled, seen),
-            f"no batch{whose} completed in {seen.window:g} s and the one in progress has taken "
-            f"{seen.stalled:.2f} batch intervals so far",
-            bounds,
-            registered,
-            requested,
-            late,
-        )
-    if seen.ratio is None and (late is None or seen.stalled is None):
-        return Hold(f"R is unknown: {seen.silence}" + (f"; {late}" if late else ""))
-    measured = "R is unknown"
-    if seen.ratio is not None:
-        measured = f"R {seen.ratio:.2f}" + (f" of query {seen.query!r}" if seen.query else "")
-        if seen.ratio >= policy.scale_up_ratio:
-            why = f"{measured} is at or above {policy.scale_up_ratio:g}"
-            return _up(seen.ratio, why, bounds, registered, requested, late)
-    if late is not None:
-        if why_not := no_more_needed(policy, seen):
-            return Hold(f"{late}, but {why_not}")
-        # As if R stood at its threshold.
-        ratio = policy.scale_up_ratio
-        return _up(ratio, f"{late}, {measured}", bounds, registered, requested, late)
-    assert seen.ratio is not None
-    if seen.ratio <= policy.scale_down_ratio:
-        why = f"{measured} is at or below {policy.scale_down_ratio:g}"
-        return _down(seen, why, bounds, registered, requested)
-    return Hold(
-        f"{measured} is between {policy.scale_down_ratio:g} and {policy.scale_up_ratio:g}"
-        + _outstanding(registered, requested)
-    )
 
 
 def _within_window(stalled: float, seen: Evaluation) -> float:
@@ -102,7 +163,7 @@ def _within_window(stalled: float, seen: Evaluation) -> float:
 
 def _up(
     ratio: float, why: str, bounds: Bounds, registered: int, requested: int, late: str | None
-) -> Decision:
+) -> Hold | ScaleTo:
     wanted = registered + max(round_half_up(ratio), 1)
     target = bounds.aim(wanted)
     in_vain = target < bounds.clamp(wanted)
@@ -117,7 +178,9 @@ def _up(
     return ScaleTo(target, f"{why}: {registered} registered -> {target}{no_more}")
 
 
-def _down(seen: Evaluation, why: str, bounds: Bounds, registered: int, requested: int) -> Decision:
+def _down(
+    seen: Evaluation, why: str, bounds: Bounds, registered: int, requested: int
+) -> Hold | ScaleTo:
     if seen.overdue is not None:
         return Hold(
             f"{why}, but the batch in progress has taken {seen.overdue:.2f} batch intervals so far"

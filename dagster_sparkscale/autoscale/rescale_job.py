@@ -1,11 +1,13 @@
-"""The `rescale` job: launched by the sensor, or by hand from the launchpad."""
+"""The operation `rescale`: decided by a policy, or by hand from the launchpad."""
 
 import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.operations import OperationConfig, Report, Streams, metadata, operation_job
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, metadata
 
 
 class RescaleConfig(OperationConfig):
@@ -24,36 +26,38 @@ class RescaleConfig(OperationConfig):
     )
 
 
-def rescale_job(streams: Streams) -> dg.JobDefinition:
-    """The job that sets the number of executors of one of `streams`."""
-
-    def carry_out(
-        context: dg.OpExecutionContext, stream: Stream, config: RescaleConfig, holder: str
-    ) -> Report:
-        story = rescale(
-            streams.cluster(context),
-            stream,
-            Request(
-                stream=stream.name,
-                target=config.target,
-                delta=config.delta,
-                epoch=config.epoch,
-                wait=config.wait_seconds,
-            ),
-            holder=holder,
-            tell=context.log.info,
-        )
-        for note in story.notes:
-            context.log.warning(note)
-        return _report(config.reason, story)
-
-    return operation_job(
-        streams,
-        "rescale",
-        RescaleConfig,
-        carry_out,
-        "Set the number of executors of a stream, to a target or by a delta, and follow them.",
+def _config_for(decision: ScaleTo, stream: Stream, epoch: int | None) -> RescaleConfig:
+    # Followed until the next evaluation, which may want another number, but for as long as
+    # executors take to start.
+    patience = min(120.0, max(30.0, 0.8 * stream.window))
+    return RescaleConfig(
+        target=decision.target, epoch=epoch, wait_seconds=patience, reason=decision.reason
     )
+
+
+def _carry_out(
+    context: dg.OpExecutionContext,
+    cluster: ClusterManager,
+    stream: Stream,
+    config: RescaleConfig,
+    holder: str,
+) -> Report:
+    story = rescale(
+        cluster,
+        stream,
+        Request(
+            stream=stream.name,
+            target=config.target,
+            delta=config.delta,
+            epoch=config.epoch,
+            wait=config.wait_seconds,
+        ),
+        holder=holder,
+        tell=context.log.info,
+    )
+    for note in story.notes:
+        context.log.warning(note)
+    return _report(config.reason, story)
 
 
 def _report(reason: str, story: Story) -> Report:
@@ -84,3 +88,12 @@ def _report(reason: str, story: Story) -> Report:
 
 def _seconds(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
+
+
+RESCALE = Operation(
+    "rescale",
+    "Set the number of executors of a stream, to a target or by a delta, and follow them.",
+    RescaleConfig,
+    _carry_out,
+    _config_for,
+)

@@ -1,11 +1,25 @@
-"""What a policy returns. Every decision, acted on or held, says why in words a person reads."""
+"""What should happen to a stream, and why. Every decision, acted on or held, says so in words."""
 
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+
+class Decision(Protocol):
+    """What every decision has; as text, it is what should happen in two or three words."""
+
+    operation: ClassVar[str | None]
+    """The name of the operation that carries it out; None: there is nothing to do."""
+
+    @property
+    def reason(self) -> str:
+        """Why, for a person to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Change nothing."""
+
+    operation: ClassVar[str | None] = None
 
     reason: str
     pinned: bool = False
@@ -19,11 +33,10 @@ class Hold:
 class ScaleTo:
     """Set the absolute number of executors."""
 
+    operation: ClassVar[str | None] = "rescale"
+
     target: int
     reason: str
 
     def __str__(self) -> str:
         return f"scale to {self.target}"
-
-
-Decision = Hold | ScaleTo

@@ -10,6 +10,9 @@ from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.declaration import Declaration, Seconds
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 
+DEFAULT_WINDOW = 60.0
+"""Seconds looked at where a stream has no policy to say."""
+
 # No underscore in front: the names are members of an enum in the launchpad, which can't have those.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]")
@@ -224,6 +227,11 @@ class Stream(Declaration):
     @property
     def _least_executors(self) -> int:
         return 1
+
+    @property
+    def window(self) -> float:
+        """Seconds of history that an evaluation looks at."""
+        return self.autoscale.interval if self.autoscale else DEFAULT_WINDOW
 
     def program_arguments(self) -> tuple[str, ...]:
         """The program's arguments now; calls the declared function if there is one."""

@@ -6,7 +6,7 @@ from pydantic import Field
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
 from dagster_sparkscale.lifecycle.reconcile import reconcile
-from dagster_sparkscale.operations import Streams, asset_key, operation
+from dagster_sparkscale.operations import Streams, as_operation, asset_key
 
 
 class StartConfig(dg.Config):
@@ -47,7 +47,7 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         op_tags={"dagster-sparkscale/kind": stream.kind},
     )
     def start(context: dg.AssetExecutionContext, config: StartConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]
-        with operation(context, streams, stream, "start") as holder:
+        with as_operation(context, streams, stream, "start") as holder:
             outcome = reconcile(
                 streams.cluster(context), stream, holder=holder, restart=config.restart
             )

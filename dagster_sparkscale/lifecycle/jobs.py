@@ -1,13 +1,15 @@
-"""The `stop` and `restart` jobs: launched by hand; `restart` also by the sensor after a failure."""
+"""The operations `stop` and `restart`: by hand; `restart` also after a failure."""
 
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
-from dagster_sparkscale.operations import OperationConfig, Report, Streams, metadata, operation_job
+from dagster_sparkscale.lifecycle.recovery import Restart
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, metadata
 
 _LEASE_WAIT = 60.0
 _LOG_LINES = 40
@@ -33,71 +35,76 @@ class RestartConfig(OperationConfig):
     )
 
 
-def stop_job(streams: Streams) -> dg.JobDefinition:
-    """The job that stops one of `streams`."""
-
-    def carry_out(
-        context: dg.OpExecutionContext, stream: Stream, config: StopConfig, holder: str
-    ) -> Report:
-        cluster = streams.cluster(context)
-        with cluster.lease(stream.name, holder, wait=_LEASE_WAIT) as lease:
-            driver = cluster.find(stream.name)
-            if driver is None:
-                raise ValueError(f"{stream.name!r} was never started: there is nothing to stop")
-            ended = cluster.stop(
-                driver, lease, graceful=config.graceful, timeout=config.timeout_seconds
-            )
-        return Report(
-            f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now",
-            metadata(
-                {
-                    "reason": config.reason,
-                    "epoch": ended.epoch,
-                    "state": ended.state.value,
-                    "state_before": driver.state.value,
-                    "exit_reason": ended.exit_reason,
-                }
-            ),
+def _stop(
+    context: dg.OpExecutionContext,
+    cluster: ClusterManager,
+    stream: Stream,
+    config: StopConfig,
+    holder: str,
+) -> Report:
+    with cluster.lease(stream.name, holder, wait=_LEASE_WAIT) as lease:
+        driver = cluster.find(stream.name)
+        if driver is None:
+            raise ValueError(f"{stream.name!r} was never started: there is nothing to stop")
+        ended = cluster.stop(
+            driver, lease, graceful=config.graceful, timeout=config.timeout_seconds
         )
-
-    return operation_job(
-        streams,
-        "stop",
-        StopConfig,
-        carry_out,
-        "Stop a stream. It stays stopped until its asset is materialized.",
+    return Report(
+        f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now",
+        metadata(
+            {
+                "reason": config.reason,
+                "epoch": ended.epoch,
+                "state": ended.state.value,
+                "state_before": driver.state.value,
+                "exit_reason": ended.exit_reason,
+            }
+        ),
     )
 
 
-def restart_job(streams: Streams) -> dg.JobDefinition:
-    """The job that starts a new driver for one of `streams`."""
+STOP: Operation[StopConfig, Any] = Operation(
+    "stop",
+    "Stop a stream. It stays stopped until its asset is materialized.",
+    StopConfig,
+    _stop,
+)
 
-    def carry_out(
-        context: dg.OpExecutionContext, stream: Stream, config: RestartConfig, holder: str
-    ) -> Report:
-        cluster = streams.cluster(context)
-        recovering = config.failed_epoch is not None
-        failed = cluster.find(stream.name) if recovering else None
-        if failed is not None and failed.epoch == config.failed_epoch:
-            tail = cluster.logs(failed, _LOG_LINES)
-            context.log.info(f"last log lines of driver {failed.epoch}:\n{tail}")
-        outcome = reconcile(
-            cluster,
-            stream,
-            holder=holder,
-            restart=not recovering,
-            cause="recovery" if recovering else "manual",
-            failed_epoch=config.failed_epoch,
-        )
-        return Report(describe(outcome), outcome_metadata(stream, outcome, config.reason))
 
-    return operation_job(
-        streams,
-        "restart",
-        RestartConfig,
-        carry_out,
-        "Stop a stream gracefully, if it runs, and start a new driver on the same checkpoint.",
+def _restart(
+    context: dg.OpExecutionContext,
+    cluster: ClusterManager,
+    stream: Stream,
+    config: RestartConfig,
+    holder: str,
+) -> Report:
+    recovering = config.failed_epoch is not None
+    failed = cluster.find(stream.name) if recovering else None
+    if failed is not None and failed.epoch == config.failed_epoch:
+        tail = cluster.logs(failed, _LOG_LINES)
+        context.log.info(f"last log lines of driver {failed.epoch}:\n{tail}")
+    outcome = reconcile(
+        cluster,
+        stream,
+        holder=holder,
+        restart=not recovering,
+        cause="recovery" if recovering else "manual",
+        failed_epoch=config.failed_epoch,
     )
+    return Report(describe(outcome), outcome_metadata(stream, outcome, config.reason))
+
+
+def _recovery(decision: Restart, stream: Stream, epoch: int | None) -> RestartConfig:
+    return RestartConfig(failed_epoch=epoch, reason=decision.reason)
+
+
+RESTART = Operation(
+    "restart",
+    "Stop a stream gracefully, if it runs, and start a new driver on the same checkpoint.",
+    RestartConfig,
+    _restart,
+    _recovery,
+)
 
 
 def describe(outcome: Outcome) -> str:

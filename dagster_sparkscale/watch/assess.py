@@ -2,18 +2,13 @@
 
 from dataclasses import dataclass
 
-from dagster_sparkscale.autoscale.decide import decide
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
-from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.lifecycle.recovery import Restart, recover
+from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
-
-DEFAULT_WINDOW = 60.0
-"""Seconds looked at where a stream has no policy to say."""
 
 
 @dataclass(frozen=True)
@@ -26,36 +21,16 @@ class Assessment:
     decision: Decision
     health: dict[Health, Finding]
     seen: Evaluation | None = None
-    restart: Restart | None = None
-    """The driver has failed and is due to be started again."""
     epoch: int | None = None
     """None: no driver is known."""
 
     @property
     def acts(self) -> bool:
         """Whether a run is wanted."""
-        return self.restart is not None or isinstance(self.decision, ScaleTo)
-
-    @property
-    def what(self) -> str:
-        return "restart" if self.restart else str(self.decision)
-
-    @property
-    def why(self) -> str:
-        return self.restart.reason if self.restart else self.decision.reason
+        return self.decision.operation is not None
 
     def __str__(self) -> str:
-        return f"{self.stream}: {self.what}: {self.why}"
-
-
-def window_of(stream: Stream) -> float:
-    """Seconds of history an evaluation of `stream` looks at."""
-    return stream.autoscale.interval if stream.autoscale else DEFAULT_WINDOW
-
-
-def max_lag_of(stream: Stream) -> float | None:
-    """Seconds that `stream` may be behind its source; None: no policy says."""
-    return stream.autoscale.max_lag if isinstance(stream.autoscale, RatioPolicy) else None
+        return f"{self.stream}: {self.decision}: {self.decision.reason}"
 
 
 def assess(
@@ -76,7 +51,6 @@ def assess(
     driver, status = sighting.driver, sighting.status
     state = driver.state.value if driver else "unknown" if sighting.error else "not started"
     seen: Evaluation | None = None
-    restart: Restart | None = None
     decision: Decision
     if sighting.error is not None:
         decision = Hold(sighting.error)
@@ -85,9 +59,7 @@ def assess(
     elif driver.state is DriverState.STOPPED:
         decision = Hold("stopped on request")
     elif driver.state is DriverState.FAILED:
-        recovery = recover(stream.recovery, driver, sighting.history, now)
-        decision = Hold(recovery.reason)
-        restart = recovery if isinstance(recovery, Restart) else None
+        decision = recover(stream.recovery, driver, sighting.history, now)
     elif status is None:
         decision = Hold("the agent gave no status")
     elif status.epoch != driver.epoch or status.stream != stream.name:
@@ -96,25 +68,39 @@ def assess(
             f"expected {stream.name} epoch {driver.epoch}"
         )
     else:
-        seen = evaluate(status, window=window_of(stream), batch_interval=stream.batch_interval)
-        decision = (
-            decide(stream.autoscale, stream.bounds_for(seen.shards), seen)
-            if status.phase == "running"
-            else Hold(f"the driver is {status.phase}")
-        )
-    health = examine(sighting, seen, decision, max_lag=max_lag_of(stream))
-    if operation is not None and (restart or isinstance(decision, ScaleTo)):
-        what = "restart" if restart else str(decision)
-        decision = Hold(f"{operation} is in progress; otherwise: {what}: {decision.reason}")
-        restart = None
-    elif not due and isinstance(decision, ScaleTo):
-        decision = Hold(f"not due yet; otherwise: {decision}: {decision.reason}")
+        seen = evaluate(status, window=stream.window, batch_interval=stream.batch_interval)
+        if status.phase == "running":
+            decision = _by_policy(stream, seen)
+        else:
+            decision = Hold(f"the driver is {status.phase}")
+    max_lag = stream.autoscale.max_lag if stream.autoscale else None
+    health = examine(sighting, seen, decision, max_lag=max_lag)
+    if decision.operation is not None:
+        otherwise = f"otherwise: {decision}: {decision.reason}"
+        if operation is not None:
+            decision = Hold(f"{operation} is in progress; {otherwise}")
+        elif not due and seen is not None:  # a recovery has pauses of its own
+            decision = Hold(f"not due yet; {otherwise}")
     return Assessment(
         stream=stream.name,
         state=state,
         decision=decision,
         health=health,
         seen=seen,
-        restart=restart,
         epoch=driver.epoch if driver else None,
     )
+
+
+def _by_policy(stream: Stream, seen: Evaluation) -> Hold | ScaleTo:
+    """What the stream's policy decides. One that fails, as a user's own may, is told of as the
+    reason: it must not keep the other streams from being seen to."""
+    policy = stream.autoscale
+    if policy is None:
+        return Hold("the stream has no autoscale policy")
+    try:
+        decision = policy.decide(stream.bounds_for(seen.shards), seen)
+        if not isinstance(decision, Hold | ScaleTo):
+            raise TypeError(f"it returned {decision!r}; must be Hold or ScaleTo")
+    except Exception as error:
+        return Hold(f"{type(policy).__name__} could not decide: {type(error).__name__}: {error}")
+    return decision

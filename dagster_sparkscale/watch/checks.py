@@ -7,7 +7,7 @@ import dagster as dg
 
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.operations import Streams, asset_key
-from dagster_sparkscale.watch.assess import assess, window_of
+from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import DESCRIPTIONS, Finding, Health
 from dagster_sparkscale.watch.sighting import look
 
@@ -31,7 +31,7 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
     )
     def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         cluster = streams.cluster(context)
-        sighting = look(cluster, stream.name, window=window_of(stream), timeout=10.0)
+        sighting = look(cluster, stream, timeout=10.0)
         assessment = assess(stream, sighting, now=time.time())
         runs = assessment.health[Health.RUNNING].passed
         for health, finding in assessment.health.items():

@@ -7,7 +7,6 @@ from queue import Empty, SimpleQueue
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.watch.assess import window_of
 from dagster_sparkscale.watch.sighting import Sighting, look
 
 AT_ONCE = 3
@@ -40,8 +39,7 @@ def collect(
                 stream = todo.get_nowait()
             except Empty:
                 return
-            window = window_of(stream)
-            seen[stream.name] = look(cluster, stream.name, window=window, timeout=timeout)
+            seen[stream.name] = look(cluster, stream, timeout=timeout)
             if len(seen) == len(names):
                 finished.set()
 

@@ -38,8 +38,8 @@ def observation_values(stream: Stream, assessment: Assessment) -> dict[str, Any]
         "epoch": assessment.epoch,
         "state": assessment.state,
         "query": seen.query,
-        "decision": assessment.what,
-        "reason": assessment.why,
+        "decision": str(assessment.decision),
+        "reason": assessment.decision.reason,
     }
 
 

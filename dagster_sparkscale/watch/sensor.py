@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 from dagster import DagsterInstance
 
-from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, PREFIX, STREAM_TAG, scoped
-from dagster_sparkscale.operations import Streams, asset_key
-from dagster_sparkscale.watch.assess import Assessment, assess, window_of
+from dagster_sparkscale.operations import Operations, Streams, asset_key
+from dagster_sparkscale.watch.assess import Assessment, assess
 from dagster_sparkscale.watch.checks import severity
 from dagster_sparkscale.watch.collect import collect
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
@@ -45,13 +44,12 @@ Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 def autoscale_sensor(
     streams: Streams,
-    rescale: dg.JobDefinition,
-    restart: dg.JobDefinition,
+    operations: Operations,
     *,
     default_status: dg.DefaultSensorStatus,
     deadline: float = DEADLINE,
 ) -> dg.SensorDefinition:
-    """The sensor that evaluates `streams` and requests `rescale` and `restart` runs."""
+    """The sensor that evaluates `streams` and requests runs of what is decided."""
     intervals = [stream.autoscale.interval for stream in streams if stream.autoscale]
 
     def evaluate_streams(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -67,7 +65,8 @@ def autoscale_sensor(
             events.append(observation(stream, asset_key(stream), assessment))
             events.extend(changed_checks(stream, assessment, remembered, log_tail))
             events.extend(progress(stream, assessment, remembered, now))
-            if request := _request(streams, stream, assessment, rescale, restart, now):
+            decision, epoch = assessment.decision, assessment.epoch
+            if request := operations.request(stream, decision, epoch, now):
                 requests.append(request)
         lines = [str(assessment) for assessment in assessments.values()]
         # One record for all: a thousand calls of Dagster's logger cost more than a thousand looks.
@@ -82,7 +81,7 @@ def autoscale_sensor(
     return dg.SensorDefinition(
         name=scoped("autoscaler", streams.cluster_key),
         evaluation_fn=evaluate_streams,
-        jobs=[rescale, restart],
+        jobs=operations.decided,
         # A longer interval of a policy is kept by when it last decided; the rest is seen to anyway.
         minimum_interval_seconds=max(1, int(min([LONGEST_PAUSE, *intervals]))),
         default_status=default_status,
@@ -186,43 +185,6 @@ def progress(
         description="The stream has processed records.",
         metadata={PREFIX + "epoch": assessment.epoch},
     )
-
-
-def _request(
-    streams: Streams,
-    stream: Stream,
-    assessment: Assessment,
-    rescale: dg.JobDefinition,
-    restart: dg.JobDefinition,
-    now: float,
-) -> dg.RunRequest | None:
-    epoch = assessment.epoch
-    if assessment.restart is not None:
-        job, name, reason = restart, "restart", assessment.restart.reason
-        config: dict[str, object] = {"failed_epoch": epoch}
-    elif isinstance(assessment.decision, ScaleTo):
-        job, name, reason = rescale, "rescale", assessment.decision.reason
-        config = {
-            "target": assessment.decision.target,
-            "epoch": epoch,
-            "wait_seconds": _patience(stream),
-        }
-    else:
-        return None
-    config |= {"stream": stream.name, "reason": reason}
-    return dg.RunRequest(
-        # A run key never comes back: the decision is told apart by the second it was made in.
-        run_key=f"{stream.name}:{epoch}:{int(now)}",
-        job_name=job.name,
-        run_config={"ops": {job.name: {"config": config}}},
-        tags=streams.tags(stream.name, name, epoch),
-    )
-
-
-def _patience(stream: Stream) -> float:
-    """Seconds a rescale follows its executors: until the next evaluation, which may want another
-    number, but long enough for executors to start."""
-    return min(120.0, max(30.0, 0.8 * window_of(stream)))
 
 
 def _shortened(lines: list[str]) -> str:

@@ -10,6 +10,7 @@ from dagster_sparkscale.clusters.base import (
     DriverState,
     Submission,
 )
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
 
 LOG_LINES = 30
@@ -28,32 +29,33 @@ class Sighting:
     """Only for a failed driver."""
 
 
-def look(cluster: ClusterManager, stream: str, *, window: float, timeout: float) -> Sighting:
+def look(cluster: ClusterManager, stream: Stream, *, timeout: float) -> Sighting:
     """Find the stream's driver and ask its agent. Never raises: a fault is a finding.
 
     Args:
-        window: seconds of batch history wanted.
         timeout: seconds the agent has to answer.
     """
+    name = stream.name
     driver: Driver | None = None
     try:
-        driver = cluster.find(stream)
+        driver = cluster.find(name)
         if driver is None:
-            return Sighting(stream)
+            return Sighting(name)
         if driver.state is DriverState.FAILED:
             return Sighting(
-                stream,
+                name,
                 driver,
-                history=tuple(cluster.history(stream)),
+                history=tuple(cluster.history(name)),
                 log_tail=_log_tail(cluster, driver),
             )
         if not driver.state.alive:
-            return Sighting(stream, driver)
-        return Sighting(stream, driver, cluster.status(driver, timeout=timeout, window=window))
+            return Sighting(name, driver)
+        status = cluster.status(driver, timeout=timeout, window=stream.window)
+        return Sighting(name, driver, status)
     except ClusterError as error:
-        return Sighting(stream, driver, error=str(error))
+        return Sighting(name, driver, error=str(error))
     except Exception as error:  # one stream's broken record must not silence the others
-        return Sighting(stream, driver, error=f"{type(error).__name__}: {error}")
+        return Sighting(name, driver, error=f"{type(error).__name__}: {error}")
 
 
 def _log_tail(cluster: ClusterManager, driver: Driver) -> str:

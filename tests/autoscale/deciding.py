@@ -2,10 +2,9 @@
 
 from hypothesis import strategies as st
 
-from dagster_sparkscale.autoscale.decide import decide
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import ScaleTo
-from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.observe.evaluation import Evaluation
 
 POLICY = RatioPolicy()
@@ -20,7 +19,7 @@ def decided(
     evaluation = Evaluation(
         window=60.0, registered=registered, requested=requested, silence="nothing seen", **seen
     )
-    return decide(policy, bounds, evaluation)
+    return policy.decide(bounds, evaluation)
 
 
 def target(decision, requested: int) -> int:

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.autoscale.decide import decide
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.status import Query
 from tests.autoscale import reference
@@ -30,7 +29,7 @@ def decided(policy=POLICY, bounds=BOUNDS, registered=4, requested=None, **measur
     plain = {"lag": 900.0, "lag_query": "q", "silence": "nothing seen", "window": 60.0}
     requested = registered if requested is None else requested
     evaluation = Evaluation(**plain | measured, registered=registered, requested=requested)
-    return decide(policy, bounds, evaluation)
+    return policy.decide(bounds, evaluation)
 
 
 class TestMeasured:
@@ -239,7 +238,7 @@ class TestProperties:
     ):
         requested = bounds.clamp(requested)
         seen = replace(seen, lag=policy.max_lag + above + 0.001, requested=requested)
-        decision = decide(policy, bounds, seen)
+        decision = policy.decide(bounds, seen)
         if isinstance(decision, ScaleTo):
             assert decision.target > seen.requested
 
@@ -247,7 +246,7 @@ class TestProperties:
     def test_a_target_is_within_the_bounds_and_a_change_and_has_its_reason(
         self, policy, bounds, seen, measured
     ):
-        decision = decide(policy, bounds, replace(seen, **measured))
+        decision = policy.decide(bounds, replace(seen, **measured))
         assert decision.reason.strip()
         if isinstance(decision, ScaleTo):
             assert bounds.clamp(decision.target) == decision.target

@@ -5,11 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.autoscale.decide import can_decide, decide
-from dagster_sparkscale.autoscale.ratio import decide_by_ratio, round_half_up
+from dagster_sparkscale.autoscale.ratio import RatioPolicy, round_half_up
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.policies import AutoscalePolicy, RatioPolicy
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.status import Query
 from tests.autoscale import reference
@@ -27,7 +25,7 @@ class TestCasesOfSpark12133:
     def test_a_batch_time_of_60_s(self, processing_seconds, executors):
         report = status(registered=4, requested=4, batches=(batch(processing_seconds),))
         evaluation = evaluate(report, window=60.0, batch_interval=60.0)
-        decision = decide(RatioPolicy(max_executors=10), BOUNDS, evaluation)
+        decision = RatioPolicy(max_executors=10).decide(BOUNDS, evaluation)
         assert target(decision, 4) == executors
         assert isinstance(decision, Hold) == (executors == 4)
 
@@ -50,9 +48,9 @@ class TestCasesOfSpark12133:
         )
         report = status(registered=4, requested=4, batches=(batch(60),))
         evaluation = evaluate(report, window=60.0, batch_interval=10.0)
-        assert decide(stream.autoscale, stream.bounds, evaluation).target == 5
+        assert stream.autoscale.decide(stream.bounds, evaluation).target == 5
         full = replace(evaluation, registered=5, requested=5)
-        held = decide(stream.autoscale, stream.bounds, full)
+        held = stream.autoscale.decide(stream.bounds, full)
         assert held.pinned
         assert "spark.cores.max 10 / executor_cores 2" in held.reason
 
@@ -137,7 +135,7 @@ class TestAgainstSpark:
             high=high,
         )
         evaluation = evaluate(report, window=60.0, batch_interval=1.0)
-        decision = decide(stream.autoscale, stream.bounds, evaluation)
+        decision = stream.autoscale.decide(stream.bounds, evaluation)
         assert target(decision, registered) == (registered if expected is None else expected)
 
     @given(
@@ -172,7 +170,7 @@ class TestMendedDefects:
     def test_an_overdue_batch_without_a_completed_one_is_overload(self):
         report = status(queries=(Query(QUERY, active=True, running_ms=35_000),))
         evaluation = evaluate(report, window=60.0, batch_interval=10.0)
-        decision = decide(POLICY, BOUNDS, evaluation)
+        decision = POLICY.decide(BOUNDS, evaluation)
         assert decision == ScaleTo(
             6,
             "no batch completed in 60 s and the one in progress has taken 3.50 batch intervals "
@@ -192,7 +190,7 @@ class TestMendedDefects:
         queries = (Query("idle", active=True), Query("stuck", active=True, running_ms=50_000))
         report = status(queries=queries, batches=(batch(0.1, query="idle"),))
         evaluation = evaluate(report, window=60.0, batch_interval=10.0)
-        decision = decide(POLICY, BOUNDS, evaluation)
+        decision = POLICY.decide(BOUNDS, evaluation)
         assert target(decision, 2) == 7
         assert "of a query beside 'idle'" in decision.reason
 
@@ -266,7 +264,7 @@ class TestHolds:
         seen = Evaluation(
             window=60.0, ratio=ratio, stalled=9.0, registered=registered, requested=requested
         )
-        decision = decide_by_ratio(POLICY, BOUNDS, seen)
+        decision = POLICY.decide(BOUNDS, seen)
         assert isinstance(decision, Hold)
         assert "not known" in decision.reason
 
@@ -292,29 +290,6 @@ class TestHolds:
         decision = decided(ratio=1.2, registered=9, requested=10)
         assert isinstance(decision, Hold)
         assert not decision.pinned
-
-
-class TestWhichPolicyDecides:
-    def test_a_stream_without_a_policy_is_held(self):
-        seen = Evaluation(window=60.0, ratio=9.0, registered=1, requested=1)
-        assert decide(None, BOUNDS, seen) == Hold("the stream has no autoscale policy")
-
-    def test_a_policy_that_nobody_taught_to_decide_is_refused_by_its_name(self):
-        class Mine(AutoscalePolicy):
-            pass
-
-        with pytest.raises(TypeError, match="Mine is not a policy this version can decide by"):
-            decide(Mine(), BOUNDS, Evaluation(window=60.0))
-
-    def test_which_policies_can_be_decided_by_is_known_beforehand(self):
-        class Mine(RatioPolicy):
-            pass
-
-        assert can_decide(None)
-        assert can_decide(RatioPolicy())
-        assert can_decide(Mine())
-        assert not can_decide(AutoscalePolicy())
-        assert not can_decide("ratio")
 
 
 class TestNotYetAWholeWindow:

@@ -6,7 +6,6 @@ from math import floor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.autoscale.decide import decide
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from tests.autoscale.deciding import any_bounds, anything, decided, policies, ratios, target
 from tests.fakes import scaled
@@ -15,25 +14,25 @@ from tests.fakes import scaled
 class TestProperties:
     @given(policies, any_bounds, anything)
     def test_a_target_is_always_within_the_bounds_and_a_change(self, policy, bounds, seen):
-        decision = decide(policy, bounds, seen)
+        decision = policy.decide(bounds, seen)
         if isinstance(decision, ScaleTo):
             assert bounds.clamp(decision.target) == decision.target
             assert decision.target != seen.requested
 
     @given(policies, any_bounds, anything)
     def test_every_decision_says_why_and_is_the_same_again(self, policy, bounds, seen):
-        decision = decide(policy, bounds, seen)
+        decision = policy.decide(bounds, seen)
         assert decision.reason.strip()
         assert str(decision) in ("hold", f"scale to {getattr(decision, 'target', None)}")
-        assert decide(policy, bounds, seen) == decision
+        assert policy.decide(bounds, seen) == decision
 
     @given(policies, any_bounds, anything)
     def test_nothing_is_scaled_on_what_was_not_measured(self, policy, bounds, seen):
         for blind in (replace(seen, registered=None), replace(seen, requested=None)):
-            assert isinstance(decide(policy, bounds, blind), Hold)
+            assert isinstance(policy.decide(bounds, blind), Hold)
         silent = replace(seen, ratio=None, overdue=None, stalled=None)
         if seen.requested is not None and bounds.clamp(seen.requested) == seen.requested:
-            assert isinstance(decide(policy, bounds, silent), Hold)
+            assert isinstance(policy.decide(bounds, silent), Hold)
 
     @given(policies, any_bounds, st.integers(1, 100), ratios, ratios)
     def test_more_load_never_means_fewer_executors(self, policy, bounds, registered, one, other):
@@ -68,7 +67,7 @@ class TestProperties:
     ):
         requested = bounds.clamp(requested)
         seen = replace(seen, overdue=overdue, registered=registered, requested=requested)
-        decision = decide(policy, bounds, seen)
+        decision = policy.decide(bounds, seen)
         if isinstance(decision, ScaleTo):
             assert decision.target >= bounds.clamp(registered)
 

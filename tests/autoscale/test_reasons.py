@@ -1,8 +1,8 @@
 """What a decision and an evaluation say of themselves, to the word where it tells a number."""
 
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.observe.evaluation import evaluate
 from dagster_sparkscale.observe.status import Query
 from tests.autoscale.deciding import decided

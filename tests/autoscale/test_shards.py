@@ -8,12 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale import rescale as module
-from dagster_sparkscale.autoscale.decide import decide
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.autoscale.rescale import Request, rescale
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess
@@ -32,7 +31,7 @@ def decided(shards=4, stream=TWO_CORES, registered=1, requested=None, **measured
     evaluation = Evaluation(
         window=60.0, registered=registered, requested=requested, silence="nothing seen", **measured
     )
-    return decide(stream.autoscale, stream.bounds_for(shards), evaluation)
+    return stream.autoscale.decide(stream.bounds_for(shards), evaluation)
 
 
 class TestBounds:
@@ -143,7 +142,7 @@ class TestProperties:
     ):
         narrowed = replace(bounds, useful=useful, useful_note="so few shards")
         seen = replace(seen, requested=bounds.clamp(requested), **measured)
-        decision = decide(policy, narrowed, seen)
+        decision = policy.decide(narrowed, seen)
         if isinstance(decision, ScaleTo):
             assert decision.target <= max(useful, bounds.minimum)
             assert bounds.clamp(decision.target) == decision.target
@@ -153,8 +152,8 @@ class TestProperties:
         self, policy, bounds, useful, seen, requested, measured
     ):
         seen = replace(seen, requested=requested, **measured)
-        some = target(decide(policy, replace(bounds, useful=useful), seen), requested)
-        unlimited = target(decide(policy, bounds, seen), requested)
+        some = target(policy.decide(replace(bounds, useful=useful), seen), requested)
+        unlimited = target(policy.decide(bounds, seen), requested)
         assert some <= max(unlimited, requested)
 
     @given(
@@ -194,7 +193,7 @@ class TestProperties:
             **measured,
         )
         bounds = Bounds(low, high, low, useful=useful, useful_note="so few shards")
-        decision = decide(RatioPolicy(max_lag=300), bounds, seen)
+        decision = RatioPolicy(max_lag=300).decide(bounds, seen)
         assert target(decision, registered) == expected
 
 

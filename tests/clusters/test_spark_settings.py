@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.java import java_home
 from dagster_sparkscale.clusters.spark_settings import properties, settings
-from dagster_sparkscale.declare.policies import RatioPolicy
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 from tests.waiting import HANGS
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.policies import AutoscalePolicy, RatioPolicy, RecoveryPolicy
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 
 FAMILY = "spark.streaming.dynamicAllocation."
 
@@ -101,9 +102,9 @@ def test_bounds_are_accepted_exactly_when_they_are_in_order(low, high, initial):
     fine = given_numbers == sorted(given_numbers) and all(n >= 1 for n in given_numbers)
     fields = {"min_executors": low, "max_executors": high, "initial_executors": initial}
     if fine:
-        assert AutoscalePolicy(**fields).min_executors == low
+        assert RatioPolicy(**fields).min_executors == low
     else:
-        refusal(AutoscalePolicy, **fields)
+        refusal(RatioPolicy, **fields)
 
 
 @given(st.floats(0.01, 10), st.floats(0.01, 10))
@@ -113,6 +114,11 @@ def test_up_must_be_above_down(up, down):
     else:
         text = refusal(RatioPolicy, scale_up_ratio=up, scale_down_ratio=down)
         assert "must be above scale_down_ratio" in text
+
+
+def test_a_policy_says_how_it_decides():
+    with pytest.raises(TypeError, match=r"AutoscalePolicy.*decide"):
+        AutoscalePolicy()
 
 
 class TestFromSparkConf:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.policies import RatioPolicy, RecoveryPolicy
+from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.declare.streams import Bounds, DStream, StructuredStream, streaming_asset
 from tests.fakes import dstream, scaled, structured
 

@@ -7,8 +7,9 @@ from dagster_sparkscale.clusters.base import (
     Submission,
 )
 from dagster_sparkscale.declare.decisions import Hold
+from dagster_sparkscale.declare.streams import DEFAULT_WINDOW
 from dagster_sparkscale.observe.status import MalformedStatus
-from dagster_sparkscale.watch.assess import DEFAULT_WINDOW, assess, window_of
+from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import Sighting, look
 from tests.fakes import World, batch, driver, scaled, status, structured
@@ -53,9 +54,9 @@ class TestStates:
         assessment = unseen(**sighted)
         assert (assessment.state, assessment.epoch) == (state, epoch)
         assert assessment.decision == Hold(reason)
-        assert assessment.seen is assessment.restart is None
+        assert assessment.seen is None
         assert not assessment.acts
-        assert (assessment.what, assessment.why) == ("hold", reason)
+        assert assessment.decision == Hold(reason)
         assert str(assessment) == f"clicks: hold: {reason}"
         assert set(assessment.health) == set(Health)
         assert assessment.health[Health.RATIO_BELOW_ONE].passed is None
@@ -66,7 +67,7 @@ class TestStates:
         assert assessment.seen.ratio == 2.5
         assert assessment.decision.target == 5
         assert assessment.acts
-        assert assessment.what == "scale to 5"
+        assert str(assessment.decision) == "scale to 5"
         assert assessment.health[Health.RATIO_BELOW_ONE].passed is False
 
     def test_a_stream_without_a_policy_is_evaluated_and_held(self):
@@ -85,12 +86,12 @@ class TestStates:
         assessment = assessed(batches=SLOW, **wrong)
         assert assessment.seen is None
         assert isinstance(assessment.decision, Hold)
-        assert "expected clicks epoch 1" in assessment.why
+        assert "expected clicks epoch 1" in assessment.decision.reason
         assert not assessment.acts
 
     def test_the_window_is_the_policys_interval(self):
-        assert window_of(scaled(interval=15)) == 15.0
-        assert window_of(structured()) == DEFAULT_WINDOW
+        assert scaled(interval=15).window == 15.0
+        assert structured().window == DEFAULT_WINDOW
         early = (batch(25, ago=40),)
         assert assessed(scaled(interval=15), batches=early).seen.ratio is None
         assert assessed(scaled(interval=45), batches=early).seen.ratio == 2.5
@@ -99,48 +100,49 @@ class TestStates:
 class TestFailed:
     def test_a_failed_driver_that_is_due_is_restarted(self):
         assessment = unseen(driver=FAILED, history=(Submission(1, 900.0, "manual"),))
-        assert assessment.restart.attempt == 1
+        assert assessment.decision.attempt == 1
         assert assessment.acts
-        assert assessment.what == "restart"
-        assert assessment.why == "driver 1 failed (exit code 1); restart 1 of 5"
+        assert str(assessment.decision) == "restart"
+        assert assessment.decision.reason == "driver 1 failed (exit code 1); restart 1 of 5"
         assert assessment.health[Health.RUNNING].passed is False
 
     def test_one_that_is_not_due_yet_waits(self):
         failed = driver(DriverState.FAILED, ended_at=1995.0)
         assessment = unseen(driver=failed)
-        assert assessment.restart is None
-        assert assessment.what == "hold"
-        assert "in 5 s" in assessment.why
+        assert isinstance(assessment.decision, Hold)
+        assert "in 5 s" in assessment.decision.reason
 
     def test_one_that_is_not_to_be_restarted_is_left(self):
         assessment = unseen(structured(recovery=None), driver=FAILED)
         assert not assessment.acts
-        assert "its declaration says not to restart it" in assessment.why
+        assert "its declaration says not to restart it" in assessment.decision.reason
 
     def test_a_restart_does_not_wait_for_the_policys_interval(self):
         sighting = Sighting("clicks", FAILED)
-        assert assess(STREAM, sighting, now=NOW, due=False).restart is not None
+        assert assess(STREAM, sighting, now=NOW, due=False).decision.operation == "restart"
 
 
 class TestOperationInFlight:
     def test_a_rescale_is_held_and_what_it_would_be_is_told(self):
         assessment = assessed(batches=SLOW, operation="rescale run 1a2b3c4d")
         assert not assessment.acts
-        assert assessment.why.startswith(
+        assert assessment.decision.reason.startswith(
             "rescale run 1a2b3c4d is in progress; otherwise: scale to 5: R 2.50"
         )
 
     def test_a_restart_is_held_and_what_it_would_be_is_told(self):
         assessment = unseen(driver=FAILED, operation="restart run 1a2b3c4d")
         assert not assessment.acts
-        assert assessment.why == (
+        assert assessment.decision.reason == (
             "restart run 1a2b3c4d is in progress; otherwise: restart: "
             "driver 1 failed (exit code 1); restart 1 of 5"
         )
 
     def test_what_is_held_anyway_keeps_its_own_reason(self):
-        assert assessed(batches=(batch(5),), operation="stop run 1").why.startswith("R 0.50")
-        assert unseen(operation="start run 1").why.startswith("not started")
+        assert assessed(batches=(batch(5),), operation="stop run 1").decision.reason.startswith(
+            "R 0.50"
+        )
+        assert unseen(operation="start run 1").decision.reason.startswith("not started")
 
     def test_health_is_that_of_the_stream_and_not_of_what_is_in_flight(self):
         free = assessed(batches=SLOW)
@@ -153,10 +155,12 @@ class TestNotDue:
         target = assessed(batches=batches).decision.target
         assessment = assessed(batches=batches, due=False)
         assert not assessment.acts
-        assert assessment.why.startswith(f"not due yet; otherwise: scale to {target}: R ")
+        assert assessment.decision.reason.startswith(
+            f"not due yet; otherwise: scale to {target}: R "
+        )
 
     def test_what_is_held_anyway_keeps_its_own_reason(self):
-        assert assessed(batches=(batch(5),), due=False).why.startswith("R 0.50")
+        assert assessed(batches=(batch(5),), due=False).decision.reason.startswith("R 0.50")
 
     def test_it_is_observed_all_the_same(self):
         assert assessed(batches=SLOW, due=False).seen == assessed(batches=SLOW).seen
@@ -172,7 +176,7 @@ class TestLook:
     """What one look brings: a fault is a finding, never an exception."""
 
     def seen(self, cluster):
-        return look(cluster, "clicks", window=60.0, timeout=1.0)
+        return look(cluster, STREAM, timeout=1.0)
 
     def broken(self, world, method, error):
         def fail(self, *args, **kwargs):
@@ -216,7 +220,7 @@ class TestLook:
         sighting = self.seen(self.broken(world, "logs", error))
         assert sighting.error is None
         assert sighting.log_tail == "the log can't be read: no disk"
-        assert assess(STREAM, sighting, now=NOW).restart is not None
+        assert assess(STREAM, sighting, now=NOW).decision.operation == "restart"
 
     @pytest.mark.parametrize(
         ("method", "error", "text"),

@@ -50,7 +50,7 @@ def test_a_sighting_is_of_its_stream_whatever_was_seen(happens):
     world = World()
     world.run(scaled())
     happens(world)
-    assert look(world.cluster, "clicks", window=60.0, timeout=1.0).stream == "clicks"
+    assert look(world.cluster, scaled(), timeout=1.0).stream == "clicks"
 
 
 def test_the_end_of_a_failed_drivers_log_is_shown_and_not_all_of_it():
@@ -58,5 +58,5 @@ def test_the_end_of_a_failed_drivers_log_is_shown_and_not_all_of_it():
     kept = world.run(scaled())
     kept.log = [str(line) for line in range(100)]
     world.end("clicks")
-    tail = look(world.cluster, "clicks", window=60.0, timeout=1.0).log_tail
+    tail = look(world.cluster, scaled(), timeout=1.0).log_tail
     assert tail.splitlines() == [str(line) for line in range(100 - LOG_LINES, 100)]

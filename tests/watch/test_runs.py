@@ -5,7 +5,7 @@ import datetime
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.declare.policies import RatioPolicy
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.names import PREFIX
 from tests.fakes import scaled, structured
 from tests.watch.deployment import Deployment, failure_of, overload

@@ -3,11 +3,11 @@
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.declare.policies import RatioPolicy
-from dagster_sparkscale.definitions import build_defs
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.definitions import OPERATIONS, build_defs
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.operations import Streams
+from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, World, scaled, structured
@@ -158,8 +158,7 @@ class TestManyStreams:
         nothing = build_defs(streams, world.cluster)
         sensor = sensor_module.autoscale_sensor(
             known,
-            nothing.resolve_job_def("rescale"),
-            nothing.resolve_job_def("restart"),
+            Operations(known, OPERATIONS),
             default_status=dg.DefaultSensorStatus.STOPPED,
             deadline=1.0,
         )

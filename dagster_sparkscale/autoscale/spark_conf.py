@@ -1,0 +1,55 @@
+"""The settings of Spark's own streaming allocation, as fields of a `RatioPolicy`. Pure."""
+
+from collections.abc import Callable, Mapping
+
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.durations import parse_duration
+
+_FAMILY = "spark.streaming.dynamicAllocation."
+_INITIAL = "spark.dynamicAllocation.initialExecutors"
+_SWITCHES = (_FAMILY + "enabled", _FAMILY + "testing")
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("must be a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None
+
+
+# Spark's key -> our field, and how its value is read.
+_FIELDS: dict[str, tuple[str, Callable[[str], float | int]]] = {
+    _FAMILY + "scalingInterval": ("interval", parse_duration),
+    _FAMILY + "scalingUpRatio": ("scale_up_ratio", _number),
+    _FAMILY + "scalingDownRatio": ("scale_down_ratio", _number),
+    _FAMILY + "minExecutors": ("min_executors", _whole),
+    _FAMILY + "maxExecutors": ("max_executors", _whole),
+    _INITIAL: ("initial_executors", _whole),
+}
+
+
+def policy_fields(conf: Mapping[str, str]) -> dict[str, float | int]:
+    """The fields that `conf` sets. Settings of other families are left alone.
+
+    Raises:
+        DeclarationError: a setting of the family is unknown or has no usable value.
+    """
+    fields: dict[str, float | int] = {}
+    for key, text in conf.items():
+        if key in _FIELDS:
+            field, read = _FIELDS[key]
+            try:
+                fields[field] = read(str(text))
+            except ValueError as error:
+                raise DeclarationError(f"{key} = {text!r}: {error}") from None
+        elif key.startswith(_FAMILY) and key not in _SWITCHES:
+            known = ", ".join(name for name in _FIELDS if name != _INITIAL)
+            raise DeclarationError(f"{key}: not a setting Spark has; it has {known}")
+    return fields
