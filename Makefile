@@ -1,5 +1,5 @@
 # `make` alone lists what there is. Everything is set up in .venv; nothing is installed elsewhere
-# except a Java runtime where there is none (see demo/java.py).
+# except a Java runtime where there is none (see dev/java.py).
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -26,7 +26,7 @@ CLASS_DATA = { XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clu
 PYTEST = $(PY) -m pytest -n auto --max-worker-restart=2
 
 # Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.
-WITH_JAVA = JAVA_HOME="$$($(PY) -m demo.java)" && export JAVA_HOME
+WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
 .PHONY: help venv java demo test soak lint types bench mutants clean
@@ -49,7 +49,7 @@ $(STAMP): pyproject.toml
 	@"$(PYTHON)" -m dev.setup_venv $(VENV)
 
 java: $(STAMP) ## see to a Java runtime for Spark; says where it is
-	@$(PY) -m demo.java
+	@$(PY) -m dev.java
 
 demo: $(STAMP) ## three streams that scale under a load, with the Dagster UI, until Ctrl-C; HEADLESS=1 ends by itself
 	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless)

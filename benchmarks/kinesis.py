@@ -34,7 +34,7 @@ import orjson
 from pybase64 import b64decode
 
 from benchmarks.figures import Figure
-from demo import kinesis as emulators
+from dev import kinesis as emulators
 from tests.sources.kinesis.proxy import FaultProxy
 
 RECORDS = 600_000

@@ -19,8 +19,8 @@ import dagster as dg
 
 from benchmarks.figures import Figure, paired_ratio
 from dagster_sparkscale import ClusterManager
-from demo.dagster_ui import DagsterUI
-from demo.processes import Children, port_to_use
+from dev.dagster_ui import DagsterUI
+from dev.processes import Children, port_to_use
 
 REPETITIONS = 7
 _DEADLINE = 180.0

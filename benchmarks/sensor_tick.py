@@ -22,11 +22,11 @@ import dagster as dg
 from benchmarks.agents import TOKEN
 from benchmarks.figures import Figure, paired_ratio
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
-from dagster_sparkscale.clusters import processes
-from dagster_sparkscale.clusters.agent_client import shared_client
-from dagster_sparkscale.clusters.drivers import next_record
-from dagster_sparkscale.clusters.store import StreamFolder
-from dagster_sparkscale.driver.supervisor import birth, write_json
+from dagster_sparkscale.clusters.agents import shared_client
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.drivers import next_record
+from dagster_sparkscale.clusters.host.folders import StreamFolder
+from dagster_sparkscale.clusters.host.supervisor import birth, write_json
 
 REPETITIONS = {1: 25, 10: 11, 100: 7, 300: 5, 1000: 4}
 """Streams -> pairs measured."""

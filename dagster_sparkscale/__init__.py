@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from dagster_sparkscale.autoscale.ratio import RatioPolicy as RatioPolicy
     from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
     from dagster_sparkscale.clusters.local import LocalCluster as LocalCluster
-    from dagster_sparkscale.clusters.standalone import StandaloneCluster as StandaloneCluster
+    from dagster_sparkscale.clusters.standalone.cluster import (
+        StandaloneCluster as StandaloneCluster,
+    )
     from dagster_sparkscale.declare.bounds import Bounds as Bounds
     from dagster_sparkscale.declare.decisions import Hold as Hold
     from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
@@ -38,7 +40,7 @@ _HOMES = {
     "RatioPolicy": "autoscale.ratio",
     "RecoveryPolicy": "declare.policies",
     "ScaleTo": "declare.decisions",
-    "StandaloneCluster": "clusters.standalone",
+    "StandaloneCluster": "clusters.standalone.cluster",
     "StructuredStream": "declare.streams",
     "build_defs": "definitions",
     "streaming_asset": "declare.streams",

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from demo import kinesis
 from demo.shape import Pacer, Shape
+from dev import kinesis
 
 # Records per second at the highest load. With 40 ms of waiting for each record, one core that does
 # nothing but wait gets through 25 a second.

@@ -23,9 +23,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from demo.kinesis import stay_away_from_aws
-from demo.processes import MARK, Children, end_marked, port_to_use, read_notes, still_running
 from demo.report import Report, Run, Tick, run_line, tick_line
+from dev.kinesis import stay_away_from_aws
+from dev.processes import MARK, Children, end_marked, port_to_use, read_notes, still_running
 
 ROOT = Path(__file__).resolve().parent.parent
 STREAMS = ("clicks", "orders", "visits")
@@ -180,7 +180,7 @@ class Demo:
     def _start_kinesis(self) -> None:
         """Start an emulator of Kinesis, and have all that is started later use it, not AWS."""
         say("Starting an emulator of Kinesis (the first time, it is installed) ...")
-        emulator = [sys.executable, "-m", "demo.kinesis", "--kind", "kinesis-mock"]
+        emulator = [sys.executable, "-m", "dev.kinesis", "--kind", "kinesis-mock"]
         emulator += ["--log", str(self.state / "logs" / "kinesis-mock.log")]
         self._children.start("kinesis", emulator, os.environ, ROOT)
         url = self._wait_for("Kinesis", "kinesis", self._kinesis_url, EMULATED_WITHIN)
@@ -226,7 +226,7 @@ class Demo:
         self._children.start("daemon", daemon, os.environ, ROOT)
 
     def _connect(self) -> None:
-        from demo.dagster_ui import DagsterUI
+        from dev.dagster_ui import DagsterUI
 
         self._ui = DagsterUI(self.url)
         self._location = self._ui.wait_until_loaded(

@@ -40,9 +40,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "lifecycle/recovery.py": ("lifecycle/test_recovery*.py",),
     "observe/status.py": ("observe/test_status*.py",),
     "declare/policies.py": ("declare/test_policies*.py",),
-    "sources/kinesis/commits.py": ("sources/kinesis/test_commits*.py",),
-    "sources/kinesis/limiter.py": ("sources/kinesis/test_limiter*.py",),
-    "sources/kinesis/pages.py": ("sources/kinesis/test_pages*.py",),
+    "sources/kinesis/dstream/commits.py": ("sources/kinesis/test_commits*.py",),
+    "sources/kinesis/quota.py": ("sources/kinesis/test_quota*.py",),
+    "sources/kinesis/page_sizes.py": ("sources/kinesis/test_page_sizes*.py",),
     "sources/kinesis/positions.py": ("sources/kinesis/test_positions*.py",),
     "sources/kinesis/shards.py": ("sources/kinesis/test_shards*.py",),
     "sources/kinesis/span.py": ("sources/kinesis/test_span*.py",),
@@ -84,7 +84,7 @@ def configuration(modules: list[str]) -> str:
         "source_paths": [PACKAGE],
         "only_mutate": [f"{PACKAGE}/{module}" for module in modules],
         # The tests of the Kinesis source share fixtures that know the emulators.
-        "also_copy": ["demo"],
+        "also_copy": ["dev"],
         # For the type checker, and for whoever reads logs.
         "do_not_mutate_patterns": [r"^\s*assert ", r"^\s*log\."],
         "pytest_add_cli_args_test_selection": test_files(modules),
@@ -110,7 +110,7 @@ def prepare(modules: list[str]) -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     unwanted = shutil.ignore_patterns("__pycache__", "node_modules")
-    for name in (PACKAGE, "tests", "demo"):
+    for name in (PACKAGE, "tests", "dev"):
         shutil.copytree(name, FOLDER / name, ignore=unwanted)
     settings = Path("pyproject.toml").read_text(encoding="utf-8") + configuration(modules)
     (FOLDER / "pyproject.toml").write_text(settings, encoding="utf-8")

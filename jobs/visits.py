@@ -3,7 +3,7 @@
 Reads a Kinesis stream, one visit a record ({"visitor": 17, "page": "/lamp/12"}), asks a service
 about every visit, and writes JSON files. Plain PySpark: try it without a cluster with
 
-    python -m demo.kinesis --port 4567 &
+    python -m dev.kinesis --port 4567 &
     python jobs/visits.py --stream visits --endpoint http://127.0.0.1:4567 --region us-east-1 \
         --output /tmp/visits --checkpoint /tmp/checkpoint
 

@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters import daemons, standalone
 from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.clusters.standalone import cluster, daemons
 from dagster_sparkscale.lifecycle import reconcile
 from tests.scheduling import Scheduler, by_length, processes
 from tests.short_lives import EXECUTORS, for_short_lives
@@ -59,7 +59,7 @@ def no_hurry() -> Iterator[None]:
     """What takes its time to come up on a busy machine is waited for."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(daemons, "START_SECONDS", HANGS)
-        patch.setattr(standalone, "ANNOUNCE_SECONDS", HANGS)
+        patch.setattr(cluster, "ANNOUNCE_SECONDS", HANGS)
         patch.setattr(reconcile, "START_WAIT", HANGS)
         yield
 

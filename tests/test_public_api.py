@@ -70,7 +70,8 @@ def test_declaring_streams_does_not_need_dagster():
 
 
 @pytest.mark.parametrize(
-    "module", ["definitions", "autoscale.rescale_job", "clusters.local", "clusters.standalone"]
+    "module",
+    ["definitions", "autoscale.rescale_job", "clusters.local", "clusters.standalone.cluster"],
 )
 def test_what_dagster_loads_is_free_of_heavy_imports(module):
     loaded = loaded_by(f"import dagster_sparkscale.{module}")

@@ -27,7 +27,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from dagster_sparkscale.clusters import processes
 from dagster_sparkscale.clusters.base import ClusterError
 from dagster_sparkscale.clusters.class_data_maker import (
     LIMIT_SECONDS,
@@ -37,10 +36,11 @@ from dagster_sparkscale.clusters.class_data_maker import (
     make_archive,
     marked,
 )
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.folders import read_json
+from dagster_sparkscale.clusters.host.supervisor import write_json
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.spark_settings import speaks_of_sharing
-from dagster_sparkscale.clusters.store import read_json
-from dagster_sparkscale.driver.supervisor import write_json
 
 DELAY_SECONDS = 60.0
 """How long a background maker waits first: the streams being started have the machine then, and a

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagster_sparkscale.clusters import class_data_program, processes
+from dagster_sparkscale.clusters import class_data_program
+from dagster_sparkscale.clusters.host import processes
 
 if TYPE_CHECKING:
     import psutil

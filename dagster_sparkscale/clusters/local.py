@@ -17,10 +17,10 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Capacity, ClusterError, Driver, Lease
-from dagster_sparkscale.clusters.daemons import Daemons, Size
+from dagster_sparkscale.clusters.host.folders import streams
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.standalone import StandaloneCluster
-from dagster_sparkscale.clusters.store import streams
+from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
+from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
 from dagster_sparkscale.declare.streams import Stream
 
 

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dagster_sparkscale.clusters import processes
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.clusters.standalone import StandaloneCluster
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.clusters.contract import ClusterContract
 from tests.clusters.running import kill
 

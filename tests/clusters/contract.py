@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters.agent_client import AgentClient
+from dagster_sparkscale.clusters.agents import AgentClient
 from dagster_sparkscale.clusters.base import (
     AgentRefused,
     AgentUnreachable,

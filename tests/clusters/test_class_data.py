@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.clusters.standalone import StandaloneCluster
+from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.clusters.running import stream, submit, wait_running
 from tests.waiting import HANGS, wait_for
 

@@ -14,12 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters import processes
 from dagster_sparkscale.clusters.base import ClusterError, DriverState
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.clusters.spark_daemons import MARKER
+from dagster_sparkscale.clusters.standalone.spark_daemons import MARKER
 from dagster_sparkscale.declare.streams import StructuredStream
-from dagster_sparkscale.driver.supervisor import birth
 from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import (
     in_another_process,
@@ -179,7 +179,7 @@ class TestCluster:
     def test_two_starts_at_once_start_it_once(self, cluster: LocalCluster) -> None:
         cluster.shutdown(force=True)
         code = (
-            "from dagster_sparkscale.clusters import daemons\n"
+            "from dagster_sparkscale.clusters.standalone import daemons\n"
             f"daemons.START_SECONDS = {HANGS}\n"
             "cluster.start()\n"
         )

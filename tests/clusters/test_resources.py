@@ -7,10 +7,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.clusters import masters
 from dagster_sparkscale.clusters.base import Capacity, ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.clusters.standalone import StandaloneCluster
+from dagster_sparkscale.clusters.standalone import masters
+from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.waiting import HANGS
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.clusters.host.folders import streams
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.clusters.standalone import StandaloneCluster
-from dagster_sparkscale.clusters.store import streams
+from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.clusters.client_mode import ClientModeContract
 from tests.clusters.running import see_ended
 from tests.short_lives import EXECUTORS

@@ -1,12 +1,1 @@
-import pytest
-
-from demo import kinesis
-from tests.waiting import HANGS
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_hurry():
-    """An emulator that takes its time to come up is waited for."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinesis, "_START_SECONDS", HANGS)
-        yield
+from tests.dev.conftest import no_hurry as no_hurry

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from demo import kinesis
 from demo.load import VISIT_SHARDS, VISITS, ClickFiles, OrderServer, VisitPutter
-from tests.demo.processes import gone
+from dev import kinesis
+from tests.dev.processes import gone
 from tests.waiting import HANGS, wait_for
 
 ROOT = Path(__file__).parents[2]

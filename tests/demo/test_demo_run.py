@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from demo import kinesis, run
+from demo import run
+from dev import kinesis
 
 
 def notes(state: Path, pid: int, born: float) -> None:

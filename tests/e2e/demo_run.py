@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from demo.processes import marked
+from dev.processes import marked
 from tests.waiting import HANGS, patience, wait_for
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import pytest
 
 from dagster_sparkscale import LocalCluster
 from dagster_sparkscale.clusters.base import Driver
-from demo.dagster_ui import DagsterUI
-from demo.processes import Children, port_to_use
+from dev.dagster_ui import DagsterUI
+from dev.processes import Children, port_to_use
 from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from .client import KinesisError
-from .look import Bounds, Look, Memory, Step
 from .options import Limits, Start
 from .positions import END, Kind, Offset, Position
 from .ranges import Range
 from .retention import Retention, found
 from .service import Service, arrived_ms
+from .shard_plan import Bounds, Look, Memory, Step
 from .shards import Shard, ancestors, forgettable, missing, roots, startable
 from .span import Governor, span_ms
 

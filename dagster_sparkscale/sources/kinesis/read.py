@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, cast
 
-from .pages import Pages
+from .page_sizes import Pages
 from .positions import Kind, Position, before
 from .ranges import Range, asked_for
 from .retention import DataLost, trimmed

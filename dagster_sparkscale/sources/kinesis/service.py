@@ -14,9 +14,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from .client import KinesisError, open_client, open_session
-from .limiter import Limiter, Unlimited
 from .options import Connection
 from .positions import Kind, Position
+from .quota import Limiter, Unlimited
 from .shards import Shard
 
 log = logging.getLogger(__name__)

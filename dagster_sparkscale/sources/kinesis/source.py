@@ -22,14 +22,14 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from .batch import SCHEMA, to_arrow
-from .bounded import plan_bounded
-from .limits import live
+from .live_limits import live
 from .options import Options, OptionsError, Start, parse
+from .plan_bounded import plan_bounded
 from .planner import Plan, Planner
 from .positions import Offset
 from .ranges import Range, between
 from .read import ahead, read
+from .rows import SCHEMA, to_arrow
 from .shared import service_for
 
 NAME = "kinesis-direct"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from dagster_sparkscale.sources.kinesis import look
-from demo.kinesis import Emulator, client, create_stream, start
+from dagster_sparkscale.sources.kinesis import shard_plan
+from dev.kinesis import Emulator, client, create_stream, start
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import local_session
@@ -74,4 +74,4 @@ def session() -> Iterator[SparkSession]:
 @pytest.fixture
 def few_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few records go with a plan, so that a few hundred are enough to have it look further."""
-    monkeypatch.setattr(look, "CARRIED_RECORDS", 10)
+    monkeypatch.setattr(shard_plan, "CARRIED_RECORDS", 10)

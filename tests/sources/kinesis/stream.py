@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from demo.kinesis import wait_until_active
+from dev.kinesis import wait_until_active
 from tests.sources.kinesis.delivered import Row, differences, payload
 from tests.waiting import HANGS, Deadline
 

@@ -17,7 +17,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StreamingQuery
 
 from dagster_sparkscale.sources import kinesis
-from demo.kinesis import REGION
+from dev.kinesis import REGION
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.programs.starting import started
 from tests.sources.kinesis.stream import Stream

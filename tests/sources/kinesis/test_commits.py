@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_sparkscale.sources.kinesis.commits import Commits, Patience, Planned
+from dagster_sparkscale.sources.kinesis.dstream.commits import Commits, Patience, Planned
 from dagster_sparkscale.sources.kinesis.positions import Kind, Offset, Position
 
 START = Offset("s", {"a": Position(Kind.TRIM)})

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dagster_sparkscale.sources.kinesis.planner import SETTLE_MS
-from demo.kinesis import create_stream
+from dev.kinesis import create_stream
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.reading import read_shard, wait_until_past

@@ -15,11 +15,11 @@ from pyspark import RDD, SparkConf, SparkContext
 from pyspark.streaming import StreamingContext
 
 from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
-from dagster_sparkscale.sources.kinesis.commits import Patience
-from dagster_sparkscale.sources.kinesis.dstream import KinesisDirectDStream
+from dagster_sparkscale.sources.kinesis.dstream.commits import Patience
+from dagster_sparkscale.sources.kinesis.dstream.records import KinesisRecord
+from dagster_sparkscale.sources.kinesis.dstream.stream import KinesisDirectDStream
 from dagster_sparkscale.sources.kinesis.options import OptionsError
-from dagster_sparkscale.sources.kinesis.records import KinesisRecord
-from demo.kinesis import REGION
+from dev.kinesis import REGION
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
@@ -299,7 +299,7 @@ def test_an_outage_that_does_not_end_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "dagster_sparkscale.sources.kinesis.dstream.Patience", partial(Patience, 0.0)
+        "dagster_sparkscale.sources.kinesis.dstream.stream.Patience", partial(Patience, 0.0)
     )
     kinesis, sink = stream(1), Sink()
     with streaming(spark) as ssc:
@@ -345,8 +345,13 @@ def test_what_cannot_be_is_refused_before_it_starts(
 def test_the_store_keeps_the_latest_and_refuses_a_second_writer(
     spark: SparkContext, tmp_path: Path
 ) -> None:
+    from dagster_sparkscale.sources.kinesis.dstream.commit_files import (
+        KEPT,
+        Store,
+        StoreError,
+        StoreTaken,
+    )
     from dagster_sparkscale.sources.kinesis.positions import Kind, Offset, Position
-    from dagster_sparkscale.sources.kinesis.store import KEPT, Store, StoreError, StoreTaken
 
     folder = tmp_path / "a folder" / "positions"
     store = Store(spark, str(folder))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.sources.kinesis.limits import RATES_FILE, live
+from dagster_sparkscale.sources.kinesis.live_limits import RATES_FILE, live
 from dagster_sparkscale.sources.kinesis.options import Connection, Limits, Options
 
 OPTIONS = Options(Connection("clicks"), limits=Limits(records=10, duration_ms=4000))

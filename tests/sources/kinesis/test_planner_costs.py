@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dagster_sparkscale.sources.kinesis import look
+from dagster_sparkscale.sources.kinesis import shard_plan
 from dagster_sparkscale.sources.kinesis.options import Limits, Start
 from dagster_sparkscale.sources.kinesis.planner import CARRIED_BYTES
 from dagster_sparkscale.sources.kinesis.positions import Kind
@@ -80,7 +80,7 @@ def test_a_shard_that_has_just_fallen_silent_is_read_by_executors():
     (planned,) = query.plan().ranges
     assert planned.end.kind is Kind.AT
     assert BEGAN_MS + 19_000 <= planned.end.time_ms < BEGAN_MS + 20_000
-    assert service.returned[SHARD] <= look.CARRIED_RECORDS + 1
+    assert service.returned[SHARD] <= shard_plan.CARRIED_RECORDS + 1
     assert query.batch() + query.batch() == 10_000
 
 

@@ -14,7 +14,7 @@ from botocore.exceptions import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.kinesis import client, create_stream, wait_until_active
+from dev.kinesis import client, create_stream, wait_until_active
 from tests.sources.kinesis.faults import MIB, Allowance
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.reading import read_shard

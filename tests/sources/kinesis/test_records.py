@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.sources.kinesis import records
+from dagster_sparkscale.sources.kinesis.dstream import records
+from dagster_sparkscale.sources.kinesis.dstream.records import KinesisRecord, about, read_ranges
 from dagster_sparkscale.sources.kinesis.options import Limits, Options, parse
 from dagster_sparkscale.sources.kinesis.planner import Plan, Planner
 from dagster_sparkscale.sources.kinesis.positions import Kind, Offset, Position
 from dagster_sparkscale.sources.kinesis.ranges import Range
-from dagster_sparkscale.sources.kinesis.records import KinesisRecord, about, read_ranges
 from tests.sources.kinesis.memory import BEGAN_MS, MemoryService
 from tests.sources.kinesis.query import OLDEST, numbers
 

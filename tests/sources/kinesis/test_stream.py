@@ -8,7 +8,7 @@ from aws_kinesis_agg.deaggregator import deaggregate_records
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.kinesis import client
+from dev.kinesis import client
 from tests.sources.kinesis.delivered import differences, payload, row
 from tests.sources.kinesis.reading import read_shard, read_stream
 from tests.sources.kinesis.stream import KEYS, PutFailed, Stream, hash_key

@@ -1,0 +1,1 @@
+"""Drivers as processes of this host: their folders, leases, processes and supervisors."""

@@ -1,0 +1,264 @@
+"""Drivers as processes of this host: starts them detached, tells their state, makes an end of them.
+
+A driver is recognised by pid and birth time, and everything it has started by an environment
+variable that children inherit, SPARKSCALE_SUBMISSION=<stream>:<epoch>:<id of the stream's record>.
+
+What must not change: no process is ever signalled by its name or by a bare pid; a driver is taken
+for ended only when nothing of it can be running any more.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dagster_sparkscale.clusters.base import ClusterError, DriverState
+from dagster_sparkscale.clusters.host import supervisor
+from dagster_sparkscale.clusters.host.folders import Record, SubmissionFolder, read_json
+from dagster_sparkscale.clusters.host.supervisor import birth, write_json
+
+if TYPE_CHECKING:
+    import psutil
+
+MARKER = "SPARKSCALE_SUBMISSION"
+TERM_SECONDS = 10.0
+"""Between SIGTERM and SIGKILL."""
+SUPERVISOR_SECONDS = 25.0
+"""How long a supervisor may take to see that nothing is left: it waits and kills for twice ten."""
+
+# Supervisors this process has started: kept so that they are reaped when they end.
+_launched: list[subprocess.Popen[bytes]] = []
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What has become of a submission, whatever was wished for it."""
+
+    state: DriverState
+    """STARTING, RUNNING, FAILED or UNKNOWN."""
+    pid: int | None = None
+    ended_at: float | None = None
+    reason: str | None = None
+
+
+def here() -> str:
+    """The name by which this host is remembered."""
+    return socket.gethostname()
+
+
+def marker(stream: str, epoch: int | None, record_id: str) -> str:
+    """What the processes of a submission carry; with no epoch, of any submission of the stream."""
+    return f"{stream}:{'' if epoch is None else epoch}:{record_id}"
+
+
+def launch(folder: SubmissionFolder, command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Start the supervisor with the driver's command, in a session of its own.
+
+    Raises:
+        ClusterError: it could not be started; nothing of it runs.
+    """
+    _launched[:] = [process for process in _launched if process.poll() is None]
+    # As an isolated script: a stream's environment (PYTHONHOME, PYTHONPATH) may break its driver,
+    # but then the supervisor must be there to tell.
+    supervise = [command[0], "-I", supervisor.__file__, "--dir", str(folder.path)]
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with open(folder.path / "supervisor.err", "wb", opener=_private) as errors:
+            process = subprocess.Popen(
+                [*supervise, "--", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                env=dict(env),
+                # Not a child of a terminal or of Dagster: it outlives both.
+                start_new_session=True,
+            )
+        _launched.append(process)
+        write_json(folder.supervisor, {"pid": process.pid, "birth": birth(process.pid)})
+    except BaseException as error:
+        # A full disk, or Dagster terminating the run: a launch that is not on record must not run.
+        # First by its pid: a process does not show its mark for a moment after it has begun.
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        clear(env[MARKER])
+        reason = f"could not be launched: {error}"
+        with contextlib.suppress(OSError):
+            note = {"code": None, "signal": None, "at": time.time(), "reason": reason}
+            write_json(folder.exit, note)
+        if isinstance(error, OSError):
+            raise ClusterError(f"the driver {reason}") from error
+        raise
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[], bool]) -> Fate:
+    """What has become of the newest submission.
+
+    `running_there` is asked only about a driver that was started on another host.
+
+    Raises:
+        ClusterError: a file of the submission can't be read; names it.
+    """
+    ended = _ended(folder)
+    if ended:
+        return ended
+    if record.host != here():
+        if folder.gone.exists():
+            return Fate(DriverState.FAILED, reason=f"host {record.host} was declared gone")
+        return Fate(DriverState.RUNNING if running_there() else DriverState.UNKNOWN)
+    driver = read_json(folder.driver)
+    watcher = read_json(folder.supervisor)
+    if driver is not None:
+        pid = _pid(driver, "pid", folder.driver)
+        announced = DriverState.RUNNING if folder.agent.exists() else DriverState.STARTING
+        # A supervisor that outlives its driver is still clearing away what the driver left.
+        if lives(driver) or lives(driver, "supervisor_pid", "supervisor_birth"):
+            return Fate(announced, pid)
+        # It may have left word between the two looks.
+        return _ended(folder) or Fate(
+            DriverState.FAILED,
+            pid,
+            reason=(
+                "ended without a trace (killed together with its supervisor, or the machine was "
+                "restarted)"
+            ),
+        )
+    if watcher is not None:
+        if lives(watcher):
+            return Fate(DriverState.STARTING)
+        if folder.driver.exists():
+            return observe(record, folder, running_there)
+        reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
+        return _ended(folder) or Fate(DriverState.FAILED, reason=reason)
+    submitter_lives = birth(record.submitter_pid) == record.submitter_birth is not None
+    if submitter_lives or marked(marker("", record.epoch, record.id)):
+        return Fate(DriverState.STARTING)
+    return Fate(DriverState.FAILED, reason="was never launched: the process submitting it died")
+
+
+def _ended(folder: SubmissionFolder) -> Fate | None:
+    note = read_json(folder.exit)
+    if note is None:
+        return None
+    code, number, at = note.get("code"), note.get("signal"), note.get("at")
+    if note.get("reason"):
+        reason = str(note["reason"])
+    elif number is not None:
+        reason = f"killed by signal {number}"
+    elif code == 0:
+        reason = "its program returned (exit code 0)"
+    else:
+        reason = f"exit code {code}"
+    ended_at = float(at) if isinstance(at, int | float) else None
+    driver = read_json(folder.driver) or {}
+    return Fate(DriverState.FAILED, driver.get("pid"), ended_at, reason)
+
+
+def _pid(note: Mapping[str, Any], name: str, path: Path) -> int:
+    pid = note.get(name)
+    if not isinstance(pid, int) or pid <= 0:
+        raise ClusterError(f"{path}: {name} = {pid!r}: must be a process id")
+    return pid
+
+
+def lives(note: Mapping[str, Any], pid_name: str = "pid", birth_name: str = "birth") -> bool:
+    """Whether the process that `note` names by pid and birth time runs."""
+    pid, born = note.get(pid_name), note.get(birth_name)
+    return isinstance(pid, int) and pid > 0 and born is not None and birth(pid) == born
+
+
+def _complaints(folder: SubmissionFolder) -> str:
+    try:
+        text = (folder.path / "supervisor.err").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+    return f": {text.splitlines()[-1]}" if text else ""
+
+
+def marked(mark: str) -> "list[psutil.Process]":
+    """The live processes that carry `mark`, whose empty parts stand for anything."""
+    wanted = mark.split(":")
+
+    def matches(value: str) -> bool:
+        given = value.split(":")
+        return len(given) == len(wanted) and all(
+            not part or part == other for part, other in zip(wanted, given, strict=True)
+        )
+
+    return carrying(MARKER, matches)
+
+
+def carrying(variable: str, matches: Callable[[str], bool]) -> "list[psutil.Process]":
+    """The live processes of this user that have `variable` with a matching value."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            value = process.environ().get(variable)
+            if value and matches(value) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue  # gone meanwhile, or another user's
+    return found
+
+
+def clear(mark: str, spare: int | None = None) -> int:
+    """Kill every process that carries `mark`, except the one with pid `spare`; returns how many.
+
+    Raises:
+        ClusterError: one is still there after ten seconds.
+    """
+    killed: set[int] = set()
+    deadline = time.monotonic() + TERM_SECONDS
+    while left := [process for process in marked(mark) if process.pid != spare]:
+        if time.monotonic() > deadline:
+            pids = ", ".join(str(process.pid) for process in left)
+            raise ClusterError(f"process(es) {pids} can't be killed: end them before a new start")
+        for process in left:
+            with contextlib.suppress(Exception):
+                process.kill()  # psutil checks first that the pid is still the same process
+            killed.add(process.pid)
+        time.sleep(0.05)
+    return len(killed)
+
+
+def terminate(folder: SubmissionFolder, mark: str, still_there: Callable[[], bool]) -> None:
+    """End a driver by signals: SIGTERM, after ten seconds SIGKILL. Returns when nothing of it is
+    left.
+
+    Raises:
+        ClusterError: something of it can't be killed.
+    """
+    driver = read_json(folder.driver) or {}
+    watcher = driver.get("supervisor_pid")
+    if lives(driver):
+        with contextlib.suppress(OSError):
+            os.kill(driver["pid"], signal.SIGTERM)
+        wait_until(lambda: not still_there(), TERM_SECONDS)
+    if still_there():
+        clear(mark, spare=watcher)
+        # The supervisor says how it ended; it needs a moment to see that all is gone.
+        wait_until(lambda: not still_there(), SUPERVISOR_SECONDS)
+    clear(mark)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:
+    """Whether `condition` became true within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every)
+    return True

@@ -1,0 +1,263 @@
+"""Watches one driver on the host it runs on: keeps its log, and leaves word of how it ended.
+
+    python -I supervisor.py --dir SUBMISSION_DIR -- <driver command...>
+
+It exists because nobody else is there to do it: the Dagster run that started the driver is long
+gone when the driver dies, and an exit code is told to the parent only. In SUBMISSION_DIR it writes
+
+    driver.json   pids and birth times of driver and supervisor, their host, and when it started
+    driver.log    the driver's stdout and stderr, rotated by size (driver.log.1, driver.log.2)
+    exit.json     {"code": n|null, "signal": n|null, "at": t}, once nothing of the driver is left
+
+What must not change: standard library only (it may run where there is nothing but Spark); it never
+dies of a full disk or a vanished folder; it always drains the driver's output, because a driver
+whose pipe is full stands still; exit.json appears only after the last process has gone, because a
+new driver may be started on the same checkpoint as soon as it is there.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_LINUX = Path("/proc/self/stat").exists()
+LOG_BYTES = 20_000_000
+LOG_FILES = 3
+LEFTOVER_SECONDS = 10.0
+"""How long what the driver leaves behind (its JVM, helpers) may take to end by itself."""
+
+
+def birth(pid: int) -> str | None:
+    """What tells a process from a later one with the same pid; None if no such process lives.
+
+    A zombie counts as dead: it does nothing any more and only waits to be reaped.
+    """
+    if _LINUX:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except (OSError, UnicodeDecodeError):
+            return None
+        # The command name is in parentheses and may hold anything, spaces and parentheses too.
+        fields = stat[stat.rfind(")") + 2 :].split()
+        if fields[0] in ("Z", "X"):
+            return None
+        return f"{_boot()}:{fields[19]}"
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    return None if not answer or answer[0].startswith("Z") else " ".join(answer[1:])
+
+
+def _boot() -> str:
+    # Start times are counted from boot: across a reboot the same pid may have the same one.
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write `content` to `path` as a whole, readable by this user only.
+
+    Raises:
+        OSError: it could not be written; what was at `path` before is still there.
+    """
+    passing = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        handle = os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(passing, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(passing)
+        raise
+
+
+class RotatingLog:
+    """Appends to a file and moves it aside when it is full. Errors of the disk are swallowed: what
+    cannot be written is lost, and the next write tries again."""
+
+    def __init__(self, path: Path, max_bytes: int = LOG_BYTES, files: int = LOG_FILES) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._files = files
+        self._handle: int | None = None
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            if self._handle is not None and self._size + len(data) > self._max_bytes:
+                self._rotate()
+            if self._handle is None:
+                self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                self._size = os.fstat(self._handle).st_size
+            self._size += os.write(self._handle, data)
+
+    def _rotate(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+        for number in range(self._files - 1, 0, -1):
+            older = self._path.with_name(f"{self._path.name}.{number}")
+            newer = self._path.with_name(f"{self._path.name}.{number - 1}") if number > 1 else None
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(newer or self._path, older)
+
+
+def _drain(source: int, log: RotatingLog) -> None:
+    while True:
+        try:
+            data = os.read(source, 65536)
+        except OSError:
+            return
+        if not data:
+            return
+        log.write(data)
+
+
+def _adopt_orphans() -> None:
+    # As "child subreaper" this process becomes the parent of whatever the driver leaves behind, so
+    # it can see exactly when nothing is left. Where that does not exist the process group must do.
+    if _LINUX:
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def _children() -> list[int]:
+    """Processes whose parent is this one (Linux only; empty elsewhere)."""
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            text = Path(f"/proc/self/task/{task}/children").read_text()
+            found += [int(pid) for pid in text.split()]
+    return found
+
+
+def _clear_leftovers(group: int, patience: float) -> None:
+    """Return when nothing of the driver is left; after `patience` seconds kill what is."""
+    deadline = time.monotonic() + patience
+    hard_deadline = deadline + patience
+    while time.monotonic() < hard_deadline:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+            orphans = True
+        except ChildProcessError:
+            orphans = False
+        if not orphans and not _group_lives(group):
+            return
+        if time.monotonic() > deadline:
+            with contextlib.suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
+            for pid in _children():
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def supervise(directory: Path, command: list[str], patience: float = LEFTOVER_SECONDS) -> int:
+    """Run `command` until it and all it has started have ended; returns its exit code."""
+    log = RotatingLog(directory / "driver.log")
+    _adopt_orphans()
+    driver: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        if driver is not None:
+            with contextlib.suppress(OSError):
+                os.kill(driver.pid, number)
+
+    # Handlers, not SIG_IGN: an ignored signal would stay ignored in the driver as well.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    signal.signal(signal.SIGTERM, pass_on)
+    read_end, write_end = os.pipe()
+    try:
+        driver = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            process_group=0,
+        )
+    except OSError as error:
+        log.write(f"The driver could not be started: {error}\n".encode())
+        _leave_word(directory / "exit.json", {"code": 127, "signal": None, "at": time.time()})
+        return 127
+    os.close(write_end)
+    _leave_word(
+        directory / "driver.json",
+        {
+            "pid": driver.pid,
+            "pgid": driver.pid,
+            "birth": birth(driver.pid),
+            "supervisor_pid": os.getpid(),
+            "supervisor_birth": birth(os.getpid()),
+            "host": socket.gethostname(),
+            "started_at": time.time(),
+        },
+        attempts=3,
+    )
+    reader = threading.Thread(target=_drain, args=(read_end, log), daemon=True)
+    # The reader inherits the mask: a signal it took would not wake the main thread from its wait.
+    handled = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, handled)
+    reader.start()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+    result = driver.wait()
+    ended = time.time()
+    _clear_leftovers(driver.pid, patience)
+    reader.join(2.0)
+    code, number = (None, -result) if result < 0 else (result, None)
+    _leave_word(directory / "exit.json", {"code": code, "signal": number, "at": ended})
+    return result if result >= 0 else 128 - result
+
+
+def _leave_word(path: Path, content: Mapping[str, Any], attempts: int = 60) -> None:
+    for _ in range(attempts):
+        with contextlib.suppress(OSError):
+            write_json(path, content)
+            return
+        time.sleep(1.0)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    own, command = given, []
+    if "--" in given:
+        split = given.index("--")
+        own, command = given[:split], given[split + 1 :]
+    parser = argparse.ArgumentParser(prog="supervisor", description="Run and watch one driver.")
+    parser.add_argument("--dir", required=True, type=Path, help="folder of the submission")
+    options = parser.parse_args(own)
+    if not command:
+        parser.error("the driver's command is missing; it follows a --")
+    os.umask(0o077)
+    return supervise(options.dir, command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

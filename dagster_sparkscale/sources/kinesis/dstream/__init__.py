@@ -1,0 +1,1 @@
+"""Kinesis for DStreams: batches as RDDs, and positions that are committed."""

@@ -1,0 +1,266 @@
+"""A submission without Spark: what its driver is given, what is told of it, and who is asked.
+
+The agents that answer here are real ones, over real connections; only Spark is not behind them.
+"""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.clusters.base import (
+    AgentRefused,
+    AgentUnreachable,
+    Driver,
+    DriverState,
+    StaleEpoch,
+)
+from dagster_sparkscale.clusters.host import drivers, processes
+from dagster_sparkscale.clusters.host.folders import Record, StreamFolder, SubmissionFolder
+from dagster_sparkscale.declare.streams import StructuredStream
+from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.announce import announce, url_of
+from dagster_sparkscale.driver.options import Options, parse
+from dagster_sparkscale.driver.server import Server
+from tests.fakes import structured
+from tests.waiting import wait_for
+
+TOKEN = "0123456789abcdef-token"
+
+
+class Submitted:
+    """Driver 3 of the stream `clicks`: its folder, and agents for its address."""
+
+    def __init__(self, state: Path) -> None:
+        self.folder = StreamFolder(state, "clicks")
+        self.folder.create()
+        first = replace(self.folder.new_record(), epoch=2)
+        self.record: Record = drivers.next_record(first, "manual")
+        self.submission: SubmissionFolder = self.folder.submission(3)
+        self.submission.create()
+        self.submission.write_private(self.submission.token, TOKEN)
+        self.stops: list[tuple[bool, float]] = []
+        self.servers: list[Server] = []
+        self.silent: socket.socket | None = None
+
+    def command(self, stream: StructuredStream, *arguments: str) -> list[str]:
+        program = self.submission.path / "clicks.py"
+        program.touch()
+        return drivers.command(
+            stream, 3, self.submission, "python", "127.0.0.1", program, arguments
+        )
+
+    def answering(self, **changed: Any) -> str:
+        """The URL of a driver's agent: of this one's, but for what is `changed`."""
+        options: Options = replace(parse(self.command(structured())[3:]), **changed)
+        server = Server("127.0.0.1", 0, Agent(options), self.asked_to_stop)
+        self.servers.append(server)
+        # As `start` does, but quick to end.
+        threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
+        return url_of("127.0.0.1", server.server_port)
+
+    def nobody(self) -> str:
+        """A URL at which nobody listens: its port is taken, so that nobody will either."""
+        self.silent = socket.socket()
+        self.silent.bind(("127.0.0.1", 0))
+        return url_of("127.0.0.1", self.silent.getsockname()[1])
+
+    def asked_to_stop(self, graceful: bool, seconds: float) -> None:
+        self.stops.append((graceful, seconds))
+
+    def announced(self, url: str) -> None:
+        announce(self.submission.agent, {"url": url})
+
+    def driver(self) -> Driver:
+        return drivers.describe(self.folder, self.record)
+
+    def ended(self, at: float) -> None:
+        self.submission.exit.write_text(json.dumps({"code": 1, "signal": None, "at": at}))
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
+        if self.silent is not None:
+            self.silent.close()
+
+
+@pytest.fixture
+def submitted(tmp_path: Path) -> Iterator[Submitted]:
+    it = Submitted(tmp_path / "state")
+    yield it
+    it.close()
+
+
+class TestRecord:
+    def test_every_start_is_added_to_the_history(self, submitted: Submitted) -> None:
+        record = drivers.next_record(drivers.next_record(submitted.record, "recovery"), "manual")
+        starts = [(line.epoch, line.cause) for line in record.history]
+        assert starts == [(3, "manual"), (4, "recovery"), (5, "manual")]
+        assert (record.epoch, record.desired) == (5, "running")
+        assert record.history[-1].at == record.desired_since == record.submitted_at
+
+    def test_an_operation_on_a_driver_that_another_has_followed_is_void(
+        self, submitted: Submitted
+    ) -> None:
+        driver = submitted.driver()
+        assert drivers.check_epoch(driver, submitted.record) is submitted.record
+        followed = drivers.next_record(submitted.record, "manual")
+        with pytest.raises(StaleEpoch, match="is at epoch 4; the driver of epoch 3 is gone"):
+            drivers.check_epoch(driver, followed)
+        with pytest.raises(StaleEpoch, match="is at epoch 0; the driver of epoch 3 is gone"):
+            drivers.check_epoch(driver, None)
+
+
+class TestEnvironment:
+    def environment(self, submitted: Submitted, **env: str) -> dict[str, str]:
+        return drivers.environment(
+            structured(env=env),
+            submitted.submission,
+            "clicks:3:0",
+            java=Path("/java"),
+            spark=Path("/spark"),
+            python="/python",
+            executor_python=None,
+            loopback=True,
+        )
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE"),
+            *("SPARK_LOCAL_REMOTE", "SPARK_REMOTE", "SPARK_TESTING"),
+        ],
+    )
+    def test_what_would_make_the_driver_part_of_another_spark_is_kept_from_it(
+        self, submitted: Submitted, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        monkeypatch.setenv(name, "of a notebook that Dagster was started in")
+        monkeypatch.setenv("CLICKS_TOPIC", "web")
+        env = self.environment(submitted)
+        assert name not in env
+        assert env["CLICKS_TOPIC"] == os.environ["CLICKS_TOPIC"]
+
+    def test_the_streams_own_variables_win_over_dagsters_and_over_the_defaults(
+        self, submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CLICKS_TOPIC", "web")
+        monkeypatch.setenv("JAVA_HOME", "/elsewhere")
+        assert self.environment(submitted)["JAVA_HOME"] == "/java"
+        env = self.environment(submitted, CLICKS_TOPIC="mobile", JAVA_HOME="/mine")
+        assert (env["CLICKS_TOPIC"], env["JAVA_HOME"]) == ("mobile", "/mine")
+
+    def test_but_not_over_what_its_processes_are_found_by_and_its_settings_travel_in(
+        self, submitted: Submitted
+    ) -> None:
+        env = self.environment(
+            submitted, PYSPARK_SUBMIT_ARGS="--master local", **{processes.MARKER: "another:1:2"}
+        )
+        assert env[processes.MARKER] == "clicks:3:0"
+        assert str(submitted.submission.properties) in env["PYSPARK_SUBMIT_ARGS"]
+        assert "local" not in env["PYSPARK_SUBMIT_ARGS"].split()
+
+
+class TestCommand:
+    def test_the_driver_reads_what_was_declared(self, submitted: Submitted) -> None:
+        stream = structured(executors=3, batch_interval="2 s", spark_conf={"spark.cores.max": 8})
+        options = parse(submitted.command(stream, "--topic", "web")[3:])
+        assert (options.stream, options.epoch, options.interval_ms) == ("clicks", 3, 2000)
+        assert (options.initial_executors, options.max_executors) == (3, 8)
+        assert (options.token, options.announce) == (TOKEN, submitted.submission.agent)
+        assert options.arguments == ("--topic", "web")
+
+    def test_without_a_maximum_it_is_given_none(self, submitted: Submitted) -> None:
+        assert parse(submitted.command(structured())[3:]).max_executors is None
+
+
+class TestDescribed:
+    @pytest.mark.parametrize(
+        ("after", "reason"),
+        [(-1, "exit code 1, before it was asked to stop"), (1, "stop requested")],
+    )
+    def test_of_a_stopped_stream_it_is_told_whether_its_driver_had_ended_before(
+        self, submitted: Submitted, after: float, reason: str
+    ) -> None:
+        submitted.record = replace(submitted.record, desired="stopped", desired_since=5000.0)
+        submitted.ended(at=5000.0 + after)
+        driver = submitted.driver()
+        assert (driver.state, driver.exit_reason) == (DriverState.STOPPED, reason)
+
+    def test_of_a_stream_that_is_to_run_an_end_is_a_failure(self, submitted: Submitted) -> None:
+        submitted.ended(at=submitted.record.desired_since + 1)
+        driver = submitted.driver()
+        assert (driver.state, driver.exit_reason) == (DriverState.FAILED, "exit code 1")
+
+    def test_on_another_host_it_runs_if_its_own_agent_says_so(self, submitted: Submitted) -> None:
+        submitted.record = replace(submitted.record, host="another-host")
+        submitted.announced(submitted.answering())
+        assert submitted.driver().state is DriverState.RUNNING
+
+    @pytest.mark.parametrize(
+        "there",
+        [{"token": "of another driver entirely"}, {"epoch": 4}, {"stream": "orders"}, None],
+        ids=["refuses", "follows", "is of another stream", "is silent"],
+    )
+    def test_on_another_host_it_cannot_be_told_from_whatever_else_is_at_its_address(
+        self, submitted: Submitted, there: dict[str, Any] | None
+    ) -> None:
+        submitted.record = replace(submitted.record, host="another-host")
+        url = submitted.nobody() if there is None else submitted.answering(**there)
+        submitted.announced(url)
+        assert submitted.driver().state is DriverState.UNKNOWN
+
+
+class TestAsked:
+    def test_a_driver_that_was_found_before_its_agent_was_announced_can_be_asked_after(
+        self, submitted: Submitted
+    ) -> None:
+        found = submitted.driver()
+        assert found.agent_url is None
+        with pytest.raises(AgentUnreachable, match="'clicks' has not announced its address"):
+            drivers.ask_status(found, submitted.submission, 5.0, None)
+        submitted.announced(submitted.answering())
+        status = drivers.ask_status(found, submitted.submission, 5.0, None)
+        assert (status.stream, status.epoch, status.phase) == ("clicks", 3, "starting")
+
+    @pytest.mark.parametrize(
+        ("there", "who"),
+        [({"stream": "orders"}, "'orders', epoch 3"), ({"epoch": 4}, "'clicks', epoch 4")],
+    )
+    def test_another_drivers_status_is_not_taken_for_its_own(
+        self, submitted: Submitted, there: dict[str, Any], who: str
+    ) -> None:
+        submitted.announced(submitted.answering(**there))
+        with pytest.raises(
+            AgentUnreachable, match=f"the agent of {who}, not that of 'clicks', epoch 3"
+        ):
+            drivers.ask_status(submitted.driver(), submitted.submission, 5.0, None)
+
+    def test_a_token_that_is_refused_is_a_refusal(self, submitted: Submitted) -> None:
+        submitted.announced(submitted.answering(token="of another driver entirely"))
+        with pytest.raises(AgentRefused, match="refused the token"):
+            drivers.ask_status(submitted.driver(), submitted.submission, 5.0, None)
+
+    def test_an_agent_that_is_asked_to_stop_agrees(self, submitted: Submitted) -> None:
+        submitted.announced(submitted.answering())
+        driver = submitted.driver()
+        assert drivers.ask_to_stop(driver, submitted.submission, graceful=True, patience=9.0)
+        wait_for("the program to be told", lambda: submitted.stops)  # once it has been answered
+        assert submitted.stops == [(True, 9.0)]
+
+    @pytest.mark.parametrize(
+        "there", [{"token": "of another driver entirely"}, {"epoch": 4}, None], ids=str
+    )
+    def test_who_does_not_answer_or_refuses_has_not_agreed_and_nobody_is_stopped(
+        self, submitted: Submitted, there: dict[str, Any] | None
+    ) -> None:
+        submitted.announced(submitted.nobody() if there is None else submitted.answering(**there))
+        driver = submitted.driver()
+        assert not drivers.ask_to_stop(driver, submitted.submission, graceful=True, patience=9.0)
+        assert submitted.stops == []

@@ -1,0 +1,177 @@
+"""The state folder: private, whole, and never taken for empty when it is broken."""
+
+import dataclasses
+import stat
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale.clusters.base import ClusterError, Submission
+from dagster_sparkscale.clusters.host.folders import HISTORY, Record, StreamFolder, streams
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StreamFolder:
+    folder = StreamFolder(tmp_path / "state", "clicks")
+    folder.create()
+    return folder
+
+
+def started(folder: StreamFolder, epoch: int = 1) -> Record:
+    record = dataclasses.replace(
+        folder.new_record(),
+        epoch=epoch,
+        desired="running",
+        desired_since=5.0,
+        host="h",
+        submitter_pid=7,
+        submitter_birth="b",
+        history=(Submission(epoch, 1.5, "manual"),),
+    )
+    folder.write(record)
+    return record
+
+
+def test_a_stream_that_was_never_started_has_no_record(folder: StreamFolder) -> None:
+    assert folder.read() is None
+
+
+def test_a_record_comes_back_as_it_was_written(folder: StreamFolder) -> None:
+    record = started(folder)
+    assert folder.read() == record
+    assert record.submitted_at == 1.5
+
+
+def test_nobody_else_can_read_the_state(folder: StreamFolder) -> None:
+    started(folder)
+    submission = folder.submission(1)
+    submission.create()
+    submission.write_private(submission.token, "t")
+    for path in [folder.path.parent.parent, *folder.path.parent.parent.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_an_epoch_never_goes_back(folder: StreamFolder) -> None:
+    record = started(folder, epoch=4)
+    with pytest.raises(ClusterError, match="epoch 3 would go back behind 4"):
+        folder.write(dataclasses.replace(record, epoch=3))
+    assert folder.read() == record
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", "is not valid JSON"),
+        ('{"id": "x", "epo', "is not valid JSON"),
+        ("[1]", "must hold a JSON object"),
+        ("\xff\x00", "is not valid JSON"),
+        ("{}", "id = None: must be str"),
+        ('{"id": "x", "epoch": "1"}', "epoch = '1': must be int"),
+        ('{"id": "x", "epoch": true}', "epoch = True: must be int"),
+        ('{"id": "x", "epoch": 1, "desired": "maybe"}', "desired = 'maybe'"),
+        (
+            '{"id": "x", "epoch": 1, "desired": "running", "desired_since": 1, "host": "h",'
+            ' "submitter_pid": 1, "history": [3]}',
+            "record.json",
+        ),
+    ],
+)
+def test_a_broken_record_is_an_error_that_names_it(
+    folder: StreamFolder, content: str, fault: str
+) -> None:
+    path = folder.path / "record.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(ClusterError) as caught:
+        folder.read()
+    assert str(path) in str(caught.value)
+    assert fault in str(caught.value)
+    assert "delete the folder" in str(caught.value)
+
+
+def test_a_lost_record_is_not_a_stream_that_was_never_started(folder: StreamFolder) -> None:
+    started(folder)
+    folder.submission(1).create()
+    (folder.path / "record.json").unlink()
+    with pytest.raises(ClusterError, match="has been started"):
+        folder.read()
+
+
+def test_a_record_that_cannot_be_written_says_so_and_stays(
+    folder: StreamFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = started(folder)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(ClusterError, match=r"record\.json: can't write it: No space left"):
+        folder.write(dataclasses.replace(record, epoch=2))
+    monkeypatch.undo()
+    assert folder.read() == record
+    assert [path.name for path in folder.path.iterdir()] == ["record.json"]
+
+
+def test_history_is_bounded_and_keeps_the_newest(folder: StreamFolder) -> None:
+    lines = tuple(Submission(epoch, float(epoch), "manual") for epoch in range(1, HISTORY + 11))
+    folder.write(dataclasses.replace(started(folder), epoch=HISTORY + 10, history=lines))
+    read = folder.read()
+    assert read is not None and read.history == lines[-HISTORY:]
+
+
+def test_old_submissions_are_deleted(folder: StreamFolder) -> None:
+    for epoch in range(1, 12):
+        folder.submission(epoch).create()
+    folder.prune(keep=5)
+    left = sorted(int(path.name) for path in (folder.path / "submissions").iterdir())
+    assert left == [7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "1a", "a" * 64])
+def test_only_a_streams_name_may_become_a_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ClusterError, match="must be letters"):
+        StreamFolder(tmp_path, name)
+
+
+def test_the_end_of_a_log_survives_its_rotation(folder: StreamFolder) -> None:
+    submission = folder.submission(1)
+    submission.create()
+    assert submission.tail(5) == ""
+    submission.log.with_name("driver.log.1").write_text("a\nb\nc\n")
+    submission.log.write_bytes(b"d\n\xff\n")
+    assert submission.tail(3).split("\n") == ["c", "d", "�"]
+    assert submission.tail(0) == ""
+
+
+def test_a_line_that_the_rotation_of_a_log_cut_in_two_comes_back_whole(
+    folder: StreamFolder,
+) -> None:
+    submission = folder.submission(1)
+    submission.create()
+    submission.log.with_name("driver.log.1").write_text("a\nTraceb")
+    submission.log.write_text("ack\nb\n")
+    assert submission.tail(2).split("\n") == ["Traceback", "b"]
+
+
+def test_what_a_submitter_that_died_left_is_not_taken_for_that_of_the_next(
+    folder: StreamFolder,
+) -> None:
+    for _ in range(2):
+        submission = folder.submission(1)
+        submission.create()
+        assert list(submission.path.iterdir()) == []
+        submission.write_private(submission.token, "t")
+        submission.exit.write_text('{"code": 1, "signal": null, "at": 7}')
+
+
+def test_known_streams_are_those_with_a_folder(tmp_path: Path) -> None:
+    assert streams(tmp_path) == []
+    for name in ("b", "a"):
+        StreamFolder(tmp_path, name).create()
+    (tmp_path / "streams" / "not a stream").mkdir()
+    assert streams(tmp_path) == ["a", "b"]
+
+
+def test_a_missing_token_says_what_that_means(folder: StreamFolder) -> None:
+    with pytest.raises(ClusterError, match="token: missing"):
+        folder.submission(1).read_token()

@@ -1,0 +1,278 @@
+"""Drivers as processes, without Spark: what is told of them, and that they are ended for good."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale.clusters.base import ClusterError, DriverState
+from dagster_sparkscale.clusters.host import drivers, processes
+from dagster_sparkscale.clusters.host.folders import Record, StreamFolder, SubmissionFolder
+from dagster_sparkscale.clusters.host.processes import MARKER, Fate, launch, marked, marker
+from dagster_sparkscale.clusters.host.supervisor import birth
+from tests.waiting import HANGS, wait_for
+
+SLEEP = "import time; print('up', flush=True); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
+
+
+class Started:
+    """A stream `clicks` with a submission; its driver is any Python code."""
+
+    def __init__(self, state: Path) -> None:
+        self.folder = StreamFolder(state, "clicks")
+        self.folder.create()
+        self.record: Record = drivers.next_record(self.folder.new_record(), "manual")
+        self.folder.write(self.record)
+        self.submission: SubmissionFolder = self.folder.submission(1)
+        self.submission.create()
+        self.mark = marker("clicks", 1, self.record.id)
+
+    def launch(self, code: str, announced: bool = True) -> "Started":
+        command = [sys.executable, "-c", code]
+        launch(self.submission, command, {**os.environ, MARKER: self.mark})
+        wait_for("the driver to be up", self.submission.driver.exists)
+        if announced:
+            self.submission.agent.write_text('{"url": "http://127.0.0.1:9"}')
+        return self
+
+    def up(self) -> "Started":
+        wait_for("the driver's word", lambda: "up" in self.submission.tail(5))
+        return self
+
+    def pid(self, name: str = "pid") -> int:
+        pid: int = json.loads(self.submission.driver.read_text())[name]
+        return pid
+
+    def fate(self) -> Fate:
+        def asked() -> bool:
+            raise AssertionError("only a driver elsewhere is asked")
+
+        return processes.observe(self.record, self.submission, asked)
+
+    def ended(self) -> Fate:
+        wait_for("the end", lambda: not self.fate().state.alive)
+        return self.fate()
+
+    def there(self) -> bool:
+        return self.fate().state.alive
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked to end, or was killed, has all the time it needs for it."""
+    monkeypatch.setattr(processes, "TERM_SECONDS", HANGS)
+    monkeypatch.setattr(processes, "SUPERVISOR_SECONDS", HANGS)
+
+
+@pytest.fixture
+def impatient(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGKILL soon follows SIGTERM."""
+
+    def soon(condition: Callable[[], bool], seconds: float) -> bool:
+        monkeypatch.setattr(processes, "wait_until", wait_until)  # only this first time
+        return wait_until(condition, 0.5)
+
+    wait_until = processes.wait_until
+    monkeypatch.setattr(processes, "wait_until", soon)
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    it = Started(tmp_path / "state")
+    yield it
+    processes.clear(marker("clicks", None, it.record.id))
+
+
+def test_a_driver_is_starting_until_its_agent_is_announced(started: Started) -> None:
+    started.launch(SLEEP, announced=False)
+    assert started.fate() == Fate(DriverState.STARTING, started.pid())
+    started.submission.agent.write_text("{}")
+    assert started.fate() == Fate(DriverState.RUNNING, started.pid())
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("raise SystemExit(3)", "exit code 3"),
+        ("", "its program returned (exit code 0)"),
+        ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
+    ],
+)
+def test_an_end_is_told_in_words(started: Started, code: str, reason: str) -> None:
+    fate = started.launch(code).ended()
+    assert (fate.state, fate.reason) == (DriverState.FAILED, reason)
+    assert fate.ended_at is not None and fate.ended_at >= started.record.submitted_at
+
+
+def test_a_driver_outlives_its_supervisor(started: Started) -> None:
+    started.launch(SLEEP).up()
+    os.kill(started.pid("supervisor_pid"), signal.SIGKILL)
+    wait_for("the supervisor to be gone", lambda: birth(started.pid("supervisor_pid")) is None)
+    assert started.fate().state is DriverState.RUNNING
+
+
+def test_killed_together_they_leave_no_trace_and_that_is_told(started: Started) -> None:
+    started.launch(SLEEP)
+    os.kill(started.pid("supervisor_pid"), signal.SIGKILL)
+    os.kill(started.pid(), signal.SIGKILL)
+    assert started.ended().reason == (
+        "ended without a trace (killed together with its supervisor, or the machine was restarted)"
+    )
+
+
+def test_another_process_with_the_same_pid_is_not_the_driver(started: Started) -> None:
+    note = {"pid": os.getpid(), "birth": "another", "supervisor_pid": os.getpid()}
+    started.submission.driver.write_text(json.dumps(note))
+    assert started.fate().state is DriverState.FAILED
+
+
+def test_while_its_submitter_lives_it_may_yet_be_launched(started: Started) -> None:
+    assert started.fate() == Fate(DriverState.STARTING)
+
+
+def test_a_submitter_that_died_launched_nothing(started: Started) -> None:
+    started.record = replace(started.record, submitter_birth="before the restart")
+    fate = started.fate()
+    assert fate.state is DriverState.FAILED
+    assert fate.reason == "was never launched: the process submitting it died"
+
+
+def test_a_submitter_that_died_after_it_had_launched_is_seen_through(started: Started) -> None:
+    started.record = replace(started.record, submitter_birth="before the restart")
+    orphan = subprocess.Popen(["sleep", "600"], env={**os.environ, MARKER: started.mark})
+    wait_for("its environment to show", lambda: marked(started.mark))
+    assert started.fate().state is DriverState.STARTING
+    orphan.kill()
+    orphan.wait()
+
+
+def test_a_launch_that_cannot_be_noted_does_not_run(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(processes, "write_json", full)
+    with pytest.raises(ClusterError, match="No space left on device"):
+        launch(started.submission, [sys.executable, "-c", SLEEP], {MARKER: started.mark})
+    assert not marked(started.mark)
+
+
+def test_a_launch_that_cannot_be_noted_is_ended_before_it_shows_whose_it_is(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment of a process can't be read for a moment after it has begun."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(processes, "write_json", full)
+    monkeypatch.setattr(processes, "carrying", lambda *_: [])
+    with pytest.raises(ClusterError, match="No space left on device"):
+        launch(started.submission, [sys.executable, "-c", SLEEP], {MARKER: started.mark})
+    monkeypatch.undo()
+    assert processes._launched[-1].poll() is not None
+    assert not marked(started.mark)
+
+
+def test_a_supervisor_that_cannot_start_says_why(started: Started) -> None:
+    command = ["/bin/sh", "-c", "unused"]  # takes the supervisor's arguments for its own
+    launch(started.submission, command, {**os.environ, MARKER: started.mark})
+    reason = started.ended().reason
+    assert reason is not None and reason.startswith(
+        "its supervisor ended before it had started the driver: "
+    )
+
+
+@pytest.mark.parametrize("name", ["exit.json", "driver.json", "supervisor.json"])
+def test_a_broken_note_is_an_error_and_not_an_end(started: Started, name: str) -> None:
+    (started.submission.path / name).write_text("{")
+    with pytest.raises(ClusterError, match=rf"{name}: is not valid JSON"):
+        started.fate()
+
+
+# On another host.
+
+
+@pytest.fixture
+def elsewhere(started: Started) -> Started:
+    started.record = replace(started.record, host="another-host")
+    return started
+
+
+@pytest.mark.parametrize(
+    ("answers", "state"), [(True, DriverState.RUNNING), (False, DriverState.UNKNOWN)]
+)
+def test_a_driver_elsewhere_is_what_its_agent_says(
+    elsewhere: Started, answers: bool, state: DriverState
+) -> None:
+    fate = processes.observe(elsewhere.record, elsewhere.submission, lambda: answers)
+    assert fate == Fate(state)
+
+
+def test_a_driver_elsewhere_that_left_word_has_ended(elsewhere: Started) -> None:
+    elsewhere.submission.exit.write_text('{"code": 4, "signal": null, "at": 7}')
+    assert elsewhere.fate() == Fate(DriverState.FAILED, None, 7.0, "exit code 4")
+
+
+def test_a_person_can_declare_a_host_gone(elsewhere: Started) -> None:
+    elsewhere.folder.write(elsewhere.record)
+    unknown = drivers.describe(elsewhere.folder, elsewhere.record)
+    assert unknown.state is DriverState.UNKNOWN and unknown.state.alive
+    advice = drivers.occupied(unknown, elsewhere.submission)
+    assert str(elsewhere.submission.gone) in advice
+    elsewhere.submission.gone.touch()
+    driver = drivers.describe(elsewhere.folder, elsewhere.record)
+    assert driver.state is DriverState.FAILED
+    assert driver.exit_reason == "host another-host was declared gone"
+
+
+# Making an end.
+
+
+def test_it_is_asked_to_end_before_it_is_killed(started: Started) -> None:
+    started.launch(SLEEP).up()
+    processes.terminate(started.submission, started.mark, started.there)
+    assert started.fate().reason == "killed by signal 15"
+    assert not marked(started.mark)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_one_that_does_not_listen_is_killed(started: Started) -> None:
+    started.launch(STUBBORN).up()
+    processes.terminate(started.submission, started.mark, started.there)
+    assert started.fate().reason == "killed by signal 9"
+    assert not marked(started.mark)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_hides_in_a_session_of_its_own_is_found(started: Started) -> None:
+    hidden = "subprocess.Popen(['sleep', '600'], start_new_session=True)"
+    started.launch(f"import subprocess; {hidden}; {STUBBORN}").up()
+    os.kill(started.pid("supervisor_pid"), signal.SIGKILL)
+    processes.terminate(started.submission, started.mark, started.there)
+    assert not marked(started.mark)
+    assert not started.there()
+
+
+def test_only_its_own_are_ended(started: Started) -> None:
+    other = {"another folder's": marker("clicks", 1, "0" * 16), "none at all": ""}
+    bystanders = [
+        subprocess.Popen(["sleep", "600"], env={**os.environ, MARKER: mark})
+        for mark in other.values()
+    ]
+    try:
+        started.launch(SLEEP)
+        assert processes.clear(marker("clicks", None, started.record.id)) >= 1
+        assert [each.poll() for each in bystanders] == [None, None]
+    finally:
+        for each in bystanders:
+            each.kill()
+            each.wait()

@@ -1,0 +1,200 @@
+"""The supervisor: what it writes, what it survives, and that nothing outlives it unseen."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from dagster_sparkscale.clusters.host import supervisor
+from dagster_sparkscale.clusters.host.supervisor import RotatingLog, birth, write_json
+from tests.waiting import HANGS, wait_for
+
+
+class Supervised:
+    def __init__(self, folder: Path, code: str) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "dagster_sparkscale.clusters.host.supervisor"),
+                *("--dir", str(folder), "--", sys.executable, "-uc", code),
+            ],
+            start_new_session=True,
+        )
+
+    def note(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        wait_for(f"{name}", path.exists)
+        content: dict[str, Any] = json.loads(path.read_text())
+        return content
+
+    def log(self) -> str:
+        path = self.folder / "driver.log"
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Any]:
+    started: list[Supervised] = []
+
+    def start(code: str) -> Supervised:
+        started.append(Supervised(tmp_path, code))
+        return started[-1]
+
+    yield start
+    for each in started:
+        with contextlib.suppress(OSError):
+            note = json.loads((each.folder / "driver.json").read_text())
+            if birth(note["pid"]) == note["birth"]:
+                os.killpg(note["pid"], signal.SIGKILL)
+        each.process.kill()
+        each.process.wait()
+
+
+def test_it_keeps_the_output_and_the_exit_code(run: Any) -> None:
+    it = run("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)")
+    assert it.process.wait(HANGS) == 7
+    note = it.note("exit.json")
+    assert (note["code"], note["signal"]) == (7, None)
+    assert it.log() == "out\nerr\n"
+    assert (it.folder / "exit.json").stat().st_mode & 0o777 == 0o600
+    assert (it.folder / "driver.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_it_tells_who_runs(run: Any) -> None:
+    it = run("import time; print('up'); time.sleep(600)")
+    note = it.note("driver.json")
+    assert birth(note["pid"]) == note["birth"]
+    assert note["supervisor_pid"] == it.process.pid
+    assert birth(it.process.pid) == note["supervisor_birth"]
+    assert os.getpgid(note["pid"]) == note["pgid"] == note["pid"]
+
+
+def test_a_killed_driver_is_told_by_its_signal(run: Any) -> None:
+    it = run("import time; time.sleep(600)")
+    os.kill(it.note("driver.json")["pid"], signal.SIGKILL)
+    note = it.note("exit.json")
+    assert (note["code"], note["signal"]) == (None, 9)
+
+
+def test_a_termination_is_passed_on_and_an_interrupt_is_not(run: Any) -> None:
+    it = run(
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        "print('ready')\n"
+        "time.sleep(600)"
+    )
+    wait_for("the driver", lambda: "ready" in it.log())
+    it.process.send_signal(signal.SIGINT)
+    it.process.send_signal(signal.SIGHUP)
+    it.process.send_signal(signal.SIGTERM)
+    assert it.note("exit.json")["code"] == 3
+
+
+def test_what_the_driver_leaves_behind_is_killed_before_the_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One child in the driver's group, one that has left it: a JVM and its Python workers.
+    code = (
+        "import subprocess, sys\n"
+        "for own in (False, True):\n"
+        "    child = subprocess.Popen(['sleep', '600'], start_new_session=own)\n"
+        "    print(child.pid, flush=True)\n"
+    )
+    program = (
+        "from dagster_sparkscale.clusters.host import supervisor; import sys, pathlib;"
+        "sys.exit(supervisor.supervise(pathlib.Path(sys.argv[1]), sys.argv[2:], 0.5))"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path), sys.executable, "-c", code],
+        check=True,
+        timeout=HANGS,
+    )
+    assert json.loads((tmp_path / "exit.json").read_text())["code"] == 0
+    children = [int(line) for line in (tmp_path / "driver.log").read_text().split()]
+    assert len(children) == 2
+    assert not any(psutil.pid_exists(child) for child in children)
+
+
+def test_a_command_that_does_not_exist_is_told_in_the_log(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dagster_sparkscale.clusters.host.supervisor", "--dir"]
+    done = subprocess.run([*command, str(tmp_path), "--", "/nowhere/python"], timeout=HANGS)
+    assert done.returncode == 127
+    assert "could not be started" in (tmp_path / "driver.log").read_text()
+    assert json.loads((tmp_path / "exit.json").read_text())["code"] == 127
+
+
+def test_without_a_command_it_says_what_is_missing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dagster_sparkscale.clusters.host.supervisor", "--dir"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=HANGS)
+    assert done.returncode == 2
+    assert "the driver's command is missing" in done.stderr
+
+
+def test_the_log_is_bounded_and_its_newest_lines_are_there(tmp_path: Path) -> None:
+    path = tmp_path / "driver.log"
+    log = RotatingLog(path, max_bytes=100, files=3)
+    for number in range(100):
+        log.write(f"line {number:04}\n".encode())
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "driver.log",
+        "driver.log.1",
+        "driver.log.2",
+    ]
+    assert all(each.stat().st_size <= 100 for each in tmp_path.iterdir())
+    assert path.read_text().endswith("line 0099\n")
+    text = "".join((tmp_path / f"driver.log{end}").read_text() for end in (".2", ".1", ""))
+    assert (
+        text.split("\n")[:-1] == [f"line {number:04}" for number in range(100)][-len(text) // 10 :]
+    )
+
+
+def test_a_broken_disk_loses_lines_but_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    log = RotatingLog(folder / "driver.log")
+    log.write(b"lost\n")
+    folder.mkdir()
+    log.write(b"kept\n")
+    assert (folder / "driver.log").read_text() == "kept\n"
+
+
+def test_a_driver_whose_log_cannot_be_written_is_not_held_up(tmp_path: Path, run: Any) -> None:
+    (tmp_path / "driver.log").mkdir()
+    it = run("print('x' * 1_000_000)")
+    assert it.process.wait(HANGS) == 0
+    assert it.note("exit.json")["code"] == 0
+
+
+def test_a_note_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "note.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [each.name for each in tmp_path.iterdir()] == ["note.json"]
+
+
+def test_a_dead_process_and_a_zombie_have_no_birth() -> None:
+    process = subprocess.Popen(["true"])
+    wait_for("the process to end", lambda: birth(process.pid) is None)
+    process.wait()
+    assert birth(process.pid) is None
+    assert birth(os.getpid()) == birth(os.getpid()) is not None
+
+
+def test_only_the_standard_library_is_imported() -> None:
+    program = (
+        "import sys; sys.modules['dagster'] = sys.modules['psutil'] = None;"
+        "import dagster_sparkscale.clusters.host.supervisor"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS)
+    assert supervisor.LOG_FILES * supervisor.LOG_BYTES < 100_000_000
