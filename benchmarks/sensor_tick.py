@@ -22,7 +22,7 @@ import dagster as dg
 from benchmarks.agents import TOKEN
 from benchmarks.figures import Figure, paired_ratio
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
-from dagster_sparkscale.clusters.agents import shared_client
+from dagster_sparkscale.clusters.agent_http import shared_connections
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import next_record
 from dagster_sparkscale.clusters.host.folders import StreamFolder
@@ -90,7 +90,7 @@ class _Tick:
 
     def ours(self) -> tuple[float, float]:
         """Seconds of the whole tick, and of its evaluation."""
-        shared_client().close()
+        shared_connections().close()
         with dg.build_sensor_context(
             instance=self._instance,
             cursor=self._cursor,

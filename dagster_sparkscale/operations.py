@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 import dagster as dg
 from pydantic import Field, create_model
 
-from dagster_sparkscale.clusters.base import ClusterError, ClusterManager
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import (

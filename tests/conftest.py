@@ -75,7 +75,7 @@ def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClu
         spark_conf=EXECUTORS,
     )
     try:
-        cluster.start()
+        cluster.prepare()
         yield cluster
     finally:
         cluster.shutdown(force=True)

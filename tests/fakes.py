@@ -7,26 +7,21 @@ as the cores go. There is no Spark in it; what real clusters do is tested on rea
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.clusters.base import (
+from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
     AlreadyRunning,
-    Capacity,
     ClusterError,
-    ClusterManager,
-    Driver,
-    DriverState,
-    Lease,
     OperationInProgress,
-    StaleEpoch,
-    Submission,
 )
+from dagster_sparkscale.clusters.store import Lease, Record, Submission
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 from dagster_sparkscale.observe.status import Batch, Query, Status
 
@@ -162,25 +157,12 @@ class MemoryCluster(ClusterManager):
     def _world(self) -> World:
         return _WORLDS[self.world]
 
-    @contextmanager
-    def lease(self, stream: str, holder: str, wait: float = 0.0) -> Iterator[Lease]:
-        world, lease = self._world, Lease(stream, holder)
-        with world.freed:
-            if wait > 0 and stream in world.leases:
-                world.on_wait(stream)
-            if not world.freed.wait_for(lambda: stream not in world.leases, timeout=wait):
-                raise OperationInProgress(f"{world.leases[stream].holder} holds {stream!r}")
-            world.leases[stream] = lease
-        try:
-            yield lease
-        finally:
-            with world.freed:
-                del world.leases[stream]
-                world.freed.notify_all()
+    def store(self) -> "MemoryStore":
+        return MemoryStore(self._world)
 
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
         world = self._world
-        self._check(stream.name, lease)
+        self.store().check(stream.name, lease)
         before = world.streams.get(stream.name)
         if before is not None and before.driver.state.alive:
             raise AlreadyRunning(f"driver {before.driver.epoch} of {stream.name!r} runs")
@@ -211,34 +193,15 @@ class MemoryCluster(ClusterManager):
         kept = self._world.streams.get(stream)
         return kept.driver if kept else None
 
-    def history(self, stream: str) -> Sequence[Submission]:
-        kept = self._world.streams.get(stream)
-        return tuple(kept.history) if kept else ()
-
-    def status(self, driver: Driver, timeout: float = 5.0, window: float | None = None) -> Status:
-        self._world.on_look(self._world.streams[driver.stream])
-        kept = self._agent(driver)
-        if kept.registered > kept.requested:
-            kept.registered -= 1
-        elif kept.registered < kept.requested and self._world.free_cores >= kept.executor_cores:
-            kept.registered += 1
-        return self._status(kept)
-
-    def scale(self, driver: Driver, target: int, timeout: float = 10.0) -> Status:
-        if self._world.streams[driver.stream].driver.epoch != driver.epoch:
-            raise StaleEpoch(f"driver {driver.epoch} of {driver.stream!r} is gone")
-        kept = self._agent(driver)
-        kept.requested = target
-        self._world.calls.append(f"scale {driver.stream} {target}")
-        return self._status(kept)
+    def agent(self, driver: Driver) -> "MemoryAgent":
+        return MemoryAgent(self._world, driver)
 
     def stop(
         self, driver: Driver, lease: Lease, graceful: bool = True, timeout: float = 120.0
     ) -> Driver:
-        self._check(driver.stream, lease)
+        self.store().check(driver.stream, lease)
+        self.newest_record(driver)
         kept = self._world.streams[driver.stream]
-        if kept.driver.epoch != driver.epoch:
-            raise StaleEpoch(f"driver {driver.epoch} of {driver.stream!r} is gone")
         how = "gracefully" if graceful else "at once"
         self._world.calls.append(f"stop {driver.stream} {how}")
         if graceful and kept.ends_after > timeout:
@@ -256,36 +219,89 @@ class MemoryCluster(ClusterManager):
     def prepare(self) -> None:
         self._world.calls.append("prepare")
 
-    def _check(self, stream: str, lease: Lease) -> None:
-        if self._world.leases.get(stream) is not lease:
+
+@dataclass
+class MemoryStore:
+    world: World
+
+    def streams(self) -> list[str]:
+        return sorted(self.world.streams)
+
+    def read(self, stream: str) -> Record | None:
+        kept = self.world.streams.get(stream)
+        if kept is None:
+            return None
+        return Record(id="memory", epoch=kept.driver.epoch, history=tuple(kept.history))
+
+    @contextmanager
+    def lease(self, stream: str, holder: str, wait: float) -> Iterator[Lease]:
+        world, lease = self.world, Lease(stream, holder)
+        with world.freed:
+            if wait > 0 and stream in world.leases:
+                world.on_wait(stream)
+            if not world.freed.wait_for(lambda: stream not in world.leases, timeout=wait):
+                raise OperationInProgress(f"{world.leases[stream].holder} holds {stream!r}")
+            world.leases[stream] = lease
+        try:
+            yield lease
+        finally:
+            with world.freed:
+                del world.leases[stream]
+                world.freed.notify_all()
+
+    def check(self, stream: str, lease: Lease) -> None:
+        if self.world.leases.get(stream) is not lease:
             raise ClusterError(f"the lease of {lease.holder} on {stream!r} is over")
 
-    def _agent(self, driver: Driver) -> Kept:
-        kept = self._world.streams[driver.stream]
+
+@dataclass
+class MemoryAgent:
+    world: World
+    driver: Driver
+
+    def status(self, timeout: float = 5.0, window: float | None = None) -> Status:
+        self.world.on_look(self.world.streams[self.driver.stream])
+        kept = self._answering()
+        if kept.registered > kept.requested:
+            kept.registered -= 1
+        elif kept.registered < kept.requested and self.world.free_cores >= kept.executor_cores:
+            kept.registered += 1
+        return _status(kept)
+
+    def scale(self, target: int, timeout: float = 10.0) -> Status:
+        kept = self._answering()
+        kept.requested = target
+        self.world.calls.append(f"scale {self.driver.stream} {target}")
+        return _status(kept)
+
+    def _answering(self) -> Kept:
+        driver = self.driver
+        kept = self.world.streams[driver.stream]
         if kept.refuses:
             raise AgentRefused(kept.refuses)
         if kept.driver.epoch != driver.epoch or not kept.driver.agent_url or not kept.reachable:
             raise AgentUnreachable(f"the agent of driver {driver.epoch} does not answer")
         return kept
 
-    def _status(self, kept: Kept) -> Status:
-        now = time.time()
-        batches: tuple[Batch, ...] = ()
-        if kept.batch_seconds is not None:
-            batches = (batch(kept.batch_seconds, now=now, records=kept.records),)
-        return Status(
-            stream=kept.driver.stream,
-            epoch=kept.driver.epoch,
-            phase=kept.phase,
-            now=now,
-            started_at=kept.driver.submitted_at,
-            app_id=kept.driver.app_id,
-            ui_url=kept.driver.ui_url,
-            spark_age=kept.spark_age,
-            registered=kept.registered,
-            requested=kept.requested,
-            blocked=kept.blocked,
-            queries=kept.queries,
-            batches=batches,
-            last_seq=len(batches),
-        )
+
+def _status(kept: Kept) -> Status:
+    now = time.time()
+    batches: tuple[Batch, ...] = ()
+    if kept.batch_seconds is not None:
+        batches = (batch(kept.batch_seconds, now=now, records=kept.records),)
+    return Status(
+        stream=kept.driver.stream,
+        epoch=kept.driver.epoch,
+        phase=kept.phase,
+        now=now,
+        started_at=kept.driver.submitted_at,
+        app_id=kept.driver.app_id,
+        ui_url=kept.driver.ui_url,
+        spark_age=kept.spark_age,
+        registered=kept.registered,
+        requested=kept.requested,
+        blocked=kept.blocked,
+        queries=kept.queries,
+        batches=batches,
+        last_seq=len(batches),
+    )

@@ -13,7 +13,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from dagster_sparkscale.clusters import class_data
-from dagster_sparkscale.clusters.base import ClusterError
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
 
 CACHE = Path(__file__).parent.parent / ".cache"

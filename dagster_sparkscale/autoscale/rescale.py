@@ -8,13 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dagster_sparkscale.clusters.base import (
-    AgentRefused,
-    AgentUnreachable,
-    ClusterManager,
-    Driver,
-    StaleEpoch,
-)
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status

@@ -1,72 +1,45 @@
-"""The HTTP client of the agents inside the drivers.
+"""What the agent of a driver can be asked, wherever it runs: the verbs of `docs/agent.md`."""
 
-The sensor asks up to a thousand agents a minute and a tracked run asks one, so both a call and the
-import must cost next to nothing: this is `http.client`, with connections kept open.
-
-What must not change: no proxy is ever used (an agent on the loopback must not be asked through
-one) and no redirect followed (the token would travel with it); the token shows in no text, error or
-repr; an answer is bounded in size and time; no answer is AgentUnreachable, never a made-up status.
-"""
-
-import json
-import socket
-import threading
-import time
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from dagster_sparkscale.clusters.base import AgentRefused, AgentUnreachable, StaleEpoch
+from dagster_sparkscale.clusters.agent_http import Connections, shared_connections
+from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.observe.status import MalformedStatus, Status
 
-MAX_ANSWER = 16_000_000
-IDLE_CONNECTIONS = 256
-"""Connections kept open between calls: below the usual limit of 1024 open files of a process."""
 
+@dataclass(frozen=True)
+class RemoteAgent:
+    """The agent of one driver, as it is asked from here.
 
-class AgentClient:
-    """Asks agents. One for the whole process; may be used from many threads at once."""
+    Every verb raises AgentUnreachable where there is no answer in time, no usable one, or one of
+    another driver's agent; and AgentRefused where it answered and refused.
+    """
 
-    def __init__(self, idle_connections: int = IDLE_CONNECTIONS) -> None:
-        self._limit = idle_connections
-        self._idle: dict[str, list[HTTPConnection]] = {}
-        self._count = 0
-        self._lock = threading.Lock()
+    stream: str
+    epoch: int
+    url: str
+    token: str = field(repr=False)
+    connections: Connections = field(default_factory=shared_connections, repr=False)
 
-    def status(
-        self, stream: str, url: str, token: str, timeout: float, window: float | None = None
-    ) -> Status:
-        """What the agent at `url` reports, with the batches of the last `window` seconds or all.
-
-        Raises:
-            AgentUnreachable: no answer, or no usable one, within `timeout` seconds.
-            AgentRefused: it answered and refused.
-        """
+    def status(self, timeout: float = 5.0, window: float | None = None) -> Status:
+        """What it reports, with the batches of the last `window` seconds or all."""
         path = "/v1/status" if window is None else f"/v1/status?window={window:.3f}"
-        return self._status(stream, url, self._call(stream, url, token, "GET", path, None, timeout))
+        return self._status("GET", path, None, timeout)
 
-    def scale(
-        self, stream: str, url: str, token: str, target: int, epoch: int, timeout: float
-    ) -> Status:
+    def scale(self, target: int, timeout: float = 10.0) -> Status:
         """Set the absolute number of executors.
 
         Raises:
-            StaleEpoch: the agent is of another epoch.
-            AgentUnreachable, AgentRefused: as for `status`.
+            StaleEpoch: it is of another epoch.
         """
-        body = {"target": target, "epoch": epoch}
-        answer = self._call(stream, url, token, "PUT", "/v1/executors", body, timeout)
-        return self._status(stream, url, answer)
+        return self._status("PUT", "/v1/executors", {"target": target}, timeout)
 
     def set_rates(
         self,
-        stream: str,
-        url: str,
-        token: str,
         rates: Mapping[str, Mapping[str, int | float | None] | None],
-        epoch: int,
-        timeout: float,
+        timeout: float = 10.0,
     ) -> Status:
         """Set and remove live limits of sources. The status has those then in force.
 
@@ -76,192 +49,40 @@ class AgentClient:
                 all of a source.
 
         Raises:
-            StaleEpoch: the agent is of another epoch.
-            AgentUnreachable, AgentRefused: as for `status`.
+            StaleEpoch: it is of another epoch.
         """
-        body = {"rates": rates, "epoch": epoch}
-        answer = self._call(stream, url, token, "PUT", "/v1/rates", body, timeout)
-        return self._status(stream, url, answer)
+        return self._status("PUT", "/v1/rates", {"rates": rates}, timeout)
 
-    def stop(
-        self,
-        stream: str,
-        url: str,
-        token: str,
-        graceful: bool,
-        epoch: int,
-        patience: float,
-        timeout: float = 10.0,
-    ) -> None:
+    def stop(self, graceful: bool, patience: float, timeout: float = 10.0) -> None:
         """Ask the driver to end, within `patience` seconds; returns when it has agreed to.
 
         Raises:
-            StaleEpoch: the agent is of another epoch.
-            AgentUnreachable, AgentRefused: as for `status`.
+            StaleEpoch: it is of another epoch.
         """
-        body = {"graceful": graceful, "epoch": epoch, "timeout": patience}
-        self._call(stream, url, token, "POST", "/v1/stop", body, timeout)
+        self._call("POST", "/v1/stop", {"graceful": graceful, "timeout": patience}, timeout)
 
-    def close(self) -> None:
-        """Close the connections that are kept open. The client can go on being used."""
-        with self._lock:
-            idle, self._idle, self._count = self._idle, {}, 0
-        for connections in idle.values():
-            for connection in connections:
-                connection.close()
-
-    def _status(self, stream: str, url: str, answer: Any) -> Status:
+    def _status(
+        self, method: str, path: str, body: dict[str, Any] | None, timeout: float
+    ) -> Status:
+        answer = self._call(method, path, body, timeout)
         try:
-            return Status.from_json(answer)
+            status = Status.from_json(answer)
         except MalformedStatus as error:
             raise AgentUnreachable(
-                f"the agent of {stream!r} at {url} answered something that is no status: {error}"
+                f"{self._who} answered something that is no status: {error}"
             ) from None
+        if (status.stream, status.epoch) != (self.stream, self.epoch):
+            raise AgentUnreachable(
+                f"at {self.url} answers the agent of {status.stream!r}, epoch {status.epoch}, not "
+                f"that of {self.stream!r}, epoch {self.epoch}"
+            )
+        return status
 
-    def _call(
-        self,
-        stream: str,
-        url: str,
-        token: str,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None,
-        timeout: float,
-    ) -> Any:
-        who = f"the agent of {stream!r} at {url}"
-        headers = {"Authorization": f"Bearer {token}", "Connection": "keep-alive"}
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
-            headers["Content-Type"] = "application/json"
-        deadline = time.monotonic() + timeout
-        connection = self._take(url)
-        reused = connection is not None
-        while True:
-            try:
-                connection = connection or _connect(url)
-                _set_timeout(connection, deadline)
-                connection.request(method, path, data, headers)
-                response = connection.getresponse()
-                answer = _read(connection, response, deadline)
-                break
-            except (OSError, HTTPException, ValueError) as error:
-                if connection is not None:
-                    connection.close()
-                # The agent may have closed an idle connection. Every call is idempotent, so one
-                # that failed on a kept connection may be made again on a fresh one.
-                if reused and not isinstance(error, TimeoutError):
-                    connection, reused = None, False
-                    continue
-                raise AgentUnreachable(f"{who} gave no answer: {_reason(error, timeout)}") from None
-        if response.will_close:
-            connection.close()
-        else:
-            self._keep(url, connection)
-        return _judge(who, response.status, answer)
+    def _call(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> Any:
+        # Whatever changes something names the epoch that it is for.
+        data = None if body is None else {**body, "epoch": self.epoch}
+        return self.connections.call(self._who, self.url, self.token, method, path, data, timeout)
 
-    def _take(self, url: str) -> HTTPConnection | None:
-        with self._lock:
-            connections = self._idle.get(url)
-            if not connections:
-                return None
-            self._count -= 1
-            connection = connections.pop()
-            if not connections:
-                del self._idle[url]
-            return connection
-
-    def _keep(self, url: str, connection: HTTPConnection) -> None:
-        with self._lock:
-            if self._count < self._limit:
-                self._idle.setdefault(url, []).append(connection)
-                self._count += 1
-                return
-        connection.close()
-
-
-def _connect(url: str) -> HTTPConnection:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("its address is not an http:// or https:// URL")
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    return kind(parts.hostname, parts.port)
-
-
-def _set_timeout(connection: HTTPConnection, deadline: float) -> None:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    connection.timeout = left
-    if connection.sock is not None:
-        connection.sock.settimeout(left)
-
-
-def _read(connection: HTTPConnection, response: HTTPResponse, deadline: float) -> bytes:
-    """The answer's body. An agent that drips byte after byte must not hold the sensor up, so the
-    deadline is for all of it and not for each read."""
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        sock = connection.sock  # already gone where the answer ends with the connection
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        if sock is not None:
-            sock.settimeout(left)
-        chunk = response.read1(65536)
-        if not chunk:
-            if response.length:
-                raise ValueError("its answer was cut short")
-            response.close()  # or the connection would count as busy and could not be kept
-            return b"".join(chunks)
-        size += len(chunk)
-        if size > MAX_ANSWER:
-            raise ValueError(f"its answer is longer than {MAX_ANSWER} bytes")
-        chunks.append(chunk)
-
-
-def _reason(error: Exception, timeout: float) -> str:
-    if isinstance(error, TimeoutError):
-        return f"nothing within {timeout:g} s"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(error, socket.gaierror):
-        return "its host name is unknown here"
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    return str(error) or type(error).__name__
-
-
-def _judge(who: str, code: int, data: bytes) -> Any:
-    """The answer's JSON, or the error that its status code means."""
-    try:
-        answer = json.loads(data) if data else {}
-    except (ValueError, RecursionError):
-        if code < 300:
-            raise AgentUnreachable(f"{who} answered something that is not JSON") from None
-        answer = {}
-    if 200 <= code < 300:
-        return answer
-    said = answer.get("error") if isinstance(answer, dict) else None
-    text = str(said)[:500] if said else f"HTTP status {code}"
-    if code == 401:
-        raise AgentRefused(f"{who} refused the token: {text}")
-    if code == 409:
-        raise StaleEpoch(f"{who} belongs to another start of the stream: {text}")
-    if code == 503:
-        raise AgentUnreachable(f"{who} can't do it now: {text}")
-    if code >= 500:
-        raise AgentUnreachable(f"{who} failed: {text}")
-    raise AgentRefused(f"{who} refused: {text}")
-
-
-_shared: AgentClient | None = None
-
-
-def shared_client() -> AgentClient:
-    """The client of this process, so that connections are kept between the ticks of a sensor."""
-    global _shared
-    if _shared is None:
-        _shared = AgentClient()
-    return _shared
+    @property
+    def _who(self) -> str:
+        return f"the agent of {self.stream!r} at {self.url}"

@@ -1,7 +1,7 @@
 """The contract every cluster manager keeps.
 
-A cluster manager submits a stream's driver, finds it again, asks and scales it through its agent,
-stops it and shows its log. Nothing in the contract supposes that the driver runs on this machine.
+A cluster manager submits a stream's driver, finds it again, tells where its agent is, stops it and
+shows its log. Nothing in the contract supposes that the driver runs on this machine.
 `tests/clusters/contract.py` is the contract as tests; every implementation passes all of them.
 """
 
@@ -13,32 +13,11 @@ from enum import Enum
 
 import dagster as dg
 
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.errors import StaleEpoch
+from dagster_sparkscale.clusters.store import Lease, Record, Store, Submission
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
-
-
-class ClusterError(Exception):
-    """The cluster manager could not do what it was asked; the text says what to do about it."""
-
-
-class AgentUnreachable(ClusterError):
-    """The agent gave no answer in time. It says nothing about the state of the stream."""
-
-
-class AgentRefused(ClusterError):
-    """The agent answered and refused: wrong token, stale epoch or a request it cannot meet."""
-
-
-class StaleEpoch(AgentRefused):
-    """The stream has been started again since: the operation belongs to a driver that is gone."""
-
-
-class OperationInProgress(ClusterError):
-    """Another operation holds the stream's lease."""
-
-
-class AlreadyRunning(ClusterError):
-    """A driver of this stream is running, or may be: a second one must not be started."""
 
 
 class DriverState(Enum):
@@ -79,25 +58,6 @@ class Driver:
 
 
 @dataclass(frozen=True)
-class Submission:
-    """One line of a stream's history of starts."""
-
-    epoch: int
-    at: float
-    cause: str
-    """`manual` (a materialization or a restart by hand) or `recovery` (after a failure)."""
-
-
-@dataclass(frozen=True)
-class Lease:
-    """The right to change one stream, held by one operation at a time."""
-
-    stream: str
-    holder: str
-    """Who holds it, for people: `rescale run 1a2b3c4d`."""
-
-
-@dataclass(frozen=True)
 class Capacity:
     """What the cluster offers now."""
 
@@ -111,15 +71,11 @@ class Capacity:
 class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
     """Submits, finds, scales and stops the drivers of streams. A Dagster resource."""
 
+    # What a cluster manager does its own way.
+
     @abstractmethod
-    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
-        """Hold the right to change `stream` while the context lasts.
-
-        The lease of a holder that dies is free at once.
-
-        Raises:
-            OperationInProgress: somebody else still holds it after `wait` seconds; names them.
-        """
+    def store(self) -> Store:
+        """Where it remembers its streams."""
 
     @abstractmethod
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
@@ -137,29 +93,11 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """The stream's newest driver, dead or alive; None if it was never started."""
 
     @abstractmethod
-    def history(self, stream: str) -> Sequence[Submission]:
-        """The latest submissions, oldest first (at least the last 20)."""
-
-    @abstractmethod
-    def status(self, driver: Driver, timeout: float = 5.0, window: float | None = None) -> Status:
-        """What the driver's agent reports.
-
-        Args:
-            window: seconds of batch history wanted (by the driver's clock); None: all it keeps.
+    def agent(self, driver: Driver) -> RemoteAgent:
+        """The driver's agent, to be asked.
 
         Raises:
-            AgentUnreachable: no answer within `timeout` seconds, or its address is not known yet.
-            AgentRefused: it answered and refused.
-        """
-
-    @abstractmethod
-    def scale(self, driver: Driver, target: int, timeout: float = 10.0) -> Status:
-        """Set the absolute number of executors. Idempotent; returns once the agent has asked the
-        cluster for it, not when the executors have come.
-
-        Raises:
-            StaleEpoch: `driver` is not the newest driver of its stream.
-            AgentUnreachable, AgentRefused: as for `status`.
+            AgentUnreachable: its address is not known yet.
         """
 
     @abstractmethod
@@ -187,3 +125,57 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
     def prepare(self) -> None:
         """Make the cluster ready to take drivers. Nothing to do unless it is an embedded one."""
+
+    # What follows from that.
+
+    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        """Hold the right to change `stream` while the context lasts.
+
+        The lease of a holder that dies is free at once.
+
+        Raises:
+            OperationInProgress: somebody else still holds it after `wait` seconds; names them.
+        """
+        return self.store().lease(stream, holder, wait)
+
+    def history(self, stream: str) -> Sequence[Submission]:
+        """The latest submissions, oldest first (at least the last 20)."""
+        record = self.store().read(stream)
+        return record.history if record else ()
+
+    def status(self, driver: Driver, timeout: float = 5.0, window: float | None = None) -> Status:
+        """What the driver's agent reports.
+
+        Args:
+            window: seconds of batch history wanted (by the driver's clock); None: all it keeps.
+
+        Raises:
+            AgentUnreachable: no answer within `timeout` seconds, or its address is not known yet.
+            AgentRefused: it answered and refused.
+        """
+        return self.agent(driver).status(timeout, window)
+
+    def scale(self, driver: Driver, target: int, timeout: float = 10.0) -> Status:
+        """Set the absolute number of executors. Idempotent; returns once the agent has asked the
+        cluster for it, not when the executors have come.
+
+        Raises:
+            StaleEpoch: `driver` is not the newest driver of its stream.
+            AgentUnreachable, AgentRefused: as for `status`.
+        """
+        self.newest_record(driver)
+        return self.agent(driver).scale(target, timeout)
+
+    def newest_record(self, driver: Driver) -> Record:
+        """The record of the driver's stream.
+
+        Raises:
+            StaleEpoch: `driver` is not its newest.
+        """
+        record = self.store().read(driver.stream)
+        epoch = record.epoch if record else 0
+        if record is None or driver.epoch != epoch:
+            raise StaleEpoch(
+                f"{driver.stream!r} is at epoch {epoch}; the driver of epoch {driver.epoch} is gone"
+            )
+        return record

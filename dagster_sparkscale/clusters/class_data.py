@@ -27,7 +27,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from dagster_sparkscale.clusters.base import ClusterError
 from dagster_sparkscale.clusters.class_data_maker import (
     LIMIT_SECONDS,
     MARKER,
@@ -36,6 +35,7 @@ from dagster_sparkscale.clusters.class_data_maker import (
     make_archive,
     marked,
 )
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.supervisor import write_json

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from dagster_sparkscale.clusters.base import ClusterError
+from dagster_sparkscale.clusters.errors import ClusterError
 
 _LEAST = 17
 _PREFERRED = (17, 21)

@@ -16,22 +16,23 @@ from typing import Any
 from pydantic import Field
 
 from dagster_sparkscale.clusters import class_data
-from dagster_sparkscale.clusters.base import Capacity, ClusterError, Driver, Lease
-from dagster_sparkscale.clusters.host.folders import streams
+from dagster_sparkscale.clusters.base import Capacity, Driver
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
+from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
+from dagster_sparkscale.clusters.store import Lease
 from dagster_sparkscale.declare.streams import Stream
 
 
-class LocalCluster(StandaloneCluster):
+class LocalCluster(HostedCluster):
     """An embedded Spark cluster: master and workers on the loopback of this machine.
 
     It is started when the first stream is, and repaired whenever one is started: a master that
     died comes back at its address and recovers the running streams.
     """
 
-    master: str = Field(default="", description="Leave empty: the embedded master's.")
     workers: int = Field(default=2, description="Number of workers.")
     cores_per_worker: int = Field(
         default=4,
@@ -63,10 +64,6 @@ class LocalCluster(StandaloneCluster):
             shared = self._class_data(java, spark).get("executor", ())
             daemons.start(size, java, spark, self._in_use(), shared)
 
-    def start(self) -> None:
-        """The same as `prepare`."""
-        self.prepare()
-
     def shutdown(self, force: bool = False) -> None:
         """End the master and all workers.
 
@@ -90,12 +87,17 @@ class LocalCluster(StandaloneCluster):
         class_data.end_making(self._mark())
         self._daemons().stop()
 
+    def capacity(self) -> Capacity | None:
+        addresses = self._daemons().addresses()
+        content = masters.alive([addresses[1]]) if addresses else None
+        return masters.capacity(content) if content else None
+
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
         self.prepare()
         return super().submit(stream, lease, cause)
 
     def _running(self) -> list[Driver]:
-        found = [self.find(name) for name in streams(self._state_path())]
+        found = [self.find(name) for name in self.store().streams()]
         return [driver for driver in found if driver is not None and driver.state.alive]
 
     def _in_use(self) -> bool:
@@ -130,9 +132,8 @@ class LocalCluster(StandaloneCluster):
             )
         return addresses[0]
 
-    def _web_urls(self) -> Sequence[str]:
-        addresses = self._daemons().addresses()
-        return [addresses[1]] if addresses else []
+    def _on_loopback(self) -> bool:
+        return True
 
 
 def _describe(cluster: LocalCluster, capacity: Capacity | None) -> str:
@@ -179,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cluster = LocalCluster(**fields)
     try:
         if options.action == "start":
-            cluster.start()
+            cluster.prepare()
         if options.action == "stop":
             cluster.shutdown(force=options.force)
             print("Stopped.")

@@ -4,14 +4,8 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 
-from dagster_sparkscale.clusters.base import (
-    AgentUnreachable,
-    ClusterError,
-    ClusterManager,
-    Driver,
-    DriverState,
-    StaleEpoch,
-)
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError, StaleEpoch
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
 

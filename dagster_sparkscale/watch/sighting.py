@@ -3,13 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dagster_sparkscale.clusters.base import (
-    ClusterError,
-    ClusterManager,
-    Driver,
-    DriverState,
-    Submission,
-)
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale import rescale as module
 from dagster_sparkscale.autoscale.rescale import Refused, Request, rescale, target_of
-from dagster_sparkscale.clusters.base import (
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
-    DriverState,
     OperationInProgress,
     StaleEpoch,
 )

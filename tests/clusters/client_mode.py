@@ -6,29 +6,29 @@ from typing import Any
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.host import processes
-from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
+from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from tests.clusters.contract import ClusterContract
 from tests.clusters.running import kill
 
 
-def note(cluster: StandaloneCluster, driver: Driver, name: str) -> dict[str, Any]:
+def note(cluster: HostedCluster, driver: Driver, name: str) -> dict[str, Any]:
     """A file of the driver's submission."""
-    folder = cluster._folder(driver.stream).submission(driver.epoch)
+    folder = cluster.store().folder(driver.stream).submission(driver.epoch)
     content: dict[str, Any] = json.loads((folder.path / name).read_text())
     return content
 
 
 class ClientModeContract(ClusterContract):
-    def kill_driver(self, cluster: StandaloneCluster, driver: Driver) -> None:
+    def kill_driver(self, cluster: HostedCluster, driver: Driver) -> None:
         kill(note(cluster, driver, "driver.json")["pid"])
 
-    def nothing_left(self, cluster: StandaloneCluster, name: str, epoch: int) -> bool:
-        record = cluster._folder(name).read()
+    def nothing_left(self, cluster: HostedCluster, name: str, epoch: int) -> bool:
+        record = cluster.store().read(name)
         assert record is not None
         return not processes.marked(processes.marker(name, epoch, record.id))
 
-    def tokens(self, cluster: StandaloneCluster) -> list[str]:
+    def tokens(self, cluster: HostedCluster) -> list[str]:
         return [path.read_text() for path in Path(cluster.state_dir).rglob("token")]
 
-    def folders(self, cluster: StandaloneCluster) -> list[Path]:
+    def folders(self, cluster: HostedCluster) -> list[Path]:
         return [Path(cluster.state_dir)]

@@ -17,19 +17,17 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters.agents import AgentClient
-from dagster_sparkscale.clusters.base import (
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
     AlreadyRunning,
     ClusterError,
-    ClusterManager,
-    Driver,
-    DriverState,
-    Lease,
     OperationInProgress,
     StaleEpoch,
 )
+from dagster_sparkscale.clusters.store import Lease
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.running import (
     SECRET,
@@ -204,11 +202,11 @@ class ClusterContract(ABC):
         assert newest(running, "clicks").state is DriverState.RUNNING
 
     def test_a_wrong_token_is_refused(self, running: ClusterManager) -> None:
-        url = newest(running, "clicks").agent_url
-        assert url is not None
+        driver = newest(running, "clicks")
+        assert driver.agent_url is not None
         for token in ("", "wrong", "x" * 43):
             with pytest.raises(AgentRefused, match="refused the token") as caught:
-                AgentClient().status("clicks", url, token, HANGS)
+                RemoteAgent("clicks", driver.epoch, driver.agent_url, token).status(HANGS)
             assert not any(real in str(caught.value) for real in self.tokens(running))
 
     def test_the_end_of_the_log_can_be_read(self, running: ClusterManager) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import psutil
 
-from dagster_sparkscale.clusters.base import AgentUnreachable, ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.observe.status import Status
 from tests.waiting import HANGS, wait_for

@@ -1,4 +1,4 @@
-"""The agents' client against a server that answers in every way an agent could."""
+"""What an agent is asked, against a server that answers in every way an agent could."""
 
 import json
 import threading
@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.clusters.agents import AgentClient
-from dagster_sparkscale.clusters.base import AgentRefused, AgentUnreachable, StaleEpoch
+from dagster_sparkscale.clusters.agent_http import Connections
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from tests.waiting import HANGS
 
 TOKEN = "s3cret-token"
@@ -78,32 +79,38 @@ def agent() -> Iterator[Agent]:
 
 
 @pytest.fixture
-def client() -> Iterator[AgentClient]:
-    client = AgentClient()
-    yield client
-    client.close()
+def connections() -> Iterator[Connections]:
+    connections = Connections()
+    yield connections
+    connections.close()
 
 
-def ask(client: AgentClient, agent: Agent, timeout: float = HANGS) -> Any:
-    return client.status("clicks", agent.url, TOKEN, timeout)
+def remote(connections: Connections, url: str) -> RemoteAgent:
+    return RemoteAgent("clicks", 3, url, TOKEN, connections)
 
 
-def test_it_asks_with_the_token_and_reads_the_status(client: AgentClient, agent: Agent) -> None:
-    status = client.status("clicks", agent.url, TOKEN, HANGS, window=60.0)
+def ask(connections: Connections, agent: Agent, timeout: float = HANGS) -> Any:
+    return remote(connections, agent.url).status(timeout)
+
+
+def test_it_asks_with_the_token_and_reads_the_status(
+    connections: Connections, agent: Agent
+) -> None:
+    status = remote(connections, agent.url).status(HANGS, window=60.0)
     assert (status.stream, status.epoch, status.registered) == ("clicks", 3, 2)
     method, path, headers, _ = agent.asked[0]
     assert (method, path) == ("GET", "/v1/status?window=60.000")
     assert headers["Authorization"] == f"Bearer {TOKEN}"
 
 
-def test_it_scales_and_stops_as_agreed(client: AgentClient, agent: Agent) -> None:
-    assert client.scale("clicks", agent.url, TOKEN, 4, 3, HANGS).registered == 2
+def test_it_scales_and_stops_as_agreed(connections: Connections, agent: Agent) -> None:
+    assert remote(connections, agent.url).scale(4, HANGS).registered == 2
     limits = {"web": {"maxRecordsPerTrigger": 9, "maxSpanPerTrigger": None}, "old": None}
     now = {"web": {"maxRecordsPerTrigger": 9}}
     agent.body = json.dumps({**STATUS, "rates": now}).encode()
-    assert client.set_rates("clicks", agent.url, TOKEN, limits, 3, HANGS).rates == now
+    assert remote(connections, agent.url).set_rates(limits, HANGS).rates == now
     agent.code, agent.body = 202, b"{}"
-    client.stop("clicks", agent.url, TOKEN, True, 3, 60.0)
+    remote(connections, agent.url).stop(True, 60.0)
     asked = [(method, path, body) for method, path, _, body in agent.asked]
     assert asked == [
         ("PUT", "/v1/executors", {"target": 4, "epoch": 3}),
@@ -124,22 +131,22 @@ def test_it_scales_and_stops_as_agreed(client: AgentClient, agent: Agent) -> Non
     ],
 )
 def test_a_refusal_says_who_and_why(
-    client: AgentClient, agent: Agent, code: int, error: type[Exception], text: str
+    connections: Connections, agent: Agent, code: int, error: type[Exception], text: str
 ) -> None:
     agent.code, agent.body = code, b'{"error": "because"}'
     with pytest.raises(error) as caught:
-        ask(client, agent)
+        ask(connections, agent)
     assert type(caught.value) is error
     assert str(caught.value) == f"the agent of 'clicks' at {agent.url} {text}"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>no</html>", b"[1]", b"\xff"])
 def test_a_refusal_without_words_is_a_refusal_all_the_same(
-    client: AgentClient, agent: Agent, body: bytes
+    connections: Connections, agent: Agent, body: bytes
 ) -> None:
     agent.code, agent.body = 401, body
     with pytest.raises(AgentRefused, match="HTTP status 401"):
-        ask(client, agent)
+        ask(connections, agent)
 
 
 @pytest.mark.parametrize(
@@ -153,14 +160,14 @@ def test_a_refusal_without_words_is_a_refusal_all_the_same(
     ],
 )
 def test_an_answer_that_is_no_status_is_no_answer(
-    client: AgentClient, agent: Agent, body: bytes, text: str
+    connections: Connections, agent: Agent, body: bytes, text: str
 ) -> None:
     agent.body = body
     with pytest.raises(AgentUnreachable, match=text):
-        ask(client, agent)
+        ask(connections, agent)
 
 
-def test_a_silent_agent_is_given_up(client: AgentClient, agent: Agent) -> None:
+def test_a_silent_agent_is_given_up(connections: Connections, agent: Agent) -> None:
     over = threading.Event()
 
     def say_nothing(_: BaseHTTPRequestHandler) -> None:
@@ -169,12 +176,12 @@ def test_a_silent_agent_is_given_up(client: AgentClient, agent: Agent) -> None:
     agent.act = say_nothing
     try:
         with pytest.raises(AgentUnreachable, match=r"gave no answer: nothing within 0\.2 s"):
-            ask(client, agent, timeout=0.2)
+            ask(connections, agent, timeout=0.2)
     finally:
         over.set()
 
 
-def test_an_agent_that_drips_is_given_up(client: AgentClient, agent: Agent) -> None:
+def test_an_agent_that_drips_is_given_up(connections: Connections, agent: Agent) -> None:
     over = threading.Event()
 
     def drip(request: BaseHTTPRequestHandler) -> None:
@@ -188,21 +195,21 @@ def test_an_agent_that_drips_is_given_up(client: AgentClient, agent: Agent) -> N
     agent.act = drip
     try:
         with pytest.raises(AgentUnreachable, match=r"nothing within 0\.5 s"):
-            ask(client, agent, timeout=0.5)
+            ask(connections, agent, timeout=0.5)
     finally:
         over.set()
 
 
 def test_an_endless_answer_is_cut_off(
-    client: AgentClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    connections: Connections, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dagster_sparkscale.clusters.agents.MAX_ANSWER", 100_000)
+    monkeypatch.setattr("dagster_sparkscale.clusters.agent_http.MAX_ANSWER", 100_000)
     agent.body = b" " * 200_000
     with pytest.raises(AgentUnreachable, match="longer than 100000 bytes"):
-        ask(client, agent)
+        ask(connections, agent)
 
 
-def test_an_answer_cut_short_is_no_answer(client: AgentClient, agent: Agent) -> None:
+def test_an_answer_cut_short_is_no_answer(connections: Connections, agent: Agent) -> None:
     def half(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
         request.send_header("Content-Length", "1000")
@@ -212,7 +219,7 @@ def test_an_answer_cut_short_is_no_answer(client: AgentClient, agent: Agent) -> 
 
     agent.act = half
     with pytest.raises(AgentUnreachable, match="its answer was cut short"):
-        ask(client, agent)
+        ask(connections, agent)
 
 
 @pytest.mark.parametrize(
@@ -225,24 +232,26 @@ def test_an_answer_cut_short_is_no_answer(client: AgentClient, agent: Agent) -> 
         ("nonsense", "not an http:// or https:// URL"),
     ],
 )
-def test_an_address_that_leads_nowhere_is_named(client: AgentClient, url: str, text: str) -> None:
+def test_an_address_that_leads_nowhere_is_named(
+    connections: Connections, url: str, text: str
+) -> None:
     with pytest.raises(AgentUnreachable) as caught:
-        client.status("clicks", url, TOKEN, HANGS)
+        remote(connections, url).status(HANGS)
     assert f"the agent of 'clicks' at {url} gave no answer: " in str(caught.value)
     assert text in str(caught.value)
 
 
-def test_one_connection_serves_many_calls(client: AgentClient, agent: Agent) -> None:
+def test_one_connection_serves_many_calls(connections: Connections, agent: Agent) -> None:
     for _ in range(5):
-        ask(client, agent)
+        ask(connections, agent)
     agent.code, agent.body = 409, b'{"error": "because"}'
     with pytest.raises(StaleEpoch):
-        ask(client, agent)
+        ask(connections, agent)
     assert agent.connections == 1
 
 
 def test_a_connection_that_the_agent_has_closed_is_made_anew(
-    client: AgentClient, agent: Agent
+    connections: Connections, agent: Agent
 ) -> None:
     def close_quietly(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
@@ -253,24 +262,24 @@ def test_a_connection_that_the_agent_has_closed_is_made_anew(
 
     agent.act = close_quietly
     for _ in range(3):
-        ask(client, agent)
+        ask(connections, agent)
     assert agent.connections == 3
 
 
 def test_no_more_connections_are_kept_than_allowed(agent: Agent) -> None:
-    client = AgentClient(idle_connections=0)
+    connections = Connections(idle=0)
     for _ in range(3):
-        ask(client, agent)
+        ask(connections, agent)
     assert agent.connections == 3
 
 
-def test_many_threads_share_it(client: AgentClient, agent: Agent) -> None:
+def test_many_threads_share_it(connections: Connections, agent: Agent) -> None:
     faults: list[Exception] = []
 
     def work() -> None:
         try:
             for _ in range(20):
-                ask(client, agent)
+                ask(connections, agent)
         except Exception as error:
             faults.append(error)
 
@@ -285,32 +294,33 @@ def test_many_threads_share_it(client: AgentClient, agent: Agent) -> None:
 
 
 def test_no_proxy_is_used(
-    client: AgentClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    connections: Connections, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    assert ask(client, agent).stream == "clicks"
+    assert ask(connections, agent).stream == "clicks"
 
 
-def test_a_redirect_is_not_followed(client: AgentClient, agent: Agent) -> None:
+def test_a_redirect_is_not_followed(connections: Connections, agent: Agent) -> None:
     agent.code, agent.headers = 302, {"Location": agent.url + "/elsewhere"}
     with pytest.raises(AgentRefused, match="HTTP status 302"):
-        ask(client, agent)
+        ask(connections, agent)
     assert len(agent.asked) == 1
 
 
-def test_the_token_shows_nowhere(client: AgentClient, agent: Agent) -> None:
+def test_the_token_shows_nowhere(connections: Connections, agent: Agent) -> None:
     agent.code, agent.body = 401, b"{}"
     with pytest.raises(AgentRefused) as caught:
-        ask(client, agent)
+        ask(connections, agent)
     context: BaseException | None = caught.value
     while context is not None:
         assert TOKEN not in str(context) + repr(context)
         context = context.__cause__
-    assert TOKEN not in repr(client) + repr(vars(client))
+    agent_there = remote(connections, agent.url)
+    assert TOKEN not in repr(agent_there) + repr(connections) + repr(vars(connections))
 
 
-def test_a_deadline_already_past_asks_nobody(client: AgentClient, agent: Agent) -> None:
+def test_a_deadline_already_past_asks_nobody(connections: Connections, agent: Agent) -> None:
     with pytest.raises(AgentUnreachable, match="nothing within 0 s"):
-        ask(client, agent, timeout=0.0)
+        ask(connections, agent, timeout=0.0)
     assert agent.asked == []

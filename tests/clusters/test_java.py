@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.clusters import java
-from dagster_sparkscale.clusters.base import ClusterError
+from dagster_sparkscale.clusters.errors import ClusterError
 from tests.waiting import HANGS
 
 _GOOD = "java.base jdk.incubator.vector java.se"

@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters.base import ClusterError, DriverState
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.local import LocalCluster
@@ -157,14 +158,14 @@ class TestCluster:
     @pytest.fixture
     def up(self, cluster: LocalCluster) -> LocalCluster:
         """It has been started."""
-        cluster.start()
+        cluster.prepare()
         return cluster
 
     @pytest.fixture
     def down(self, cluster: LocalCluster) -> LocalCluster:
         """It has been started once, and shut down."""
         if cluster._daemons().addresses() is None:
-            cluster.start()
+            cluster.prepare()
         cluster.shutdown(force=True)
         return cluster
 
@@ -181,7 +182,7 @@ class TestCluster:
         code = (
             "from dagster_sparkscale.clusters.standalone import daemons\n"
             f"daemons.START_SECONDS = {HANGS}\n"
-            "cluster.start()\n"
+            "cluster.prepare()\n"
         )
         starting = [in_another_process(cluster, code) for _ in range(2)]
         assert [each.wait(HANGS) for each in starting] == [0, 0]
@@ -237,7 +238,7 @@ class TestCluster:
     def test_it_starts_again_at_the_same_address(self, down: LocalCluster) -> None:
         address = down._master()
         with kept_for(down):
-            down.start()
+            down.prepare()
         assert down._master() == address
         assert wait_for("the capacity", down.capacity)
 
@@ -247,7 +248,7 @@ class TestCluster:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             taken.bind(("127.0.0.1", port))
             taken.listen()
-            down.start()
+            down.prepare()
             assert down._master() != address
             assert wait_for("the capacity", down.capacity)
 
@@ -273,6 +274,6 @@ def test_a_number_that_makes_no_sense_is_named(tmp_path: Path) -> None:
 def test_a_worker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
     cluster = LocalCluster(state_dir=str(tmp_path), workers=1, memory_per_worker="nonsense")
     with pytest.raises(ClusterError, match=r"(?s)the worker 1 of the embedded cluster ended.*log"):
-        cluster.start()
+        cluster.prepare()
     cluster.shutdown()
     assert not os.path.exists(tmp_path / "cluster" / "work")

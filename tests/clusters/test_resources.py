@@ -7,7 +7,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.clusters.base import Capacity, ClusterError, OperationInProgress
+from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster

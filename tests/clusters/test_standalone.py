@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters.host.folders import streams
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.clusters.client_mode import ClientModeContract
@@ -24,13 +23,13 @@ class TestStandaloneCluster(ClientModeContract):
         cluster = StandaloneCluster(
             master=local_cluster._master(),
             # The first is a master that is down: the one that answers counts.
-            web_urls=["http://127.0.0.1:9", *local_cluster._web_urls()],
+            web_urls=["http://127.0.0.1:9", local_cluster._daemons().addresses()[1]],
             state_dir=str(tmp_path_factory.mktemp("standalone") / "state"),
             spark_conf={"spark.ui.retainedJobs": "10", **EXECUTORS},
         )
         yield cluster
         # The session's cluster does not know these, so it would not stop them.
-        for name in streams(Path(cluster.state_dir)):
+        for name in cluster.store().streams():
             see_ended(cluster, name)
 
 

@@ -9,7 +9,8 @@ import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from dagster_sparkscale import ClusterManager, RatioPolicy, RecoveryPolicy, StructuredStream
-from dagster_sparkscale.clusters.base import AgentUnreachable, Driver
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import PREFIX

@@ -4,12 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.clusters.base import (
-    ClusterError,
-    DriverState,
-    OperationInProgress,
-    StaleEpoch,
-)
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
 from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile

@@ -1,11 +1,8 @@
 import pytest
 
-from dagster_sparkscale.clusters.base import (
-    AgentUnreachable,
-    ClusterError,
-    DriverState,
-    Submission,
-)
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import DEFAULT_WINDOW
 from dagster_sparkscale.observe.status import MalformedStatus

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dagster_sparkscale.clusters.base import ClusterError, DriverState
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from dagster_sparkscale.clusters.base import ClusterError
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.watch.collect import collect
 from tests.fakes import World, structured
 from tests.waiting import HANGS

@@ -1,4 +1,4 @@
-"""What is remembered of a stream between processes: one folder of small files.
+"""What is remembered of streams on this host: a folder of small files for each.
 
     <state_dir>/streams/<name>/record.json             epoch, what is wanted, history of starts
     <state_dir>/streams/<name>/submissions/<epoch>/    settings, token, log and fate of one driver
@@ -15,39 +15,22 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from dagster_sparkscale.clusters.base import ClusterError, Submission
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.supervisor import write_json
+from dagster_sparkscale.clusters.store import Desired, Record, Submission
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
 
-Desired = Literal["running", "stopped"]
 
-
-@dataclass(frozen=True)
-class Record:
-    """What is remembered of one stream."""
-
-    id: str
-    """Random, made with the folder: tells this stream's processes from those of a stream of the
-    same name in another state folder."""
-    epoch: int = 0
-    desired: Desired = "stopped"
-    desired_since: float = 0.0
-    host: str = ""
-    """The host that the newest driver was started on."""
-    submitter_pid: int = 0
-    submitter_birth: str | None = None
-    history: tuple[Submission, ...] = field(default=())
-
-    @property
-    def submitted_at(self) -> float:
-        return self.history[-1].at if self.history else 0.0
+def is_name(text: str) -> bool:
+    """Whether it can be a stream's."""
+    return _NAME.match(text) is not None
 
 
 class StreamFolder:
@@ -55,7 +38,7 @@ class StreamFolder:
 
     def __init__(self, state_dir: Path, stream: str) -> None:
         # Names become folder names: nothing but a declared stream's name may pass.
-        if not _NAME.match(stream):
+        if not is_name(stream):
             raise ClusterError(f"stream = {stream!r}: must be letters, digits and underscores")
         self.stream = stream
         self.path = state_dir / "streams" / stream
@@ -269,12 +252,3 @@ def _last_bytes(path: Path, limit: int) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def streams(state_dir: Path) -> list[str]:
-    """Names of the streams that a state folder knows."""
-    try:
-        names = os.listdir(state_dir / "streams")
-    except OSError:
-        return []
-    return sorted(name for name in names if _NAME.match(name))

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from dagster_sparkscale.clusters.base import ClusterError, Lease, OperationInProgress
+from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.supervisor import write_json
+from dagster_sparkscale.clusters.store import Lease
 
 # Leases held by this process, by the path of their lock: how an operation proves that the lease it
 # hands over is one it really holds.

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_sparkscale.clusters.base import ClusterError, DriverState
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import supervisor
-from dagster_sparkscale.clusters.host.folders import Record, SubmissionFolder, read_json
+from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
+from dagster_sparkscale.clusters.store import Record
 
 if TYPE_CHECKING:
     import psutil

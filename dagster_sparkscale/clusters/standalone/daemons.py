@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from dagster_sparkscale.clusters.base import ClusterError
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.folders import make_private, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json

@@ -14,15 +14,13 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.clusters.base import (
-    AgentRefused,
-    AgentUnreachable,
-    Driver,
-    DriverState,
-    StaleEpoch,
-)
-from dagster_sparkscale.clusters.host import drivers, processes
-from dagster_sparkscale.clusters.host.folders import Record, StreamFolder, SubmissionFolder
+from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
+from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
+from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.announce import announce, url_of
@@ -32,6 +30,7 @@ from tests.fakes import structured
 from tests.waiting import wait_for
 
 TOKEN = "0123456789abcdef-token"
+RUNTIME = Runtime(Path("/java"), Path("/spark"), "/python", None, True, "127.0.0.1")
 
 
 class Submitted:
@@ -41,7 +40,7 @@ class Submitted:
         self.folder = StreamFolder(state, "clicks")
         self.folder.create()
         first = replace(self.folder.new_record(), epoch=2)
-        self.record: Record = drivers.next_record(first, "manual")
+        self.record: Record = HostedDriver(self.folder, first).next("manual").record
         self.submission: SubmissionFolder = self.folder.submission(3)
         self.submission.create()
         self.submission.write_private(self.submission.token, TOKEN)
@@ -52,9 +51,7 @@ class Submitted:
     def command(self, stream: StructuredStream, *arguments: str) -> list[str]:
         program = self.submission.path / "clicks.py"
         program.touch()
-        return drivers.command(
-            stream, 3, self.submission, "python", "127.0.0.1", program, arguments
-        )
+        return command(stream, 3, self.submission, RUNTIME, program, arguments)
 
     def answering(self, **changed: Any) -> str:
         """The URL of a driver's agent: of this one's, but for what is `changed`."""
@@ -77,8 +74,12 @@ class Submitted:
     def announced(self, url: str) -> None:
         announce(self.submission.agent, {"url": url})
 
+    @property
+    def hosted(self) -> HostedDriver:
+        return HostedDriver(self.folder, self.record)
+
     def driver(self) -> Driver:
-        return drivers.describe(self.folder, self.record)
+        return self.hosted.describe()
 
     def ended(self, at: float) -> None:
         self.submission.exit.write_text(json.dumps({"code": 1, "signal": None, "at": at}))
@@ -100,36 +101,16 @@ def submitted(tmp_path: Path) -> Iterator[Submitted]:
 
 class TestRecord:
     def test_every_start_is_added_to_the_history(self, submitted: Submitted) -> None:
-        record = drivers.next_record(drivers.next_record(submitted.record, "recovery"), "manual")
+        record = submitted.hosted.next("recovery").next("manual").record
         starts = [(line.epoch, line.cause) for line in record.history]
         assert starts == [(3, "manual"), (4, "recovery"), (5, "manual")]
         assert (record.epoch, record.desired) == (5, "running")
         assert record.history[-1].at == record.desired_since == record.submitted_at
 
-    def test_an_operation_on_a_driver_that_another_has_followed_is_void(
-        self, submitted: Submitted
-    ) -> None:
-        driver = submitted.driver()
-        assert drivers.check_epoch(driver, submitted.record) is submitted.record
-        followed = drivers.next_record(submitted.record, "manual")
-        with pytest.raises(StaleEpoch, match="is at epoch 4; the driver of epoch 3 is gone"):
-            drivers.check_epoch(driver, followed)
-        with pytest.raises(StaleEpoch, match="is at epoch 0; the driver of epoch 3 is gone"):
-            drivers.check_epoch(driver, None)
-
 
 class TestEnvironment:
     def environment(self, submitted: Submitted, **env: str) -> dict[str, str]:
-        return drivers.environment(
-            structured(env=env),
-            submitted.submission,
-            "clicks:3:0",
-            java=Path("/java"),
-            spark=Path("/spark"),
-            python="/python",
-            executor_python=None,
-            loopback=True,
-        )
+        return environment(structured(env=env), submitted.submission, "clicks:3:0", RUNTIME)
 
     @pytest.mark.parametrize(
         "name",
@@ -224,9 +205,9 @@ class TestAsked:
         found = submitted.driver()
         assert found.agent_url is None
         with pytest.raises(AgentUnreachable, match="'clicks' has not announced its address"):
-            drivers.ask_status(found, submitted.submission, 5.0, None)
+            agent_of(found, submitted.submission).status()
         submitted.announced(submitted.answering())
-        status = drivers.ask_status(found, submitted.submission, 5.0, None)
+        status = agent_of(found, submitted.submission).status()
         assert (status.stream, status.epoch, status.phase) == ("clicks", 3, "starting")
 
     @pytest.mark.parametrize(
@@ -240,17 +221,16 @@ class TestAsked:
         with pytest.raises(
             AgentUnreachable, match=f"the agent of {who}, not that of 'clicks', epoch 3"
         ):
-            drivers.ask_status(submitted.driver(), submitted.submission, 5.0, None)
+            agent_of(submitted.driver(), submitted.submission).status()
 
     def test_a_token_that_is_refused_is_a_refusal(self, submitted: Submitted) -> None:
         submitted.announced(submitted.answering(token="of another driver entirely"))
         with pytest.raises(AgentRefused, match="refused the token"):
-            drivers.ask_status(submitted.driver(), submitted.submission, 5.0, None)
+            agent_of(submitted.driver(), submitted.submission).status()
 
     def test_an_agent_that_is_asked_to_stop_agrees(self, submitted: Submitted) -> None:
         submitted.announced(submitted.answering())
-        driver = submitted.driver()
-        assert drivers.ask_to_stop(driver, submitted.submission, graceful=True, patience=9.0)
+        assert submitted.hosted.agrees_to_stop(graceful=True, patience=9.0)
         wait_for("the program to be told", lambda: submitted.stops)  # once it has been answered
         assert submitted.stops == [(True, 9.0)]
 
@@ -261,6 +241,5 @@ class TestAsked:
         self, submitted: Submitted, there: dict[str, Any] | None
     ) -> None:
         submitted.announced(submitted.nobody() if there is None else submitted.answering(**there))
-        driver = submitted.driver()
-        assert not drivers.ask_to_stop(driver, submitted.submission, graceful=True, patience=9.0)
+        assert not submitted.hosted.agrees_to_stop(graceful=True, patience=9.0)
         assert submitted.stops == []

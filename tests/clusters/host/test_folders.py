@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters.base import ClusterError, Submission
-from dagster_sparkscale.clusters.host.folders import HISTORY, Record, StreamFolder, streams
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.folder_store import FolderStore
+from dagster_sparkscale.clusters.host.folders import HISTORY, StreamFolder
+from dagster_sparkscale.clusters.store import Record, Submission
 
 
 @pytest.fixture
@@ -165,11 +167,11 @@ def test_what_a_submitter_that_died_left_is_not_taken_for_that_of_the_next(
 
 
 def test_known_streams_are_those_with_a_folder(tmp_path: Path) -> None:
-    assert streams(tmp_path) == []
+    assert FolderStore(tmp_path).streams() == []
     for name in ("b", "a"):
         StreamFolder(tmp_path, name).create()
     (tmp_path / "streams" / "not a stream").mkdir()
-    assert streams(tmp_path) == ["a", "b"]
+    assert FolderStore(tmp_path).streams() == ["a", "b"]
 
 
 def test_a_missing_token_says_what_that_means(folder: StreamFolder) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters.base import ClusterError, Lease, OperationInProgress
+from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.host import leases
+from dagster_sparkscale.clusters.store import Lease
 from tests.waiting import HANGS, wait_for
 
 _HOLD = """

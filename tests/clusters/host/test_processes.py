@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters.base import ClusterError, DriverState
-from dagster_sparkscale.clusters.host import drivers, processes
-from dagster_sparkscale.clusters.host.folders import Record, StreamFolder, SubmissionFolder
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.drivers import HostedDriver
+from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.processes import MARKER, Fate, launch, marked, marker
 from dagster_sparkscale.clusters.host.supervisor import birth
+from dagster_sparkscale.clusters.store import Record
 from tests.waiting import HANGS, wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
@@ -28,7 +31,9 @@ class Started:
     def __init__(self, state: Path) -> None:
         self.folder = StreamFolder(state, "clicks")
         self.folder.create()
-        self.record: Record = drivers.next_record(self.folder.new_record(), "manual")
+        self.record: Record = (
+            HostedDriver(self.folder, self.folder.new_record()).next("manual").record
+        )
         self.folder.write(self.record)
         self.submission: SubmissionFolder = self.folder.submission(1)
         self.submission.create()
@@ -224,14 +229,17 @@ def test_a_driver_elsewhere_that_left_word_has_ended(elsewhere: Started) -> None
 
 def test_a_person_can_declare_a_host_gone(elsewhere: Started) -> None:
     elsewhere.folder.write(elsewhere.record)
-    unknown = drivers.describe(elsewhere.folder, elsewhere.record)
+    driver = HostedDriver(elsewhere.folder, elsewhere.record)
+    unknown = driver.describe()
     assert unknown.state is DriverState.UNKNOWN and unknown.state.alive
-    advice = drivers.occupied(unknown, elsewhere.submission)
-    assert str(elsewhere.submission.gone) in advice
+    with pytest.raises(AlreadyRunning) as refused:
+        driver.make_way()
+    assert str(elsewhere.submission.gone) in str(refused.value)
     elsewhere.submission.gone.touch()
-    driver = drivers.describe(elsewhere.folder, elsewhere.record)
-    assert driver.state is DriverState.FAILED
-    assert driver.exit_reason == "host another-host was declared gone"
+    gone = driver.describe()
+    assert gone.state is DriverState.FAILED
+    assert gone.exit_reason == "host another-host was declared gone"
+    driver.make_way()
 
 
 # Making an end.

@@ -1,0 +1,25 @@
+"""What can go wrong between Dagster and a stream. Every text says what to do about it."""
+
+
+class ClusterError(Exception):
+    """The cluster manager could not do what it was asked; the text says what to do about it."""
+
+
+class AgentUnreachable(ClusterError):
+    """The agent gave no answer in time. It says nothing about the state of the stream."""
+
+
+class AgentRefused(ClusterError):
+    """The agent answered and refused: wrong token, stale epoch or a request it cannot meet."""
+
+
+class StaleEpoch(AgentRefused):
+    """The stream has been started again since: the operation belongs to a driver that is gone."""
+
+
+class OperationInProgress(ClusterError):
+    """Another operation holds the stream's lease."""
+
+
+class AlreadyRunning(ClusterError):
+    """A driver of this stream is running, or may be: a second one must not be started."""

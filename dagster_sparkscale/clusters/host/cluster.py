@@ -1,0 +1,216 @@
+"""What clusters have in common whose drivers run on this host (client deploy mode).
+
+The driver is a detached process beside Dagster and outlives it; where its executors run is up to
+the cluster. What is remembered lies in the state folder: every process of the deployment must be
+given the same one, for it is what keeps two drivers off one checkpoint.
+"""
+
+import logging
+import os
+import sys
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, field_validator
+
+from dagster_sparkscale.clusters import class_data
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
+from dagster_sparkscale.clusters.host.folder_store import FolderStore
+from dagster_sparkscale.clusters.host.launch import Runtime
+from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.spark_settings import settings
+from dagster_sparkscale.clusters.store import Lease
+from dagster_sparkscale.declare.streams import Stream
+
+ANNOUNCE_SECONDS = 30.0
+"""How long `submit` waits for the driver's agent before it returns a driver still starting."""
+
+# Settings that each stream makes for itself: one here would be overridden, or bound every stream
+# without its declaration knowing.
+_PER_STREAM = (
+    "spark.app.name",
+    "spark.cores.max",
+    "spark.driver.memory",
+    "spark.executor.cores",
+    "spark.executor.instances",
+    "spark.executor.memory",
+    "spark.master",
+)
+
+_log = logging.getLogger(__name__)
+
+
+class HostedCluster(ClusterManager):
+    """Runs the drivers of streams on the host that Dagster runs on."""
+
+    state_dir: str = Field(
+        default=".sparkscale",
+        description="Folder of what is remembered of the streams. The same one for every process "
+        "of the deployment; a relative one is below $DAGSTER_HOME, or, where that is not set, "
+        "below the folder that Dagster is started in.",
+    )
+    driver_host: str | None = Field(
+        default=None,
+        description="Address at which the workers reach this host. Default: 127.0.0.1 for a "
+        "master on the loopback, else what Spark finds.",
+    )
+    executor_python: str | None = Field(
+        default=None,
+        description="Python of the executors. Default: this one for a master on the loopback, "
+        "else PYSPARK_PYTHON or python3 as found on the workers.",
+    )
+    java_home: str | None = Field(default=None, description="Java of the drivers. Default: found.")
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Spark settings of all streams. Dagster shows them: secrets as dg.EnvVar.",
+    )
+    class_data_archive: str | None = Field(
+        default=None,
+        description="An archive of class data, for executors and drivers to start faster: a path "
+        "on the workers and on this host. `python -m dagster_sparkscale.clusters.class_data` "
+        "makes one.",
+    )
+    agent_bind: str = Field(
+        default="127.0.0.1", description="Address that the agents listen at; loopback by default."
+    )
+
+    @field_validator("spark_conf", mode="before")
+    @classmethod
+    def _settings_are_common(cls, value: Any) -> Any:
+        for key in value if isinstance(value, Mapping) else ():
+            if not str(key).startswith("spark."):
+                raise ValueError(f'{key}: a Spark setting begins with "spark."')
+            if key in _PER_STREAM:
+                raise ValueError(f"drop {key}: each stream declares its own")
+        return value
+
+    @field_validator("class_data_archive", mode="before")
+    @classmethod
+    def _archive_is_absolute(cls, value: Any) -> Any:
+        given = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+        if given and value and not Path(value).is_absolute():
+            raise ValueError(
+                f"class_data_archive = {value!r}: must be an absolute path, for workers have "
+                "other working folders"
+            )
+        if given and value and not class_data.can_be_named(Path(value)):
+            raise ValueError(
+                f"class_data_archive = {value!r}: must be a path of letters, digits, blanks and "
+                "./+,=@%~_- only: options of a JVM can't have others"
+            )
+        return value
+
+    @abstractmethod
+    def _master(self) -> str:
+        """The URL of the master.
+
+        Raises:
+            ClusterError: it is none, or there is none yet.
+        """
+
+    @abstractmethod
+    def _on_loopback(self) -> bool:
+        """Whether nothing of the cluster is to be seen from other hosts."""
+
+    def store(self) -> FolderStore:
+        return FolderStore(self._state_path())
+
+    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+        self.store().check(stream.name, lease)
+        program = _program_of(stream)
+        arguments = stream.program_arguments()
+        master, runtime = self._master(), self._runtime()
+        driver = self._next(stream.name, cause)
+        host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
+        shared = self._class_data(runtime.java, runtime.spark)
+        epoch = driver.record.epoch
+        made = settings(stream, epoch, master, self.spark_conf, host, shared)
+        driver.launch(stream, made, program, arguments, runtime)
+        return driver.await_agent(ANNOUNCE_SECONDS)
+
+    def find(self, stream: str) -> Driver | None:
+        newest = self._newest(stream)
+        return newest.describe() if newest else None
+
+    def agent(self, driver: Driver) -> RemoteAgent:
+        return agent_of(driver, self.store().folder(driver.stream).submission(driver.epoch))
+
+    def stop(
+        self, driver: Driver, lease: Lease, graceful: bool = True, timeout: float = 120.0
+    ) -> Driver:
+        self.store().check(driver.stream, lease)
+        record = self.newest_record(driver)
+        newest = HostedDriver(self.store().folder(driver.stream), record)
+        return newest.stop(graceful, timeout)
+
+    def logs(self, driver: Driver, lines: int = 50) -> str:
+        return self.store().folder(driver.stream).submission(driver.epoch).tail(lines)
+
+    def _newest(self, stream: str) -> HostedDriver | None:
+        folder = self.store().folder(stream)
+        record = folder.read()
+        return HostedDriver(folder, record) if record and record.epoch else None
+
+    def _next(self, stream: str, cause: str) -> HostedDriver:
+        """The submission that is to be launched.
+
+        Raises:
+            AlreadyRunning: a driver of the stream is alive or may be.
+        """
+        folder = self.store().folder(stream)
+        record = folder.read()
+        if record is None:
+            record = folder.new_record()
+            folder.write(record)
+        before = HostedDriver(folder, record)
+        if record.epoch:
+            before.make_way()
+        return before.next(cause)
+
+    def _runtime(self) -> Runtime:
+        python = sys.executable  # has this package, so a driver started with it has it too
+        loopback = self._on_loopback()
+        return Runtime(
+            java=java_home(self.java_home),
+            spark=spark_home(),
+            python=python,
+            executor_python=self.executor_python or (python if loopback else None),
+            loopback=loopback,
+            agent_bind=self.agent_bind,
+        )
+
+    def _class_data(self, java: Path, spark: Path) -> dict[str, list[str]]:
+        """JVM options by role, for an archive of class data."""
+        if not self.class_data_archive:
+            return {}
+        archive = Path(self.class_data_archive)
+        roles = {"executor": class_data.options(archive)}
+        try:
+            here = archive.is_file()
+        except OSError:
+            here = False
+        if here and not class_data.decided_by(os.environ):
+            roles["driver"] = roles["executor"]
+        if not here:
+            _log.warning(
+                "class_data_archive: there is no file %s on this host; drivers start without it, "
+                "and executors wherever a worker lacks it",
+                archive,
+            )
+        return roles
+
+
+def _program_of(stream: Stream) -> Path:
+    program = Path(stream.program).expanduser().absolute()
+    if not program.is_file():
+        raise ClusterError(
+            f"{stream.name}: program = {stream.program!r}: there is no file {program}"
+        )
+    return program

@@ -1,0 +1,84 @@
+"""What a driver in client mode is launched with: its environment and its command line."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.folders import SubmissionFolder
+from dagster_sparkscale.clusters.spark_settings import interval_ms
+from dagster_sparkscale.declare.streams import Stream
+
+# Would turn the driver into a client of another Spark, or into part of another application.
+_FOREIGN_ENV = (
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+    "SPARK_CONNECT_MODE",
+    "SPARK_LOCAL_REMOTE",
+    "SPARK_REMOTE",
+    "SPARK_TESTING",
+)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What the drivers of a cluster are run by."""
+
+    java: Path
+    spark: Path
+    python: str
+    executor_python: str | None
+    loopback: bool
+    """Whether nothing of the cluster is to be seen from other hosts."""
+    agent_bind: str
+    """Address that the agents listen at."""
+
+
+def environment(
+    stream: Stream, files: SubmissionFolder, mark: str, runtime: Runtime
+) -> dict[str, str]:
+    """The environment of the driver: this process's, what Spark needs, and the stream's own."""
+    env = {key: value for key, value in os.environ.items() if key not in _FOREIGN_ENV}
+    env["JAVA_HOME"] = str(runtime.java)
+    env["SPARK_HOME"] = str(runtime.spark)
+    env["PYTHONUNBUFFERED"] = "1"  # the log in the order in which things happened
+    env["PYSPARK_DRIVER_PYTHON"] = runtime.python
+    if runtime.executor_python:
+        env["PYSPARK_PYTHON"] = runtime.executor_python
+    # Where this package is not installed but lies on Dagster's path, the driver needs it too.
+    package = str(Path(__file__).parents[3])
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), package]))
+    if runtime.loopback:
+        env["SPARK_LOCAL_IP"] = "127.0.0.1"  # or the UI would listen on every interface
+    env.update(stream.env)
+    # Settings travel in a file: arguments show in process lists.
+    env["PYSPARK_SUBMIT_ARGS"] = shlex.join(
+        ["--properties-file", str(files.properties), "pyspark-shell"]
+    )
+    env[processes.MARKER] = mark
+    return env
+
+
+def command(
+    stream: Stream,
+    epoch: int,
+    files: SubmissionFolder,
+    runtime: Runtime,
+    program: Path,
+    arguments: Sequence[str],
+) -> list[str]:
+    """The command line of the driver. Holds no secret."""
+    bounds = stream.bounds
+    maximum = [] if bounds.maximum is None else ["--max-executors", str(bounds.maximum)]
+    return [
+        *(runtime.python, "-m", "dagster_sparkscale.driver"),
+        *("--stream", stream.name, "--epoch", str(epoch)),
+        *("--interval-ms", str(interval_ms(stream))),
+        *("--initial-executors", str(bounds.initial)),
+        *maximum,
+        *("--token-file", str(files.token), "--announce", str(files.agent)),
+        *("--bind", runtime.agent_bind),
+        *(str(program), *arguments),
+    ]
