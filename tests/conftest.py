@@ -14,8 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
+from dagster_sparkscale.clusters.host import cluster
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.clusters.standalone import cluster, daemons
+from dagster_sparkscale.clusters.standalone import daemons
 from dagster_sparkscale.lifecycle import reconcile
 from tests.scheduling import Scheduler, by_length, processes
 from tests.short_lives import EXECUTORS, for_short_lives

@@ -50,8 +50,8 @@ class Connections:
         path: str,
         body: Mapping[str, Any] | None,
         timeout: float,
-    ) -> Any:
-        """The JSON that the agent answers.
+    ) -> bytes:
+        """What the agent answers.
 
         Args:
             who: the agent, for people.
@@ -165,16 +165,14 @@ def _reason(error: Exception, timeout: float) -> str:
     return str(error) or type(error).__name__
 
 
-def _judge(who: str, code: int, data: bytes) -> Any:
-    """The answer's JSON, or the error that its status code means."""
+def _judge(who: str, code: int, data: bytes) -> bytes:
+    """The answer, or the error that its status code means."""
+    if 200 <= code < 300:
+        return data
     try:
         answer = json.loads(data) if data else {}
     except (ValueError, RecursionError):
-        if code < 300:
-            raise AgentUnreachable(f"{who} answered something that is not JSON") from None
         answer = {}
-    if 200 <= code < 300:
-        return answer
     said = answer.get("error") if isinstance(answer, dict) else None
     text = str(said)[:500] if said else f"HTTP status {code}"
     if code == 401:

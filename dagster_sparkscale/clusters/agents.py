@@ -78,7 +78,7 @@ class RemoteAgent:
             )
         return status
 
-    def _call(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> Any:
+    def _call(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> bytes:
         # Whatever changes something names the epoch that it is for.
         data = None if body is None else {**body, "epoch": self.epoch}
         return self.connections.call(self._who, self.url, self.token, method, path, data, timeout)

@@ -8,7 +8,7 @@ Python thread, and a JVM that hangs must not hang an answer.
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .dstreams import DStreams
@@ -20,6 +20,7 @@ from .options import Options
 from .queries import Queries
 from .rates import Rates
 from .structured import StructuredStreaming
+from .wire import Answer, Query, Spark
 
 FRESH = 1.0
 """Seconds a snapshot is good for."""
@@ -45,11 +46,9 @@ class Snapshot:
 
     taken: float
     """`time.monotonic()`."""
-    registered: int
-    removing: int
-    blocked: str | None
-    executors: list[dict[str, Any]] = field(default_factory=list)
-    queries: list[dict[str, Any]] = field(default_factory=list)
+    spark: Spark
+    """Without its age, and without what is requested."""
+    queries: tuple[Query, ...]
 
 
 class Agent:
@@ -87,42 +86,34 @@ class Agent:
 
     def status(
         self, since: int | None = None, window: float | None = None, batches: bool = True
-    ) -> dict[str, Any]:
-        """The agent's answer, as `observe.status.Status.from_json` reads it."""
+    ) -> Answer:
+        """What there is to tell.
+
+        Args:
+            since, window: which batches, as `History.read` takes them; `window` in seconds.
+            batches: whether any at all.
+        """
         snapshot = self._fresh_snapshot()
         now = time.time()
         listed, last = self.history.read(since, None if window is None else now - window)
-        spark: dict[str, Any] = {
-            "age": None,
-            "registered": None,
-            "requested": self._target if self._attached else None,
-            "removing": 0,
-            "blocked": None,
-            "executors": [],
-        }
+        spark = Spark(requested=self._target if self._attached else None)
         if snapshot is not None:
-            spark.update(
-                age=round(max(0.0, time.monotonic() - snapshot.taken), 3),
-                registered=snapshot.registered,
-                removing=snapshot.removing,
-                blocked=snapshot.blocked,
-                executors=snapshot.executors,
-            )
-        return {
-            "api": 1,
-            "stream": self.options.stream,
-            "epoch": self.options.epoch,
-            "phase": self.phase,
-            "now": now,
-            "started_at": self.started_at,
-            "app_id": self.app_id,
-            "ui_url": self.ui_url,
-            "spark": spark,
-            "rates": self.rates.current(),
-            "queries": snapshot.queries if snapshot else [],
-            "batches": [batch.as_json() for batch in listed] if batches else [],
-            "last_seq": last,
-        }
+            age = round(max(0.0, time.monotonic() - snapshot.taken), 3)
+            spark = replace(snapshot.spark, age=age, requested=spark.requested)
+        return Answer(
+            stream=self.options.stream,
+            epoch=self.options.epoch,
+            phase=self.phase,
+            now=now,
+            started_at=self.started_at,
+            app_id=self.app_id,
+            ui_url=self.ui_url,
+            spark=spark,
+            rates=self.rates.current(),
+            queries=snapshot.queries if snapshot else (),
+            batches=tuple(listed) if batches else (),
+            last_seq=last,
+        )
 
     def _fresh_snapshot(self) -> Snapshot | None:
         with self._changed:
@@ -259,11 +250,13 @@ class Agent:
         queries = self.structured.observe()
         return Snapshot(
             taken=began,
-            registered=len(executors),
-            removing=self._executors.removing,
-            blocked=blocked,
-            executors=[executor.as_json() for executor in executors],
-            queries=queries + ([graph] if graph else []),
+            spark=Spark(
+                registered=len(executors),
+                removing=self._executors.removing,
+                blocked=blocked,
+                executors=executors,
+            ),
+            queries=(*queries, graph) if graph else tuple(queries),
         )
 
     def _state_target(self, target: int) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .history import LIMIT, Batch, History
+from .history import LIMIT, History
 from .jvm import Jvm
-from .reports import NOTHING_TOLD, Report, combine, read_report
+from .reports import NOTHING_TOLD, SourceReport, combine, read_report
+from .wire import Batch, Query
 
 QUERY = "dstream"
 """The name that the batches of a DStreams application go by; it has but one graph."""
@@ -48,8 +49,8 @@ class DStreams:
         found = self._class.getActive()
         return found.get() if found.isDefined() else None
 
-    def observe(self) -> tuple[dict[str, Any] | None, Receivers]:
-        """The graph's state as JSON, None if the program never started one; and its receivers.
+    def observe(self) -> tuple[Query | None, Receivers]:
+        """The graph's state, None if the program never started one; and its receivers.
 
         Batches completed since the last call go into the history.
         """
@@ -59,7 +60,7 @@ class DStreams:
                 return None, Receivers()
             self._collect(self._seen)  # what completed while it was being stopped
             # What is lost stays lost.
-            ended = self._state(active=False, report=Report(lost=self._report.lost))
+            ended = self._state(active=False, report=SourceReport(lost=self._report.lost))
             return ended, Receivers()
         listener = streaming.progressListener()
         if self._seen is None or not listener.equals(self._seen):
@@ -79,20 +80,18 @@ class DStreams:
         )
         return state, self._receivers(streaming)
 
-    def _state(self, active: bool, report: Report, **more: int | None) -> dict[str, Any]:
-        return {
-            "name": QUERY,
-            "active": active,
-            "interval_ms": self._interval_ms,
-            "running_ms": None,
-            "pending_batches": None,
-            "backlog_records": None,
-            **report.as_json(),
-            "error": None,
+    def _state(self, active: bool, report: SourceReport, **more: int | None) -> Query:
+        return Query(
+            name=QUERY,
+            active=active,
+            interval_ms=self._interval_ms,
+            behind_ms=report.behind_ms,
+            source_shards=report.shards,
+            source_lost=report.lost,
             **more,
-        }
+        )
 
-    def _reported(self) -> Report:
+    def _reported(self) -> SourceReport:
         """What the sources tell of themselves, in system properties. They are picked out over
         there: the others hold all settings, secrets among them."""
         util, lang = self._jvm.view.java.util, self._jvm.view.java.lang

@@ -3,37 +3,17 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .jvm import Jvm
 from .log import say
 from .victims import Candidate, choose
+from .wire import Executor
 
 LEAVE_WITHIN = 120.0
 """Seconds a decommissioned executor is given to move its blocks and leave before it is killed."""
 
 MOST_UNREGISTERED = 200
 """Launched executors that are called off before they register, at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Executor:
-    """A registered executor."""
-
-    id: str
-    host: str
-    cores: int
-    active_tasks: int
-    receivers: int
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "host": self.host,
-            "cores": self.cores,
-            "active_tasks": self.active_tasks,
-            "receivers": self.receivers,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,33 +2,11 @@
 
 import threading
 from collections import deque
-from dataclasses import asdict, dataclass
-from typing import Any
+
+from .wire import Batch
 
 LIMIT = 1000
 """Batches kept; as many as Spark's own UI keeps (spark.streaming.ui.retainedBatches)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One completed batch; or, with `processing_ms` 0 and no records, triggers without data."""
-
-    query: str
-    completed_at: float
-    """Seconds since the epoch."""
-    processing_ms: int
-    scheduling_ms: int | None = None
-    records: int | None = None
-    failed: bool = False
-    triggers: int = 1
-    """How many triggers this stands for; above 1 only where triggers found no data."""
-    batch_id: int | None = None
-    """Structured Streaming: the batch's number. DStreams: its time, epoch milliseconds."""
-    behind_ms: int | None = None
-    """How far behind the tip of the source the query was, where the source tells."""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class History:

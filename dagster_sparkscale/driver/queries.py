@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .history import Batch, History
+from .history import History
 from .progress import backlog, milliseconds, why_it_died
-from .reports import NOTHING_TOLD, Report, report_of
+from .reports import NOTHING_TOLD, SourceReport, report_of
+from .wire import Batch, Query
 
 ENDED_KEPT = 50
 """Queries that have ended and are still listed, at most."""
 
 
 @dataclass
-class Query:
-    """One query. All times in milliseconds, since the epoch where they are points in time."""
+class TrackedQuery:
+    """A query as its events tell of it. All times in milliseconds, since the epoch where they are
+    points in time."""
 
     label: str
     run_id: str
@@ -33,7 +35,7 @@ class Query:
     """How long the last batch took; None after a trigger that found no data."""
     batch_id: int | None = None
     backlog: int | None = None
-    report: Report = NOTHING_TOLD
+    report: SourceReport = NOTHING_TOLD
     """What its sources told of themselves when they were last asked."""
     idled: bool = False
     """Whether it has found no data since: the report is then older than Spark's own."""
@@ -62,7 +64,7 @@ class Queries:
         self._interval_ms = interval_ms
         self._clock = clock
         self._lock = threading.Lock()
-        self._queries: dict[str, Query] = {}
+        self._queries: dict[str, TrackedQuery] = {}
 
     def started(self, event: Mapping[str, Any]) -> None:
         """`QueryStartedEvent`."""
@@ -72,7 +74,9 @@ class Queries:
             if same is not None and same.active:
                 label = f"{label} {event['id'][:8]}"  # of two sessions: names are unique in one
             self._queries.pop(label, None)  # started again, it is the newest
-            self._queries[label] = Query(label, event["runId"], milliseconds(event["timestamp"]))
+            self._queries[label] = TrackedQuery(
+                label, event["runId"], milliseconds(event["timestamp"])
+            )
             ended = [query.label for query in self._queries.values() if not query.active]
             for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
                 del self._queries[old]
@@ -128,7 +132,7 @@ class Queries:
             query.idled = query.report != NOTHING_TOLD
             self._found_nothing(query, max(0, earlier) + 1, at)
 
-    def _found_nothing(self, query: Query, triggers: int, at_ms: int) -> None:
+    def _found_nothing(self, query: TrackedQuery, triggers: int, at_ms: int) -> None:
         if triggers > 0:
             self._history.add(
                 Batch(
@@ -149,7 +153,7 @@ class Queries:
                 return
             query.active = False
             query.backlog = None
-            query.report = Report(lost=query.report.lost)  # what is lost stays lost
+            query.report = SourceReport(lost=query.report.lost)  # what is lost stays lost
             if not event.get("exception"):
                 return
             query.error = why_it_died(event["exception"])
@@ -165,7 +169,7 @@ class Queries:
                 )
             )
 
-    def _find(self, run_id: str) -> Query | None:
+    def _find(self, run_id: str) -> TrackedQuery | None:
         found = (query for query in self._queries.values() if query.run_id == run_id)
         return next(found, None)
 
@@ -200,7 +204,7 @@ class Queries:
         with self._lock:
             return [query.run_id for query in self._queries.values() if query.active]
 
-    def as_json(self, triggers: Mapping[str, int | None]) -> list[dict[str, Any]]:
+    def listed(self, triggers: Mapping[str, int | None]) -> list[Query]:
         """The queries as the agent reports them.
 
         Args:
@@ -209,24 +213,23 @@ class Queries:
         """
         now = int(self._clock() * 1000)
         with self._lock:
-            listed = []
-            for query in self._queries.values():
-                running = None
-                if query.active and query.run_id in triggers:
-                    began = triggers[query.run_id]
-                    if began is None:
-                        began = query.next_trigger(query.interval_ms or self._interval_ms)
-                    running = max(0, now - began)
-                listed.append(
-                    {
-                        "name": query.label,
-                        "active": query.active,
-                        "interval_ms": query.interval_ms,
-                        "running_ms": running,
-                        "pending_batches": None,
-                        "backlog_records": query.backlog,
-                        **query.report.as_json(),
-                        "error": query.error,
-                    }
-                )
-            return listed
+            return [self._listed(query, triggers, now) for query in self._queries.values()]
+
+    def _listed(self, query: TrackedQuery, triggers: Mapping[str, int | None], now: int) -> Query:
+        running = None
+        if query.active and query.run_id in triggers:
+            began = triggers[query.run_id]
+            if began is None:
+                began = query.next_trigger(query.interval_ms or self._interval_ms)
+            running = max(0, now - began)
+        return Query(
+            name=query.label,
+            active=query.active,
+            interval_ms=query.interval_ms,
+            running_ms=running,
+            backlog_records=query.backlog,
+            error=query.error,
+            behind_ms=query.report.behind_ms,
+            source_shards=query.report.shards,
+            source_lost=query.report.lost,
+        )

@@ -9,7 +9,7 @@ _LARGEST = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SourceReport:
     """Of one source, or of several together. None: not told, which is never a zero."""
 
     behind_ms: int | None = None
@@ -19,19 +19,11 @@ class Report:
     lost: int | None = None
     """How many times data was gone before it could be read, in all."""
 
-    def as_json(self) -> dict[str, int | None]:
-        """The fields of a query in the agent's status."""
-        return {
-            "behind_ms": self.behind_ms,
-            "source_shards": self.shards,
-            "source_lost": self.lost,
-        }
+
+NOTHING_TOLD = SourceReport()
 
 
-NOTHING_TOLD = Report()
-
-
-def read_report(told: Any) -> Report | None:
+def read_report(told: Any) -> SourceReport | None:
     """A source's report, from what it gave as its latest offset: JSON, or the text of it.
 
     None if that is something else, such as an offset. A Kafka topic may be named as our fields
@@ -46,20 +38,20 @@ def read_report(told: Any) -> Report | None:
         name in told and not isinstance(told[name], Mapping) for name in ("behind_ms", "shards")
     ):
         return None
-    return Report(*(_count(told.get(name)) for name in ("behind_ms", "shards", "lost")))
+    return SourceReport(*(_count(told.get(name)) for name in ("behind_ms", "shards", "lost")))
 
 
-def combine(reports: Iterable[Report | None]) -> Report:
+def combine(reports: Iterable[SourceReport | None]) -> SourceReport:
     """Several sources as one: as far behind as the last of them, with the shards of all."""
     told = [report for report in reports if report is not None]
-    return Report(
+    return SourceReport(
         behind_ms=max((r.behind_ms for r in told if r.behind_ms is not None), default=None),
         shards=_sum(r.shards for r in told),
         lost=_sum(r.lost for r in told),
     )
 
 
-def report_of(progress: Mapping[str, Any]) -> Report:
+def report_of(progress: Mapping[str, Any]) -> SourceReport:
     """What the sources of a Structured Streaming query have told, from its progress."""
     return combine(
         read_report(source.get("latestOffset")) for source in progress.get("sources") or ()

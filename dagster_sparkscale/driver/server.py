@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from .agent import Agent, NotReady
 from .options import MAX_EXECUTORS
 from .rates import BadRates
+from .wire import Answer
 
 MAX_BODY = 64 * 1024
 """Bytes of a request's body, at most."""
@@ -135,11 +136,11 @@ class Handler(BaseHTTPRequestHandler):
             url = urlsplit(self.path)
             route = (method, url.path)
             if route == ("GET", "/v1/status"):
-                code, answer = 200, self._status(url.query)
+                code, answer = 200, self._status(url.query).as_json()
             elif route == ("PUT", "/v1/executors"):
-                code, answer = 200, self._executors(body)
+                code, answer = 200, self._executors(body).as_json()
             elif route == ("PUT", "/v1/rates"):
-                code, answer = 200, self._rates(body)
+                code, answer = 200, self._rates(body).as_json()
             elif route == ("POST", "/v1/stop"):
                 code, answer, afterwards = self._stop(body)
             else:
@@ -180,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(400, "the body ended early")
         return body
 
-    def _status(self, query: str) -> dict[str, Any]:
+    def _status(self, query: str) -> Answer:
         asked = {name: values[-1] for name, values in parse_qs(query).items()}
         since, window = asked.get("since"), asked.get("window")
         if since is not None and not (since.isascii() and since.isdigit() and len(since) < 16):
@@ -195,7 +196,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise Refused(400, f"window: {window[:40]!r}: must be a number of seconds")
         return self.server.agent.status(None if since is None else int(since), seconds)
 
-    def _executors(self, body: bytes) -> dict[str, Any]:
+    def _executors(self, body: bytes) -> Answer:
         given = self._json(body)
         target = given.get("target")
         if type(target) is not int or not 1 <= target <= MAX_EXECUTORS:
@@ -206,7 +207,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.agent.set_target(target)
         return self.server.agent.status(batches=False)
 
-    def _rates(self, body: bytes) -> dict[str, Any]:
+    def _rates(self, body: bytes) -> Answer:
         given = self._json(body)
         self._same_epoch(given)
         try:

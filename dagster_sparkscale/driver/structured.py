@@ -8,6 +8,7 @@ from typing import Any
 from .log import say
 from .progress import trigger_interval
 from .queries import Queries
+from .wire import Query
 
 
 class Listener:
@@ -108,8 +109,8 @@ class StructuredStreaming:
             self._managers.clear()
         self._handles.clear()
 
-    def observe(self) -> list[dict[str, Any]]:
-        """All queries as JSON. For one thread."""
+    def observe(self) -> list[Query]:
+        """All queries. For one thread."""
         active = set(self._queries.active())
         self._handles = {run: handle for run, handle in self._handles.items() if run in active}
         if not active <= set(self._handles):
@@ -121,7 +122,7 @@ class StructuredStreaming:
         for run in self._queries.outdated():
             if run in self._handles and (last := self._handles[run].lastProgress()) is not None:
                 self._queries.reported(run, json.loads(last.json()))
-        return self._queries.as_json(triggers)
+        return self._queries.listed(triggers)
 
     def _look_up(self, runs: set[str]) -> None:
         for manager in self.managers():

@@ -214,7 +214,7 @@ class Driver:
     def status(self, query: str = "") -> Status:
         answer = self.ask("GET", f"/v1/status{query}")
         assert answer.status_code == 200, answer.text
-        return Status.from_json(answer.json())
+        return Status.from_json(answer.content)
 
     def wait(self, condition: Callable[[Status], Any], what: str, seconds: float = 120) -> Status:
         """Wait until the driver reports something; returns that report."""

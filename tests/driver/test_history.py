@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.history import Batch, History
+from dagster_sparkscale.driver.history import History
+from dagster_sparkscale.driver.wire import Batch
 
 
 def batch(number: int) -> Batch:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.history import Batch, History
+from dagster_sparkscale.driver.history import History
 from dagster_sparkscale.driver.progress import backlog, trigger_interval, why_it_died
 from dagster_sparkscale.driver.queries import ENDED_KEPT, Queries
+from dagster_sparkscale.driver.wire import Batch
 
 T0 = 1_800_000_000_000
 """A multiple of every interval used here, in milliseconds since the epoch."""
@@ -121,7 +122,7 @@ def test_the_triggers_own_interval_goes_before_the_declared_one() -> None:
     told.batch(0, 0.5)
     told.idle(10)
     assert told.empty_triggers == 10
-    assert told.queries.as_json({})[0]["interval_ms"] == 1000
+    assert told.queries.listed({})[0].interval_ms == 1000
 
 
 def test_a_query_that_dies_reports_its_batch_as_failed() -> None:
@@ -129,12 +130,12 @@ def test_a_query_that_dies_reports_its_batch_as_failed() -> None:
     told.started()
     told.batch(0, 1, number=8)
     told.died(5, "org.apache.spark.SparkException: Job aborted\n\tat Some.frame(Some.scala:1)")
-    [query] = told.queries.as_json({"run": None})
-    assert (query["active"], query["error"]) == (
+    [query] = told.queries.listed({"run": None})
+    assert (query.active, query.error) == (
         False,
         "org.apache.spark.SparkException: Job aborted",
     )
-    assert query["running_ms"] is None
+    assert query.running_ms is None
     failed = told.batches[-1]
     assert (failed.failed, failed.batch_id, failed.records) == (True, 9, None)
     assert failed.processing_ms == 2000  # the trigger at 3 is the one it died in
@@ -145,8 +146,8 @@ def test_a_query_that_is_stopped_has_no_error() -> None:
     told.started()
     told.batch(0, 1)
     told.died(5, None)
-    [query] = told.queries.as_json({})
-    assert (query["active"], query["error"], len(told.batches)) == (False, None, 1)
+    [query] = told.queries.listed({})
+    assert (query.active, query.error, len(told.batches)) == (False, None, 1)
 
 
 def test_a_query_that_is_started_again_is_listed_once() -> None:
@@ -154,21 +155,21 @@ def test_a_query_that_is_started_again_is_listed_once() -> None:
     told.started()
     told.died(1, "Boom")
     told.started(2, run="another")
-    [query] = told.queries.as_json({})
-    assert (query["active"], query["error"]) == (True, None)
+    [query] = told.queries.listed({})
+    assert (query.active, query.error) == (True, None)
 
 
 def test_two_active_queries_of_one_name_are_told_apart() -> None:
     told = Told()
     told.started(run="one")
     told.started(run="two")
-    assert [query["name"] for query in told.queries.as_json({})] == ["q", "q id-of-tw"]
+    assert [query.name for query in told.queries.listed({})] == ["q", "q id-of-tw"]
 
 
 def test_a_query_without_a_name_goes_by_its_id() -> None:
     told = Told()
     told.started(name=None)
-    assert told.queries.as_json({})[0]["name"] == "id-of-run"
+    assert told.queries.listed({})[0].name == "id-of-run"
 
 
 def test_ended_queries_are_listed_up_to_a_bound() -> None:
@@ -176,7 +177,7 @@ def test_ended_queries_are_listed_up_to_a_bound() -> None:
     for number in range(ENDED_KEPT + 20):
         told.started(run=f"r{number}", name=f"q{number}")
         told.queries.terminated({"runId": f"r{number}", "exception": None})
-    assert len(told.queries.as_json({})) <= ENDED_KEPT + 1
+    assert len(told.queries.listed({})) <= ENDED_KEPT + 1
 
 
 def test_an_event_of_a_query_that_is_not_known_is_passed_over() -> None:
@@ -191,12 +192,12 @@ def test_the_age_of_the_trigger_in_progress() -> None:
     told = Told()
     told.started(0)
     told.now = 2.0
-    assert told.queries.as_json({})[0]["running_ms"] is None
-    assert told.queries.as_json({"run": T0 + 500})[0]["running_ms"] == 1500
-    assert told.queries.as_json({"run": None})[0]["running_ms"] == 2000
+    assert told.queries.listed({})[0].running_ms is None
+    assert told.queries.listed({"run": T0 + 500})[0].running_ms == 1500
+    assert told.queries.listed({"run": None})[0].running_ms == 2000
     told.batch(0, 4)  # overran: the next began when it was done
     told.now = 5.0
-    assert told.queries.as_json({"run": None})[0]["running_ms"] == 1000
+    assert told.queries.listed({"run": None})[0].running_ms == 1000
 
 
 KAFKA_END = {"t": {"0": 10, "1": 20}}

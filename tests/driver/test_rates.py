@@ -214,7 +214,7 @@ class TestRequests:
         assert answer["rates"] == written(rates) == {"clicks": {RECORDS: 9, SPAN: 0.5}}
         shown = ask(client, "GET", "/v1/status")[1]
         assert shown["rates"] == {"clicks": {RECORDS: 9, SPAN: 0.5}}
-        assert Status.from_json(shown).rates == shown["rates"]
+        assert Status.from_json(json.dumps(shown)).rates == shown["rates"]
 
     @pytest.mark.parametrize(
         ("epoch", "code", "field"),

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.progress import backlog
-from dagster_sparkscale.driver.reports import NOTHING_TOLD, Report, combine, read_report, report_of
+from dagster_sparkscale.driver.reports import (
+    NOTHING_TOLD,
+    SourceReport,
+    combine,
+    read_report,
+    report_of,
+)
 from tests.driver.test_queries import KAFKA_END, Told
 
 TOLD = {"v": 1, "stream": "clicks", "behind_ms": 1234, "shards": 4, "lost": 0}
@@ -17,18 +23,18 @@ TOLD = {"v": 1, "stream": "clicks", "behind_ms": 1234, "shards": 4, "lost": 0}
 @pytest.mark.parametrize(
     ("told", "report"),
     [
-        (TOLD, Report(1234, 4, 0)),
-        (json.dumps(TOLD), Report(1234, 4, 0)),
-        ({**TOLD, "behind_ms": None}, Report(None, 4, 0)),
-        ({"shards": 4}, Report(None, 4, None)),
-        ({"behind_ms": 5, "weather": "fine"}, Report(5)),
-        ({"behind_ms": 5.9, "shards": "4", "lost": True}, Report(5, None, None)),
-        ({"behind_ms": -20}, Report(0)),  # clocks differ
-        ({"behind_ms": float("nan"), "shards": float("inf")}, Report()),
-        ({"behind_ms": 10**400}, Report()),
+        (TOLD, SourceReport(1234, 4, 0)),
+        (json.dumps(TOLD), SourceReport(1234, 4, 0)),
+        ({**TOLD, "behind_ms": None}, SourceReport(None, 4, 0)),
+        ({"shards": 4}, SourceReport(None, 4, None)),
+        ({"behind_ms": 5, "weather": "fine"}, SourceReport(5)),
+        ({"behind_ms": 5.9, "shards": "4", "lost": True}, SourceReport(5, None, None)),
+        ({"behind_ms": -20}, SourceReport(0)),  # clocks differ
+        ({"behind_ms": float("nan"), "shards": float("inf")}, SourceReport()),
+        ({"behind_ms": 10**400}, SourceReport()),
     ],
 )
-def test_a_report_is_read(told: Any, report: Report) -> None:
+def test_a_report_is_read(told: Any, report: SourceReport) -> None:
     assert read_report(told) == report
 
 
@@ -57,10 +63,10 @@ def test_a_report_is_no_backlog_and_a_backlog_no_report() -> None:
 
 
 def test_several_sources_are_as_far_behind_as_the_last_of_them() -> None:
-    one, other = Report(500, 4, 1), Report(None, 2, None)
-    assert combine([one, None, other, Report(200, None, 2)]) == Report(500, 6, 3)
+    one, other = SourceReport(500, 4, 1), SourceReport(None, 2, None)
+    assert combine([one, None, other, SourceReport(200, None, 2)]) == SourceReport(500, 6, 3)
     assert combine([None, None]) == combine([]) == NOTHING_TOLD
-    assert combine([Report(0, 0, 0)]) == Report(0, 0, 0)  # a zero is not unknown
+    assert combine([SourceReport(0, 0, 0)]) == SourceReport(0, 0, 0)  # a zero is not unknown
 
 
 def test_a_progress_without_sources_tells_nothing() -> None:
@@ -69,11 +75,11 @@ def test_a_progress_without_sources_tells_nothing() -> None:
 
 
 counts = st.none() | st.integers(0, 10**12)
-reports = st.none() | st.builds(Report, counts, counts, counts)
+reports = st.none() | st.builds(SourceReport, counts, counts, counts)
 
 
 @given(st.lists(reports, max_size=5))
-def test_the_whole_is_told_wherever_a_part_is(parts: list[Report | None]) -> None:
+def test_the_whole_is_told_wherever_a_part_is(parts: list[SourceReport | None]) -> None:
     whole = combine(parts)
     for name in ("behind_ms", "shards", "lost"):
         told = [getattr(p, name) for p in parts if p and getattr(p, name) is not None]
@@ -87,14 +93,15 @@ def test_any_json_is_a_report_or_none(value: Any) -> None:
     for told in (value, {"behind_ms": value, "shards": value}, {"lost": value}):
         found = read_report(told)
         assert found is None or all(
-            part is None or 0 <= part < 2**63 for part in found.as_json().values()
+            part is None or 0 <= part < 2**63
+            for part in (found.behind_ms, found.shards, found.lost)
         )
 
 
 def listed(told: Told) -> tuple[Any, ...]:
     """The first query's lag, shards and losses in the status."""
-    query = told.queries.as_json({})[0]
-    return query["behind_ms"], query["source_shards"], query["source_lost"]
+    query = told.queries.listed({})[0]
+    return query.behind_ms, query.source_shards, query.source_lost
 
 
 def source(**told: Any) -> dict[str, Any]:
@@ -146,4 +153,4 @@ def test_of_a_query_that_ended_what_it_lost_is_still_told() -> None:
 
 @pytest.mark.parametrize(("lost", "told"), [(2**63 - 1024, 2**63 - 1024), (2**63, None)])
 def test_a_number_that_no_field_of_64_bits_holds_is_not_told(lost: int, told: int | None) -> None:
-    assert read_report({"shards": 1, "lost": lost}) == Report(None, 1, told)
+    assert read_report({"shards": 1, "lost": lost}) == SourceReport(None, 1, told)

@@ -1,0 +1,104 @@
+"""What an agent answers, as it goes over the wire: JSON of these. Standard library only.
+
+The driver makes them, and Dagster's side reads them (`observe/status.py`), which may be older or
+newer: a field may be added, with a default, and none may change what it means. None is "not
+measured"; nothing on the way makes a zero of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One completed batch; or, with `processing_ms` 0 and no records, triggers without data."""
+
+    query: str
+    completed_at: float
+    """Seconds since the epoch, by the driver's clock."""
+    processing_ms: int
+    scheduling_ms: int | None = None
+    records: int | None = None
+    failed: bool = False
+    """A failed output operation, or a query that died in this batch."""
+    triggers: int = 1
+    """How many triggers this stands for; above 1 only where triggers found no data."""
+    batch_id: int | None = None
+    """Structured Streaming: the batch's number. DStreams: its time, epoch milliseconds."""
+    behind_ms: int | None = None
+    """How far behind the tip of its source the query was; None where the source does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A Structured Streaming query, or the one graph of a DStreams application."""
+
+    name: str
+    active: bool
+    interval_ms: int | None = None
+    """The batch duration that the running program really has; None where Spark does not tell."""
+    running_ms: int | None = None
+    """Age of the batch being processed now; None when there is none."""
+    pending_batches: int | None = None
+    backlog_records: int | None = None
+    error: str | None = None
+    behind_ms: int | None = None
+    """How far behind the tip of its source it is, by time; of the source that is furthest behind.
+    None where no source tells, as for the two below."""
+    source_shards: int | None = None
+    """Shards (partitions of the sources) that are being read at present."""
+    source_lost: int | None = None
+    """How many times data was gone before it could be read, in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """A registered executor."""
+
+    id: str
+    host: str
+    cores: int
+    active_tasks: int = 0
+    receivers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """What Spark said when the agent last asked it."""
+
+    age: float | None = None
+    """Seconds since then; None before the first answer."""
+    registered: int | None = None
+    requested: int | None = None
+    removing: int = 0
+    """Executors told to leave that have not left yet. They still count as registered."""
+    blocked: str | None = None
+    """Why a scale-down can't go on, such as executors that hold receivers; None if nothing is."""
+    executors: tuple[Executor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to `GET /v1/status`, and to every change that succeeded."""
+
+    stream: str
+    epoch: int
+    phase: str
+    """`starting`, `running`, `stopping` or `ended`."""
+    now: float
+    """The driver's clock, seconds since the epoch."""
+    started_at: float
+    last_seq: int
+    """Number of batches the agent has ever recorded."""
+    app_id: str | None = None
+    ui_url: str | None = None
+    spark: Spark = Spark()
+    queries: tuple[Query, ...] = ()
+    batches: tuple[Batch, ...] = ()
+    rates: Mapping[str, Any] | None = None
+    """The live limits of sources in force, by source and limit; None where the agent has none."""
+    api: int = 1
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
