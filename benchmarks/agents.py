@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from dagster_sparkscale.driver.agent import Agent, Snapshot
-from dagster_sparkscale.driver.history import Batch
 from dagster_sparkscale.driver.options import Options
 from dagster_sparkscale.driver.server import Server
+from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
 
 TOKEN = "benchmark-token-of-no-value"
 BATCHES = 360
@@ -38,20 +38,10 @@ class SteadyAgent(Agent):
 
     def _fresh_snapshot(self) -> Snapshot:
         self._complete_batches()
-        query = {
-            "name": "q",
-            "active": True,
-            "interval_ms": 10_000,
-            "running_ms": 1_000,
-            "pending_batches": None,
-            "backlog_records": 1_000,
-            "error": None,
-        }
-        executors = [
-            {"id": str(i), "host": "127.0.0.1", "cores": 2, "active_tasks": 1, "receivers": 0}
-            for i in range(4)
-        ]
-        return Snapshot(time.monotonic(), 4, 0, None, executors, [query])
+        query = Query("q", active=True, interval_ms=10_000, running_ms=1_000, backlog_records=1_000)
+        executors = tuple(Executor(str(i), "127.0.0.1", 2, active_tasks=1) for i in range(4))
+        spark = Spark(registered=4, executors=executors)
+        return Snapshot(time.monotonic(), spark, (query,))
 
 
 def agent(name: str) -> Agent:

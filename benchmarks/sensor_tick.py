@@ -24,7 +24,7 @@ from benchmarks.figures import Figure, paired_ratio
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
 from dagster_sparkscale.clusters.agent_http import shared_connections
 from dagster_sparkscale.clusters.host import processes
-from dagster_sparkscale.clusters.host.drivers import next_record
+from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folders import StreamFolder
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
 
@@ -142,9 +142,9 @@ def _pretend_submitted(state: Path, pid: int, urls: dict[str, str]) -> list[str]
     for name, url in urls.items():
         folder = StreamFolder(state, name)
         folder.create()
-        record = next_record(folder.new_record(), "manual")
-        folder.write(record)
-        submission = folder.submission(record.epoch)
+        driver = HostedDriver(folder, folder.new_record()).next("manual")
+        folder.write(driver.record)
+        submission = driver.files
         submission.create()
         submission.write_private(submission.token, TOKEN)
         write_json(submission.agent, {"url": url, "pid": pid, "host": processes.here()})

@@ -1,12 +1,11 @@
 """JSON that another process has written, as the dataclass that it should be.
 
-Unknown fields are passed over, so that the writer may be newer than this side; a field that is null
-or absent has its default. The types are taken strictly: neither is "1" a number nor 1 a text.
+Unknown fields are passed over, and those that are absent have their defaults: the writer may be
+newer or older than this side. Types are taken strictly: neither is "1" a number nor 1 a text.
 """
 
 import reprlib
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +18,6 @@ _TYPES = {
     "float_type": "float",
     "string_type": "str",
     "bool_type": "bool",
-    "tuple_type": "a list of objects",
     "dict_type": "an object",
     "dataclass_type": "an object",
 }
@@ -29,23 +27,18 @@ class Malformed(ValueError):
     """It is not what it should be; the text names the field, and what would be right."""
 
 
-def read(kind: type[T], text: bytes | str) -> T:
-    """The JSON object in `text` as a `kind`.
+def read(kind: TypeAdapter[T], text: bytes | str) -> T:
+    """The JSON object in `text` as the dataclass of `kind`.
 
     Raises:
         Malformed: it is no JSON, or a field is missing or not of its type.
     """
     try:
-        value: T = _adapter(kind).validate_json(text, strict=True)
+        value = kind.validate_json(text, strict=True)
     except ValidationError as error:
         raise Malformed(_explain(error)) from None
     _check_numbers(value, "")
     return value
-
-
-@cache
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(kind)
 
 
 def _explain(error: ValidationError) -> str:
@@ -57,14 +50,11 @@ def _explain(error: ValidationError) -> str:
         return f"it must be a JSON object, not {type(given).__name__}"
     # Of `executors, 0, cores` the last; of `executors, 0` what it is an item of.
     name = next(step for step in reversed(place) if isinstance(step, str))
+    if isinstance(place[-1], int) or fault["type"] == "tuple_type":
+        return f"{name}: must be a list of objects"
     if fault["type"] == "missing" or given is None:
         return f"{name}: missing"
-    right = _TYPES.get(fault["type"], fault["msg"])
-    if isinstance(place[-1], int):
-        right = "a list of objects"
-    if right == "a list of objects":
-        return f"{name}: must be {right}"
-    return f"{name} = {reprlib.repr(given)}: must be {right}"
+    return f"{name} = {reprlib.repr(given)}: must be {_TYPES.get(fault['type'], fault['msg'])}"
 
 
 def _check_numbers(value: Any, name: str) -> None:

@@ -231,7 +231,8 @@ class MemoryStore:
         kept = self.world.streams.get(stream)
         if kept is None:
             return None
-        return Record(id="memory", epoch=kept.driver.epoch, history=tuple(kept.history))
+        epoch, history = kept.driver.epoch, tuple(kept.history)
+        return replace(Record.new("memory"), epoch=epoch, history=history)
 
     @contextmanager
     def lease(self, stream: str, holder: str, wait: float) -> Iterator[Lease]:

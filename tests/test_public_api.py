@@ -93,6 +93,7 @@ LAYERS = {
     "driver": -1,
     "sources": -1,
     "durations": -2,
+    "typed_json": -2,
 }
 # Below these lies what a test of a decision needs: no Dagster, no clock, no network.
 PURE = [

@@ -7,8 +7,8 @@ driver on its checkpoint; the lease of a holder that dies is free again.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self
 
 Desired = Literal["running", "stopped"]
 
@@ -34,19 +34,26 @@ class Lease:
 
 @dataclass(frozen=True)
 class Record:
-    """What is remembered of one stream."""
+    """What is remembered of one stream. No defaults: what is missing in a store is an error."""
 
     id: str
-    """Random, made with the folder: tells this stream's processes from those of a stream of the
-    same name in another state folder."""
-    epoch: int = 0
-    desired: Desired = "stopped"
-    desired_since: float = 0.0
-    host: str = ""
+    """Random, made with the record: tells this stream's processes from those of a stream of the
+    same name in another store."""
+    epoch: int
+    """Of the newest driver; 0: none was ever started."""
+    desired: Desired
+    desired_since: float
+    """Seconds since the epoch."""
+    host: str
     """The host that the newest driver was started on."""
-    submitter_pid: int = 0
-    submitter_birth: str | None = None
-    history: tuple[Submission, ...] = field(default=())
+    submitter_pid: int
+    submitter_birth: str | None
+    history: tuple[Submission, ...]
+
+    @classmethod
+    def new(cls, id: str) -> Self:
+        """Of a stream that was never started."""
+        return cls(id, 0, "stopped", 0.0, "", 0, None, ())
 
     @property
     def submitted_at(self) -> float:

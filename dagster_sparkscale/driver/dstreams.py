@@ -71,16 +71,15 @@ class DStreams:
         running = self._jvm.read(listener.runningBatches())
         waiting = self._jvm.read(listener.waitingBatches())
         begun = [b["processingStartTime"] for b in running if b["processingStartTime"]]
-        state = self._state(
-            active=True,
-            report=self._report,
+        state = replace(
+            self._state(active=True, report=self._report),
             running_ms=max(0, int(self._clock() * 1000) - min(begun)) if begun else None,
             pending_batches=len(waiting) + len(running),
             backlog_records=sum(records_of(batch) for batch in waiting),
         )
         return state, self._receivers(streaming)
 
-    def _state(self, active: bool, report: SourceReport, **more: int | None) -> Query:
+    def _state(self, active: bool, report: SourceReport) -> Query:
         return Query(
             name=QUERY,
             active=active,
@@ -88,7 +87,6 @@ class DStreams:
             behind_ms=report.behind_ms,
             source_shards=report.shards,
             source_lost=report.lost,
-            **more,
         )
 
     def _reported(self) -> SourceReport:

@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from dagster_sparkscale.driver.wire import Answer, Batch, Executor, Query
 from dagster_sparkscale.typed_json import Malformed, read
 
 __all__ = ["Batch", "Executor", "MalformedStatus", "Query", "Status"]
 
+_ANSWER = TypeAdapter(Answer)
 _LARGEST = 2**63
 
 
@@ -67,7 +70,7 @@ class Status:
                 names it.
         """
         try:
-            answer = read(Answer, text)
+            answer = read(_ANSWER, text)
         except Malformed as error:
             raise MalformedStatus(str(error)) from None
         spark = answer.spark

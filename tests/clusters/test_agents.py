@@ -152,11 +152,11 @@ def test_a_refusal_without_words_is_a_refusal_all_the_same(
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        (b"<html>hello</html>", "something that is not JSON"),
-        (b"[" * 100_000, "something that is not JSON"),
-        (b"[]", "no status: the answer must be a JSON object"),
+        (b"<html>hello</html>", "no status: it is not JSON"),
+        (b"[" * 100_000, "no status: it is not JSON"),
+        (b"[]", "no status: it must be a JSON object"),
         (b"{}", "no status: stream: missing"),
-        (b"", "no status: stream: missing"),
+        (b"", "no status: it is not JSON"),
     ],
 )
 def test_an_answer_that_is_no_status_is_no_answer(

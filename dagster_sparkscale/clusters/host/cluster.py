@@ -206,6 +206,12 @@ class HostedCluster(ClusterManager):
             )
         return roles
 
+    def _state_path(self) -> Path:
+        # Not the working directory if there is anything better: seen from another one, a stream
+        # that runs would look as if it had never been started.
+        home = Path(os.environ.get("DAGSTER_HOME") or Path.cwd()).expanduser()
+        return (home / Path(self.state_dir).expanduser()).absolute()
+
 
 def _program_of(stream: Stream) -> Path:
     program = Path(stream.program).expanduser().absolute()

@@ -19,12 +19,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.supervisor import write_json
-from dagster_sparkscale.clusters.store import Desired, Record, Submission
+from dagster_sparkscale.clusters.store import Record
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5
+_RECORD = TypeAdapter(Record)
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
 
 
@@ -60,8 +64,8 @@ class StreamFolder:
         Raises:
             ClusterError: the record can't be read; names the file and what to do about it.
         """
-        content = read_json(self._record)
-        if content is None:
+        text = _read(self._record)
+        if text is None:
             if self._epochs():
                 raise ClusterError(
                     f"{self._record}: missing, though {self.path / 'submissions'} shows that "
@@ -70,26 +74,9 @@ class StreamFolder:
                 )
             return None
         try:
-            record = Record(
-                id=_typed(content, "id", str),
-                epoch=_typed(content, "epoch", int),
-                desired=_desired(content.get("desired")),
-                desired_since=float(_typed(content, "desired_since", float, int)),
-                host=_typed(content, "host", str),
-                submitter_pid=_typed(content, "submitter_pid", int),
-                submitter_birth=content.get("submitter_birth"),
-                history=tuple(
-                    Submission(
-                        _typed(line, "epoch", int),
-                        float(_typed(line, "at", float, int)),
-                        _typed(line, "cause", str),
-                    )
-                    for line in _typed(content, "history", list)
-                ),
-            )
-        except (TypeError, ValueError, AttributeError) as error:
+            return typed_json.read(_RECORD, text)
+        except typed_json.Malformed as error:
             raise ClusterError(f"{self._record}: {error}; {_repair(self._record)}") from None
-        return record
 
     def write(self, record: Record) -> None:
         """Replace the record.
@@ -107,7 +94,7 @@ class StreamFolder:
 
     def new_record(self) -> Record:
         """The record to begin with, for a stream that was never started."""
-        return Record(id=secrets.token_hex(8))
+        return Record.new(secrets.token_hex(8))
 
     def submission(self, epoch: int) -> "SubmissionFolder":
         return SubmissionFolder(self.path / "submissions" / str(epoch))
@@ -198,10 +185,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
     Raises:
         ClusterError: it is there and can't be read; names it and what to do about it.
     """
-    try:
-        with _explained("read", path):
-            text = path.read_bytes()
-    except FileNotFoundError:
+    text = _read(path)
+    if text is None:
         return None
     try:
         content = json.loads(text)
@@ -210,6 +195,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         raise ClusterError(f"{path}: must hold a JSON object; {_repair(path)}")
     return content
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with _explained("read", path):
+            return path.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _repair(path: Path) -> str:
@@ -229,19 +222,6 @@ def _explained(verb: str, path: Path) -> Iterator[None]:
         raise ClusterError(f"{path}: can't {verb} it: its parent folder is gone") from None
     except OSError as error:
         raise ClusterError(f"{path}: can't {verb} it: {error.strerror}") from error
-
-
-def _typed(content: Any, name: str, *kinds: type) -> Any:
-    value = content.get(name)
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        raise TypeError(f"{name} = {value!r}: must be {kinds[0].__name__}")
-    return value
-
-
-def _desired(value: Any) -> Desired:
-    if value not in ("running", "stopped"):
-        raise ValueError(f"desired = {value!r}: must be running or stopped")
-    return "running" if value == "running" else "stopped"
 
 
 def _last_bytes(path: Path, limit: int) -> bytes:
