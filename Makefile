@@ -60,9 +60,10 @@ test: $(STAMP) ## set up and run all tests; ARGS="-k ratio -x" for pytest
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
 	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
 
-lint: $(STAMP) ## check style and formatting
+lint: $(STAMP) ## check style, formatting and which room imports which
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-cache --no-logo
 
 types: $(STAMP) ## check types
 	$(VENV)/bin/mypy

@@ -12,7 +12,8 @@ import threading
 import time
 from pathlib import Path
 
-from dagster_sparkscale.driver.agent import Agent, Snapshot
+from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.keeper import Snapshot
 from dagster_sparkscale.driver.options import Options
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark

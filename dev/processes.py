@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from dagster_sparkscale.clusters.host import processes
+
 MARK = "STREAMS_DEMO_STATE"
 """Set in the environment of all that the demo starts, directly or not, to its state folder: so it
 can be told in the end whether something is left."""
@@ -116,12 +118,8 @@ def still_running(pid: int, born: float) -> bool:
 
 def marked(state: Path) -> list[psutil.Process]:
     """Processes that descend from a demo with its state in that folder, this one left out."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and process.environ().get(MARK) == str(state):
-                found.append(process)
-    return found
+    carrying = processes.carrying(MARK, str(state).__eq__)
+    return [process for process in carrying if process.pid != os.getpid()]
 
 
 def end_marked(state: Path) -> list[str]:

@@ -79,23 +79,7 @@ def test_what_dagster_loads_is_free_of_heavy_imports(module):
     assert not loaded & {"pyspark", "py4j", "kubernetes", "dagster_k8s", "boto3", "pandas", "numpy"}
 
 
-# Imports point one way: from a higher layer to a lower one, or within a folder.
-LAYERS = {
-    "definitions": 6,
-    "watch": 5,
-    "autoscale": 4,
-    "lifecycle": 4,
-    "operations": 3,
-    "clusters": 2,
-    "declare": 1,
-    "observe": 0,
-    "names": 0,
-    "driver": -1,
-    "sources": -1,
-    "durations": -2,
-    "typed_json": -2,
-}
-# Below these lies what a test of a decision needs: no Dagster, no clock, no network.
+# What decides, and what it decides on.
 PURE = [
     *("durations", "names", "observe/status", "observe/evaluation"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
@@ -121,27 +105,6 @@ def imports_of(path: Path) -> list[str]:
             # `from package import module` names a module as well.
             found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
     return found
-
-
-def parts_imported(path: Path) -> set[str]:
-    names = (name.split(".") for name in imports_of(path))
-    return {name[1] for name in names if name[0] == "dagster_sparkscale" and len(name) > 1}
-
-
-def test_every_part_of_the_package_has_its_layer():
-    parts = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
-    parts |= {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert parts == set(LAYERS)
-
-
-@pytest.mark.parametrize("part", [part for part in LAYERS if part != "driver"])
-def test_imports_point_one_way(part):
-    for path in modules_of(part):
-        for imported in parts_imported(path) & set(LAYERS):
-            # The plain values of layer 0 may know each other; domains may not.
-            lower = LAYERS[imported] < LAYERS[part]
-            beside = imported == part or max(LAYERS[imported], LAYERS[part]) <= 0
-            assert lower or beside, f"{path.name} of {part} imports {imported}"
 
 
 def test_the_driver_needs_nothing_but_python_and_spark():

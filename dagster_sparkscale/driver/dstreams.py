@@ -13,12 +13,10 @@ from typing import Any
 from .history import LIMIT, History
 from .jvm import Jvm
 from .reports import NOTHING_TOLD, SourceReport, combine, read_report
-from .wire import Batch, Query
+from .wire import REPORTS, Batch, Query
 
 QUERY = "dstream"
 """The name that the batches of a DStreams application go by; it has but one graph."""
-REPORTS = "spark.sparkscale.source."
-"""Begins the names of the system properties by which sources tell of themselves."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ class Jvm:
     """The JVM of one SparkContext. Not for use by several threads at a time."""
 
     def __init__(self, context: Any) -> None:
-        self.java_context = context._jsc
         self.spark = context._jsc.sc()
         """The Scala `org.apache.spark.SparkContext`."""
         self.view = context._jvm

@@ -1,7 +1,7 @@
 """Live limits of sources: set over HTTP, and read by the sources from a file.
 
 A source runs in the JVM or in Python workers that it forks, and knows the file by the environment
-variable VARIABLE. The file holds {"<stream>": {"maxRecordsPerTrigger": 1000, ...}, ...}: only the
+variable RATES_FILE. The file holds {"<stream>": {"maxRecordsPerTrigger": 1000, ...}, ...}: only the
 limits there are. It is replaced as a whole, so whoever reads it never sees half of it.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 
 from .announce import announce
 from .log import say
+from .wire import RATES_FILE
 
-VARIABLE = "SPARKSCALE_RATES_FILE"
 LIMITS = {
     "maxRecordsPerTrigger": "a whole number above 0",
     "maxBytesPerTrigger": "a whole number above 0",
@@ -54,14 +54,16 @@ class Rates:
         To be called before the JVM is started, which takes the environment over. Where there is
         no room for the file the driver runs without it.
         """
-        os.environ.pop(VARIABLE, None)  # another driver's, if one of its programs started this one
+        os.environ.pop(
+            RATES_FILE, None
+        )  # another driver's, if one of its programs started this one
         try:
             rates = cls(Path(tempfile.mkdtemp(prefix="sparkscale-")))
             rates._write({})
         except OSError as error:
             say(f"sources cannot be given live limits: {error}")
             return cls()
-        os.environ[VARIABLE] = str(rates.file)
+        os.environ[RATES_FILE] = str(rates.file)
         return rates
 
     @property

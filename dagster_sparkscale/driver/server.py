@@ -13,7 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from .agent import Agent, NotReady
+from .agent import Agent
+from .keeper import NotReady
 from .options import MAX_EXECUTORS
 from .rates import BadRates
 from .wire import Answer

@@ -1,13 +1,19 @@
-"""What an agent answers, as it goes over the wire: JSON of these. Standard library only.
+"""What an agent answers, as it goes over the wire, and by what the sources of its driver know it.
 
-The driver makes them, and Dagster's side reads them (`observe/status.py`), which may be older or
-newer: a field may be added, with a default, and none may change what it means. None is "not
-measured"; nothing on the way makes a zero of it.
+An answer is the JSON of these dataclasses; standard library only. The driver makes it, and Dagster
+reads it (`observe/status.py`), which may be older or newer: a field may be added, with a
+default, and none may change what it means. None is "not measured"; nothing on the way makes a zero
+of it.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+RATES_FILE = "SPARKSCALE_RATES_FILE"
+"""Environment variable by which sources know the file with their live limits."""
+REPORTS = "spark.sparkscale.source."
+"""Begins the names of the system properties by which a DStream's sources tell of themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.rates import MAX_SOURCES, VARIABLE, BadRates, Rates
+from dagster_sparkscale.driver.rates import MAX_SOURCES, BadRates, Rates
+from dagster_sparkscale.driver.wire import RATES_FILE
 from dagster_sparkscale.observe.status import Status
 from tests.driver.serving import ask, client_of, options, serving
 
@@ -23,7 +24,7 @@ RECORDS, BYTES, SPAN = "maxRecordsPerTrigger", "maxBytesPerTrigger", "maxSpanPer
 
 @pytest.fixture
 def rates(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rates]:
-    monkeypatch.setenv(VARIABLE, "of-another-driver")
+    monkeypatch.setenv(RATES_FILE, "of-another-driver")
     made = Rates.prepare()
     yield made
     made.close()
@@ -36,7 +37,7 @@ def written(rates: Rates) -> Any:
 
 def test_there_is_an_empty_file_from_the_start_for_its_user_only(rates: Rates) -> None:
     assert rates.file is not None
-    assert os.environ[VARIABLE] == str(rates.file)
+    assert os.environ[RATES_FILE] == str(rates.file)
     assert written(rates) == rates.current() == {}
     for path, mode in ((rates.file, 0o600), (rates.file.parent, 0o700)):
         assert stat.S_IMODE(path.stat().st_mode) == mode
@@ -135,11 +136,11 @@ def test_a_file_that_cannot_be_written_leaves_the_limits_as_they_were(rates: Rat
 def test_without_room_for_the_file_the_driver_runs_without_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "of-another-driver")
+    monkeypatch.setenv(RATES_FILE, "of-another-driver")
     with monkeypatch.context() as full:
         full.setattr("tempfile.tempdir", str(tmp_path / "none"))
         rates = Rates.prepare()
-    assert VARIABLE not in os.environ
+    assert RATES_FILE not in os.environ
     assert "sources cannot be given live limits" in "".join(capfd.readouterr())
     with pytest.raises(OSError, match="no file for the limits"):
         rates.change({"clicks": {RECORDS: 2}})

@@ -222,12 +222,25 @@ def clear(mark: str, spare: int | None = None) -> int:
     Raises:
         ClusterError: one is still there after ten seconds.
     """
+
+    def left() -> "list[psutil.Process]":
+        return [process for process in marked(mark) if process.pid != spare]
+
+    return kill_all(left, "end them before a new start")
+
+
+def kill_all(find: "Callable[[], list[psutil.Process]]", advice: str) -> int:
+    """Kill what is found until nothing is found any more; returns how many.
+
+    Raises:
+        ClusterError: one is still there after ten seconds; ends with `advice`.
+    """
     killed: set[int] = set()
     deadline = time.monotonic() + TERM_SECONDS
-    while left := [process for process in marked(mark) if process.pid != spare]:
+    while left := find():
         if time.monotonic() > deadline:
             pids = ", ".join(str(process.pid) for process in left)
-            raise ClusterError(f"process(es) {pids} can't be killed: end them before a new start")
+            raise ClusterError(f"process(es) {pids} can't be killed: {advice}")
         for process in left:
             with contextlib.suppress(Exception):
                 process.kill()  # psutil checks first that the pid is still the same process

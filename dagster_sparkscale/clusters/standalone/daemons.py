@@ -156,10 +156,7 @@ class Daemons:
                         os.kill(note["daemons"][name]["pid"], signal.SIGTERM)
             mark = note["id"]
             processes.wait_until(lambda: not _marked(mark), processes.TERM_SECONDS)
-            processes.wait_until(lambda: not _kill(mark), processes.TERM_SECONDS)
-            if left := _marked(mark):
-                pids = ", ".join(str(process.pid) for process in left)
-                raise ClusterError(f"process(es) {pids} of the cluster can't be killed")
+            processes.kill_all(lambda: _marked(mark), "they are the embedded cluster's")
             note["daemons"] = {}
             write_json(self._note, note)
             for name in ("recovery", "work"):
@@ -283,11 +280,3 @@ def _bound(stack: contextlib.ExitStack, drawn: list[int]) -> int:
 
 def _marked(mark: str) -> "list[psutil.Process]":
     return processes.carrying(MARKER, lambda value: value == mark)
-
-
-def _kill(mark: str) -> int:
-    left = _marked(mark)
-    for process in left:
-        with contextlib.suppress(Exception):
-            process.kill()
-    return len(left)

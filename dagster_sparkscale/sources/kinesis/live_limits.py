@@ -7,12 +7,12 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from dagster_sparkscale.driver.wire import RATES_FILE
+
 from .options import Limits, Options
 
 log = logging.getLogger(__name__)
 
-RATES_FILE = "SPARKSCALE_RATES_FILE"
-"""Environment variable with the path of the live limits, `{stream: {limit: value}}`."""
 MOST = 1e18
 """More is no limit."""
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-REPORTS = "spark.sparkscale.source."
-"""With the stream's name behind it, the system property that says how far behind it is."""
+from dagster_sparkscale.driver.wire import REPORTS
 
 
 @dataclass(frozen=True)
