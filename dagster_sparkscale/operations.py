@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 import dagster as dg
+from dagster import DagsterInstance
 from pydantic import Field, create_model
 
 from dagster_sparkscale.clusters.base import ClusterManager
@@ -26,6 +27,10 @@ from dagster_sparkscale.names import (
     STREAM_TAG,
     scoped,
 )
+
+OPERATION_LIMIT = 900.0
+"""Seconds after which a run no longer counts as in flight: one whose process died may stay
+`STARTED` for ever, and must not keep its stream from being scaled."""
 
 
 class Streams:
@@ -103,28 +108,54 @@ class Operations:
         """The jobs of those that a decision may ask for."""
         return [self.jobs[name] for name, each in self._by_name.items() if each.config_for]
 
-    def request(
+    def requests(
         self, stream: Stream, decision: Decision, epoch: int | None, now: float
-    ) -> dg.RunRequest | None:
-        """The run that carries out `decision`; None if there is nothing to do.
+    ) -> list[dg.RunRequest]:
+        """The run that carries out `decision`; none if there is nothing to do.
 
         Args:
             epoch: of the driver it was made about.
             now: when it was made, seconds since the epoch.
         """
         if decision.operation is None:
-            return None
+            return []
         operation = self._by_name[decision.operation]
         assert operation.config_for is not None
         config = operation.config_for(decision, stream, epoch).model_dump()
         job = scoped(operation.name, self._streams.cluster_key)
-        return dg.RunRequest(
+        request = dg.RunRequest(
             # A run key never comes back: the decision is told apart by the second it was made in.
             run_key=f"{stream.name}:{epoch}:{int(now)}",
             job_name=job,
             run_config={"ops": {job: {"config": {**config, "stream": stream.name}}}},
             tags=self._streams.tags(stream.name, operation.name, epoch),
         )
+        return [request]
+
+
+def in_flight(instance: DagsterInstance, cluster_key: str, now: float) -> Mapping[str, str]:
+    """By stream, the operation that a run is about to carry out or is carrying out."""
+    records = instance.get_run_records(
+        dg.RunsFilter(
+            statuses=[
+                dg.DagsterRunStatus.QUEUED,
+                dg.DagsterRunStatus.NOT_STARTED,
+                dg.DagsterRunStatus.STARTING,
+                dg.DagsterRunStatus.STARTED,
+                dg.DagsterRunStatus.CANCELING,
+            ],
+            tags={CLUSTER_TAG: cluster_key},
+        )
+    )
+    return {
+        record.dagster_run.tags[STREAM_TAG]: (
+            f"{record.dagster_run.tags.get(OPERATION_TAG, 'operation')} run "
+            f"{record.dagster_run.run_id[:8]}"
+        )
+        for record in records
+        if STREAM_TAG in record.dagster_run.tags
+        and now - record.create_timestamp.timestamp() < OPERATION_LIMIT
+    }
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:

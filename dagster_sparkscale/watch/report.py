@@ -1,16 +1,27 @@
-"""The observation of a stream: the same keys every minute, so that Dagster plots each of them.
+"""What Dagster is told of a stream: an observation, what has changed of its checks, and progress.
 
-A value that was not measured is null and leaves a gap in the plot; it is never a zero.
+An observation has the same keys every minute, so that Dagster plots each of them. A value that was
+not measured is null and leaves a gap in the plot; it is never a zero.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observe.evaluation import Evaluation
-from dagster_sparkscale.operations import metadata
+from dagster_sparkscale.operations import asset_key, metadata
 from dagster_sparkscale.watch.assess import Assessment
+from dagster_sparkscale.watch.checks import severity
+from dagster_sparkscale.watch.memory import StreamMemory
+
+MATERIALIZE_EVERY = 600.0
+"""Seconds between two materializations that say data moved on. Freshness policies and `eager()`
+see only materializations, and one every minute would be noise."""
+
+Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 _NOTHING_SEEN = Evaluation(window=0.0)
 
@@ -43,9 +54,52 @@ def observation_values(stream: Stream, assessment: Assessment) -> dict[str, Any]
     }
 
 
-def observation(stream: Stream, key: dg.AssetKey, assessment: Assessment) -> dg.AssetObservation:
-    return dg.AssetObservation(
-        asset_key=key, metadata=metadata(observation_values(stream, assessment))
+def told(
+    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str, now: float
+) -> Iterator[Event]:
+    """What Dagster is told of an assessment. `memory` keeps what it has been told before."""
+    yield dg.AssetObservation(
+        asset_key=asset_key(stream), metadata=metadata(observation_values(stream, assessment))
+    )
+    yield from changed_checks(stream, assessment, memory, log_tail)
+    yield from progress(stream, assessment, memory, now)
+
+
+def changed_checks(
+    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Evaluations of the health checks whose outcome is not the one stored last, or that failed by
+    something new."""
+    for health, finding in assessment.health.items():
+        if finding.passed is None:
+            continue
+        outcome = "passed" if finding.passed else f"failed {finding.mark}".rstrip()
+        if memory.checks.get(health.value) == outcome:
+            continue
+        memory.checks[health.value] = outcome
+        yield dg.AssetCheckEvaluation(
+            asset_key=asset_key(stream),
+            check_name=health.value,
+            passed=finding.passed,
+            severity=severity(finding),
+            description=finding.text,
+            metadata={"log": log_tail} if log_tail and not finding.passed else {},
+        )
+
+
+def progress(
+    stream: Stream, assessment: Assessment, memory: StreamMemory, now: float
+) -> Iterator[dg.AssetMaterialization]:
+    """At most every `MATERIALIZE_EVERY` seconds, and only if records were processed since."""
+    seen = assessment.seen
+    memory.advanced |= bool(seen and seen.input_rate)
+    if not memory.advanced or 0 <= now - memory.materialized_at < MATERIALIZE_EVERY:
+        return
+    memory.materialized_at, memory.advanced = now, False
+    yield dg.AssetMaterialization(
+        asset_key=asset_key(stream),
+        description="The stream has processed records.",
+        metadata={PREFIX + "epoch": assessment.epoch},
     )
 
 

@@ -6,40 +6,28 @@ for longer than its deadline.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import dagster as dg
 from dagster import DagsterInstance
 
-from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, PREFIX, STREAM_TAG, scoped
-from dagster_sparkscale.operations import Operations, Streams, asset_key
+from dagster_sparkscale.names import scoped
+from dagster_sparkscale.operations import Operations, Streams, in_flight
 from dagster_sparkscale.watch.assess import Assessment, assess
-from dagster_sparkscale.watch.checks import severity
 from dagster_sparkscale.watch.collect import collect
-from dagster_sparkscale.watch.memory import Memory, StreamMemory
-from dagster_sparkscale.watch.report import observation
+from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.report import Event, told
 from dagster_sparkscale.watch.sighting import Sighting
 
 DEADLINE = 30.0
 """Seconds a tick may spend on looking. Dagster ends a tick after 60; storing takes the rest."""
 
-MATERIALIZE_EVERY = 600.0
-"""Seconds between two materializations that say data moved on. Freshness policies and `eager()`
-see only materializations, and one every minute would be noise."""
-
 LONGEST_PAUSE = 60.0
 """Seconds between two ticks at most: whatever the policies say, streams are observed and failed
 drivers restarted."""
 
-OPERATION_LIMIT = 900.0
-"""Seconds after which a run no longer counts as in flight: one whose process died may stay
-`STARTED` for ever, and must not keep its stream from being scaled."""
-
 _SKIP_REASON_LIMIT = 4000
 _LATE = 0.9  # ticks come every 60 to 65 s and may be early by a moment: do not skip a whole one
-
-Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 
 def autoscale_sensor(
@@ -60,14 +48,9 @@ def autoscale_sensor(
         events: list[Event] = []
         requests: list[dg.RunRequest] = []
         for stream in streams:
-            assessment, remembered = assessments[stream.name], memory.of(stream.name)
-            log_tail = sightings[stream.name].log_tail
-            events.append(observation(stream, asset_key(stream), assessment))
-            events.extend(changed_checks(stream, assessment, remembered, log_tail))
-            events.extend(progress(stream, assessment, remembered, now))
-            decision, epoch = assessment.decision, assessment.epoch
-            if request := operations.request(stream, decision, epoch, now):
-                requests.append(request)
+            assessment, log_tail = assessments[stream.name], sightings[stream.name].log_tail
+            events += told(stream, assessment, memory.of(stream.name), log_tail, now)
+            requests += operations.requests(stream, assessment.decision, assessment.epoch, now)
         lines = [str(assessment) for assessment in assessments.values()]
         # One record for all: a thousand calls of Dagster's logger cost more than a thousand looks.
         context.log.info("\n".join(lines))
@@ -110,7 +93,7 @@ def _assess_all(
     busy: Mapping[str, str] = {}
     # Most ticks hold everything; only one that does not needs to ask what is in flight.
     if any(assessment.acts for assessment in assessments.values()):
-        busy = operations_in_flight(instance, streams.cluster_key, now)
+        busy = in_flight(instance, streams.cluster_key, now)
     for name, stream in streams.by_name.items():
         if name in busy and assessments[name].acts:
             # Not decided: it is due again at the next tick.
@@ -120,71 +103,6 @@ def _assess_all(
         elif due[name]:
             memory.of(name).decided_at = now
     return assessments
-
-
-def operations_in_flight(
-    instance: DagsterInstance, cluster_key: str, now: float
-) -> Mapping[str, str]:
-    """By stream, the operation that a run is about to carry out or is carrying out."""
-    records = instance.get_run_records(
-        dg.RunsFilter(
-            statuses=[
-                dg.DagsterRunStatus.QUEUED,
-                dg.DagsterRunStatus.NOT_STARTED,
-                dg.DagsterRunStatus.STARTING,
-                dg.DagsterRunStatus.STARTED,
-                dg.DagsterRunStatus.CANCELING,
-            ],
-            tags={CLUSTER_TAG: cluster_key},
-        )
-    )
-    return {
-        record.dagster_run.tags[STREAM_TAG]: (
-            f"{record.dagster_run.tags.get(OPERATION_TAG, 'operation')} run "
-            f"{record.dagster_run.run_id[:8]}"
-        )
-        for record in records
-        if STREAM_TAG in record.dagster_run.tags
-        and now - record.create_timestamp.timestamp() < OPERATION_LIMIT
-    }
-
-
-def changed_checks(
-    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Evaluations of the health checks whose outcome is not the one stored last, or that failed by
-    something new."""
-    for health, finding in assessment.health.items():
-        if finding.passed is None:
-            continue
-        outcome = "passed" if finding.passed else f"failed {finding.mark}".rstrip()
-        if memory.checks.get(health.value) == outcome:
-            continue
-        memory.checks[health.value] = outcome
-        yield dg.AssetCheckEvaluation(
-            asset_key=asset_key(stream),
-            check_name=health.value,
-            passed=finding.passed,
-            severity=severity(finding),
-            description=finding.text,
-            metadata={"log": log_tail} if log_tail and not finding.passed else {},
-        )
-
-
-def progress(
-    stream: Stream, assessment: Assessment, memory: StreamMemory, now: float
-) -> Iterator[dg.AssetMaterialization]:
-    """At most every `MATERIALIZE_EVERY` seconds, and only if records were processed since."""
-    seen = assessment.seen
-    memory.advanced |= bool(seen and seen.input_rate)
-    if not memory.advanced or 0 <= now - memory.materialized_at < MATERIALIZE_EVERY:
-        return
-    memory.materialized_at, memory.advanced = now, False
-    yield dg.AssetMaterialization(
-        asset_key=asset_key(stream),
-        description="The stream has processed records.",
-        metadata={PREFIX + "epoch": assessment.epoch},
-    )
 
 
 def _shortened(lines: list[str]) -> str:

@@ -12,11 +12,11 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 
+from dagster_sparkscale import operations
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Streams
-from dagster_sparkscale.watch import sensor as sensor_module
 from tests.fakes import QUERY, scaled, structured
 from tests.watch.deployment import HOUR, STREAM, Deployment, overload
 
@@ -309,11 +309,11 @@ class TestOperationsInFlight:
         overload(deployed)
         self.in_flight(deployed)
         now = time.time()
-        held = sensor_module.operations_in_flight(
-            deployed.instance, "spark_cluster", now + sensor_module.OPERATION_LIMIT - 60
+        held = operations.in_flight(
+            deployed.instance, "spark_cluster", now + operations.OPERATION_LIMIT - 60
         )
-        free = sensor_module.operations_in_flight(
-            deployed.instance, "spark_cluster", now + sensor_module.OPERATION_LIMIT + 60
+        free = operations.in_flight(
+            deployed.instance, "spark_cluster", now + operations.OPERATION_LIMIT + 60
         )
         assert (set(held), set(free)) == ({"clicks"}, set())
 
@@ -322,9 +322,7 @@ class TestOperationsInFlight:
         for zone in ("America/Los_Angeles", "Asia/Tokyo"):
             monkeypatch.setenv("TZ", zone)
             time.tzset()
-            held = sensor_module.operations_in_flight(
-                deployed.instance, "spark_cluster", time.time()
-            )
+            held = operations.in_flight(deployed.instance, "spark_cluster", time.time())
             assert set(held) == {"clicks"}
         monkeypatch.undo()
         time.tzset()
