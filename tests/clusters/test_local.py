@@ -268,7 +268,7 @@ def command(action: str, cluster: LocalCluster, *more: str) -> subprocess.Comple
 
 def test_a_number_that_makes_no_sense_is_named(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="workers = 0: must be at least 1"):
-        LocalCluster(state_dir=str(tmp_path), workers=0).start()
+        LocalCluster(state_dir=str(tmp_path), workers=0).prepare()
 
 
 def test_a_worker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
