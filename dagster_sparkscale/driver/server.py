@@ -28,7 +28,7 @@ whole: a client that sends a byte now and then does not keep its connection long
 LONGEST_STOP = 24 * 3600.0
 
 
-class Refused(Exception):
+class HttpRefusal(Exception):
     """A request that is answered with an error."""
 
     def __init__(self, code: int, error: str, **more: Any) -> None:
@@ -145,8 +145,8 @@ class Handler(BaseHTTPRequestHandler):
             elif route == ("POST", "/v1/stop"):
                 code, answer, afterwards = self._stop(body)
             else:
-                raise Refused(404, f"{method} {url.path[:100]}: there is no such thing here")
-        except Refused as refusal:
+                raise HttpRefusal(404, f"{method} {url.path[:100]}: there is no such thing here")
+        except HttpRefusal as refusal:
             code, answer = refusal.code, refusal.body
         except NotReady as reason:
             code, answer = 503, {"error": str(reason)}
@@ -166,27 +166,27 @@ class Handler(BaseHTTPRequestHandler):
         wanted = f"Bearer {self.server.agent.options.token}"
         if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
             self.close_connection = True  # the body, unread, must not pass for a request
-            raise Refused(401, "Authorization: must be the stream's bearer token")
+            raise HttpRefusal(401, "Authorization: must be the stream's bearer token")
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding"):
             self.close_connection = True
-            raise Refused(411, "Transfer-Encoding: give a Content-Length instead")
+            raise HttpRefusal(411, "Transfer-Encoding: give a Content-Length instead")
         text = self.headers.get("Content-Length", "0")
         if not (text.isascii() and text.isdigit()) or int(text[:10]) > MAX_BODY:
             self.close_connection = True
-            raise Refused(413, f"Content-Length: {text[:20]}: must be at most {MAX_BODY}")
+            raise HttpRefusal(413, f"Content-Length: {text[:20]}: must be at most {MAX_BODY}")
         body = self.rfile.read(int(text))
         if len(body) < int(text):
             self.close_connection = True
-            raise Refused(400, "the body ended early")
+            raise HttpRefusal(400, "the body ended early")
         return body
 
     def _status(self, query: str) -> Answer:
         asked = {name: values[-1] for name, values in parse_qs(query).items()}
         since, window = asked.get("since"), asked.get("window")
         if since is not None and not (since.isascii() and since.isdigit() and len(since) < 16):
-            raise Refused(400, f"since: {since[:40]!r}: must be a sequence number")
+            raise HttpRefusal(400, f"since: {since[:40]!r}: must be a sequence number")
         seconds: float | None = None
         if window is not None:
             try:
@@ -194,14 +194,14 @@ class Handler(BaseHTTPRequestHandler):
             except ValueError:
                 seconds = math.nan
             if not 0 <= seconds < math.inf:
-                raise Refused(400, f"window: {window[:40]!r}: must be a number of seconds")
+                raise HttpRefusal(400, f"window: {window[:40]!r}: must be a number of seconds")
         return self.server.agent.status(None if since is None else int(since), seconds)
 
     def _executors(self, body: bytes) -> Answer:
         given = self._json(body)
         target = given.get("target")
         if type(target) is not int or not 1 <= target <= MAX_EXECUTORS:
-            raise Refused(
+            raise HttpRefusal(
                 400, f"target: {_shown(target)}: must be a whole number from 1 to {MAX_EXECUTORS}"
             )
         self._same_epoch(given)
@@ -214,17 +214,17 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.server.agent.set_rates(given.get("rates"))
         except BadRates as error:
-            raise Refused(400, str(error)) from None
+            raise HttpRefusal(400, str(error)) from None
         return self.server.agent.status(batches=False)
 
     def _stop(self, body: bytes) -> tuple[int, dict[str, Any], Callable[[], None]]:
         given = self._json(body)
         graceful = given.get("graceful", True)
         if type(graceful) is not bool:
-            raise Refused(400, f"graceful: {_shown(graceful)}: must be true or false")
+            raise HttpRefusal(400, f"graceful: {_shown(graceful)}: must be true or false")
         timeout = given.get("timeout", 120)
         if type(timeout) not in (int, float) or not 0 < timeout <= LONGEST_STOP:
-            raise Refused(
+            raise HttpRefusal(
                 400,
                 f"timeout: {_shown(timeout)}: must be seconds, above 0 and at most "
                 f"{LONGEST_STOP:.0f}",
@@ -236,9 +236,9 @@ class Handler(BaseHTTPRequestHandler):
     def _same_epoch(self, given: dict[str, Any]) -> None:
         epoch, current = given.get("epoch"), self.server.agent.options.epoch
         if type(epoch) is not int:
-            raise Refused(400, f"epoch: {_shown(epoch)}: must be the epoch of the driver meant")
+            raise HttpRefusal(400, f"epoch: {_shown(epoch)}: must be the epoch of the driver meant")
         if epoch != current:
-            raise Refused(409, f"epoch: {epoch}: this driver's is {current}", epoch=current)
+            raise HttpRefusal(409, f"epoch: {epoch}: this driver's is {current}", epoch=current)
 
     def _json(self, body: bytes) -> dict[str, Any]:
         try:
@@ -246,7 +246,7 @@ class Handler(BaseHTTPRequestHandler):
         except (ValueError, RecursionError):
             given = None
         if not isinstance(given, dict):
-            raise Refused(400, "body: must be a JSON object")
+            raise HttpRefusal(400, "body: must be a JSON object")
         return given
 
     def _send(self, code: int, answer: dict[str, Any]) -> None:

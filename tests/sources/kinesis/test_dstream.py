@@ -347,19 +347,19 @@ def test_the_store_keeps_the_latest_and_refuses_a_second_writer(
 ) -> None:
     from dagster_sparkscale.sources.kinesis.dstream.commit_files import (
         KEPT,
-        Store,
+        CommitFiles,
         StoreError,
         StoreTaken,
     )
     from dagster_sparkscale.sources.kinesis.positions import Kind, Offset, Position
 
     folder = tmp_path / "a folder" / "positions"
-    store = Store(spark, str(folder))
+    store = CommitFiles(spark, str(folder))
     assert store.load("s") is None
     offsets = [Offset("s", {"a": Position(Kind.AFTER, str(n))}) for n in range(KEPT + 5)]
     for offset in offsets:
         store.save(offset)
-    again = Store(spark, str(folder))
+    again = CommitFiles(spark, str(folder))
     assert again.load("s") == offsets[-1]
     files = [name for name in os.listdir(folder) if not name.startswith(".")]
     assert sorted(map(int, files)) == list(range(5, KEPT + 5))
@@ -370,6 +370,6 @@ def test_the_store_keeps_the_latest_and_refuses_a_second_writer(
 
     (folder / "99").write_text("{")
     with pytest.raises(StoreError, match=r"/99 is not JSON"):
-        Store(spark, str(folder)).load("s")
+        CommitFiles(spark, str(folder)).load("s")
     with pytest.raises(StoreError, match="nothing://here cannot be opened"):
-        Store(spark, "nothing://here")
+        CommitFiles(spark, "nothing://here")

@@ -24,7 +24,7 @@ class StoreTaken(StoreError):
     """Another program has committed meanwhile."""
 
 
-class Store:
+class CommitFiles:
     """
     Args:
         context: the pyspark SparkContext.

@@ -13,7 +13,7 @@ import time
 from dagster_sparkscale.sources.kinesis.planner import Plan
 from dagster_sparkscale.sources.kinesis.positions import Offset
 
-from .commit_files import Store, StoreError, StoreTaken
+from .commit_files import CommitFiles, StoreError, StoreTaken
 from .commits import Commits, Patience, Planned
 from .scheduler import Batches, Completed
 
@@ -33,7 +33,9 @@ class Committer:
         at_most: how many batches with something to read may be planned and not done.
     """
 
-    def __init__(self, batches: Batches, store: Store | None, start: Offset, at_most: int) -> None:
+    def __init__(
+        self, batches: Batches, store: CommitFiles | None, start: Offset, at_most: int
+    ) -> None:
         self._batches = batches
         self._store = store
         self._stream = start.stream

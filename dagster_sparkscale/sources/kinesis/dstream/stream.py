@@ -42,7 +42,7 @@ from dagster_sparkscale.sources.kinesis.ranges import Range
 from dagster_sparkscale.sources.kinesis.retention import DataLost
 from dagster_sparkscale.sources.kinesis.shared import service_for
 
-from .commit_files import Store
+from .commit_files import CommitFiles
 from .commits import Patience
 from .committer import Committer
 from .records import KinesisRecord, about, read_ranges
@@ -115,7 +115,7 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         self._planner = Planner(
             service_for(options.connection), options.fail_on_data_loss, ahead=True
         )
-        positions = Store(context, store) if store is not None else None
+        positions = CommitFiles(context, store) if store is not None else None
         start = self._begin(kept, positions)
         # Has a batch at every interval, and nothing in it.
         ticks = ssc.queueStream([], default=context.parallelize([], 1))
@@ -140,7 +140,7 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         # Spark pickles what it is to checkpoint.
         raise ValueError(_NO_CHECKPOINTS)
 
-    def _begin(self, kept: Mapping[str, Any] | None, store: Store | None) -> Offset:
+    def _begin(self, kept: Mapping[str, Any] | None, store: CommitFiles | None) -> Offset:
         if store is not None and (stored := store.load(self._stream)) is not None:
             log.info("%s: going on from what %s has", self._stream, store.folder)
             return stored
