@@ -1,8 +1,8 @@
 """What is remembered of streams between runs, and who may change it: the protocol of a store.
 
-A folder is one (`host/folders.py`). What must hold of each: an epoch never goes back; what can't be
-read is an error, never taken for a stream that was never started, for that would put a second
-driver on its checkpoint; the lease of a holder that dies is free again.
+A folder is one (`host/folder_store.py`). What must hold of each: an epoch never goes back; what
+can't be read is an error, never taken for a stream that was never started, for that would put a
+second driver on its checkpoint; the lease of a holder that dies is free again.
 """
 
 from collections.abc import Sequence

@@ -30,6 +30,7 @@ class Evaluation:
     completed: int = 0
     """Batches completed without a failed output operation, all queries together."""
     failed: int = 0
+    """Batches of the window that failed, all queries together."""
     processing_ms: float | None = None
     """Mean of the worst query."""
     scheduling_ms: float | None = None
@@ -39,7 +40,9 @@ class Evaluation:
     processed_rate: float | None = None
     """Records per second of processing time, all queries together."""
     backlog_records: int | None = None
+    """Records that the sources have and no batch has taken yet, all queries together."""
     pending_batches: int | None = None
+    """DStreams: batches that are due and not completed."""
     lag: float | None = None
     """Seconds that the query furthest behind is behind the tip of its source, where one tells."""
     lag_query: str | None = None
@@ -53,7 +56,9 @@ class Evaluation:
     lost: int | None = None
     """How many times data was gone before it could be read, in all; ended queries included."""
     registered: int | None = None
+    """Executors that have registered with the driver."""
     requested: int | None = None
+    """Executors asked of the cluster manager."""
     batch_interval: float | None = None
     """Seconds; as the running program has it, else as declared."""
     silence: str | None = None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
@@ -97,10 +98,23 @@ def _by_policy(stream: Stream, seen: Evaluation) -> Hold | ScaleTo:
     policy = stream.autoscale
     if policy is None:
         return Hold("the stream has no autoscale policy")
+    bounds = stream.bounds_for(seen.shards)
     try:
-        decision = policy.decide(stream.bounds_for(seen.shards), seen)
-        if not isinstance(decision, Hold | ScaleTo):
-            raise TypeError(f"it returned {decision!r}; must be Hold or ScaleTo")
+        return _checked(policy.decide(bounds, seen), bounds)
     except Exception as error:
         return Hold(f"{type(policy).__name__} could not decide: {type(error).__name__}: {error}")
+
+
+def _checked(decision: Hold | ScaleTo, bounds: Bounds) -> Hold | ScaleTo:
+    if not isinstance(decision, Hold | ScaleTo):
+        raise TypeError(f"it returned {decision!r}; must be Hold or ScaleTo")
+    if not isinstance(decision.reason, str):
+        raise TypeError(f"reason = {decision.reason!r}; must be text")
+    if isinstance(decision, ScaleTo):
+        if type(decision.target) is not int:
+            raise TypeError(f"target = {decision.target!r}; must be a whole number")
+        if bounds.clamp(decision.target) != decision.target:
+            raise ValueError(
+                f"target = {decision.target}; must be within the bounds, as bounds.aim() makes it"
+            )
     return decision

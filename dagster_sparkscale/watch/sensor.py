@@ -15,8 +15,8 @@ from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
 from dagster_sparkscale.watch.assess import Assessment, assess
 from dagster_sparkscale.watch.collect import collect
+from dagster_sparkscale.watch.events import Event, told
 from dagster_sparkscale.watch.memory import Memory
-from dagster_sparkscale.watch.report import Event, told
 from dagster_sparkscale.watch.sighting import Sighting
 
 DEADLINE = 30.0

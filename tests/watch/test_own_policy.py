@@ -1,5 +1,7 @@
 """A policy of a user's own: one class, of which the library knows nothing."""
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,13 +12,16 @@ from tests.fakes import QUERY, structured
 from tests.watch.deployment import STREAM, Deployment, overload
 
 
-class LagPolicy(AutoscalePolicy):
-    """One executor for each minute of lag."""
+def documented(title: str) -> Any:
+    """What the first block of Python defines under that heading of the docs."""
+    page = (Path(__file__).parents[2] / "docs" / "declaring.md").read_text()
+    block = page.split(f"## {title}\n", 1)[1].split("```python\n", 1)[1].split("```", 1)[0]
+    defined: dict[str, Any] = {"__name__": "docs"}
+    exec(block, defined)
+    return SimpleNamespace(**defined)
 
-    def decide(self, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
-        if seen.lag is None:
-            return Hold("no source tells how far behind the stream is")
-        return ScaleTo(bounds.clamp(int(seen.lag // 60)), f"{seen.lag:.0f} s behind")
+
+LagPolicy = documented("A policy of your own").LagPolicy
 
 
 class Odd(AutoscalePolicy):
@@ -63,6 +68,21 @@ def test_what_every_policy_has_holds_for_it_as_well():
         (lambda: 1 / 0, "Odd could not decide: ZeroDivisionError: division by zero"),
         (None, "Odd could not decide: TypeError: it returned None; must be Hold or ScaleTo"),
         (7, "Odd could not decide: TypeError: it returned 7; must be Hold or ScaleTo"),
+        (
+            ScaleTo(2.5, "x"),
+            "Odd could not decide: TypeError: target = 2.5; must be a whole number",
+        ),
+        (
+            ScaleTo(True, "x"),
+            "Odd could not decide: TypeError: target = True; must be a whole number",
+        ),
+        (ScaleTo(3, None), "Odd could not decide: TypeError: reason = None; must be text"),
+        (Hold(3), "Odd could not decide: TypeError: reason = 3; must be text"),
+        (
+            ScaleTo(0, "x"),
+            "Odd could not decide: ValueError: target = 0; must be within the bounds, as "
+            "bounds.aim() makes it",
+        ),
     ],
 )
 def test_one_that_fails_says_so_and_keeps_no_other_stream_from_being_scaled(returns, why):
