@@ -4,6 +4,7 @@ Unknown fields are passed over, and those that are absent have their defaults: t
 newer or older than this side. Types are taken strictly: neither is "1" a number nor 1 a text.
 """
 
+import json
 import reprlib
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
@@ -34,11 +35,27 @@ def read(kind: TypeAdapter[T], text: bytes | str) -> T:
         Malformed: it is no JSON, or a field is missing or not of its type.
     """
     try:
-        value = kind.validate_json(text, strict=True)
+        try:
+            value = kind.validate_json(text, strict=True)
+        except ValidationError as error:
+            if (mended := _mended(text, error)) is None:
+                raise
+            value = kind.validate_json(mended, strict=True)
     except ValidationError as error:
         raise Malformed(_explain(error)) from None
     _check_numbers(value, "")
     return value
+
+
+def _mended(text: bytes | str, error: ValidationError) -> bytes | None:
+    """`text` as pydantic takes it, if it is JSON that only Python takes: in another encoding, as an
+    editor may leave it, or with half a character."""
+    if error.errors(include_url=False)[0]["type"] != "json_invalid":
+        return None
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return None
 
 
 def _explain(error: ValidationError) -> str:
@@ -54,7 +71,8 @@ def _explain(error: ValidationError) -> str:
         return f"{name}: must be a list of objects"
     if fault["type"] == "missing" or given is None:
         return f"{name}: missing"
-    return f"{name} = {reprlib.repr(given)}: must be {_TYPES.get(fault['type'], fault['msg'])}"
+    right = _TYPES.get(fault["type"], fault["msg"].removeprefix("Input should be "))
+    return f"{name} = {reprlib.repr(given)}: must be {right}"
 
 
 def _check_numbers(value: Any, name: str) -> None:

@@ -59,7 +59,11 @@ class RemoteAgent:
         Raises:
             StaleEpoch: it is of another epoch.
         """
-        self._call("POST", "/v1/stop", {"graceful": graceful, "timeout": patience}, timeout)
+        body = {"graceful": graceful, "timeout": patience}
+        answer = self._call("POST", "/v1/stop", body, timeout)
+        # Another server at that address may answer anything at all.
+        if not answer.startswith(b"{"):
+            raise AgentUnreachable(f"{self._who} answered something that is not JSON")
 
     def _status(
         self, method: str, path: str, body: dict[str, Any] | None, timeout: float

@@ -34,7 +34,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Record:
-    """What is remembered of one stream. No defaults: what is missing in a store is an error."""
+    """What is remembered of one stream. What it is without is an error, and no default."""
 
     id: str
     """Random, made with the record: tells this stream's processes from those of a stream of the
@@ -47,13 +47,13 @@ class Record:
     host: str
     """The host that the newest driver was started on."""
     submitter_pid: int
-    submitter_birth: str | None
     history: tuple[Submission, ...]
+    submitter_birth: str | None = None
 
     @classmethod
     def new(cls, id: str) -> Self:
         """Of a stream that was never started."""
-        return cls(id, 0, "stopped", 0.0, "", 0, None, ())
+        return cls(id, 0, "stopped", 0.0, "", 0, ())
 
     @property
     def submitted_at(self) -> float:

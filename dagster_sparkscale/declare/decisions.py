@@ -24,6 +24,8 @@ class Hold:
     reason: str
     pinned: bool = False
     """The policy would have scaled up, but the stream is at its maximum already."""
+    broken: bool = False
+    """The policy could not decide, for an error of its own."""
 
     def __str__(self) -> str:
         return "hold"

@@ -1,6 +1,5 @@
 """What a policy is: the base of those that scale, and how a failed driver is restarted."""
 
-from abc import ABC, abstractmethod
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -11,7 +10,7 @@ from dagster_sparkscale.declare.declaration import Declaration, Seconds
 from dagster_sparkscale.observe.evaluation import Evaluation
 
 
-class AutoscalePolicy(Declaration, ABC):
+class AutoscalePolicy(Declaration):
     """What every policy has: when it is evaluated, between which numbers it may move, how it
     decides. A new one is a subclass that says how."""
 
@@ -31,7 +30,6 @@ class AutoscalePolicy(Declaration, ABC):
     """How far behind the tip of its source the stream may be, in seconds; a health check says
     whether it is. None: as far as it likes. For sources that tell."""
 
-    @abstractmethod
     def decide(self, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
         """What is to happen to a stream of which this was `seen`. Pure: no clock, no I/O.
 
@@ -39,6 +37,7 @@ class AutoscalePolicy(Declaration, ABC):
             bounds: between which numbers of executors the stream can move at present.
             seen: what it did in the last `interval` seconds.
         """
+        raise NotImplementedError(f"{type(self).__name__} does not say how to decide")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

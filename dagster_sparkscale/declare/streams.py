@@ -114,6 +114,13 @@ class Stream(Declaration):
             raise ValueError("must be the path of a Python file (.py)")
         return value
 
+    @field_validator("autoscale")
+    @classmethod
+    def _policy_decides(cls, value: AutoscalePolicy | None) -> AutoscalePolicy | None:
+        if value is not None and type(value).decide is AutoscalePolicy.decide:
+            raise ValueError(f"{type(value).__name__} does not say how to decide; use RatioPolicy")
+        return value
+
     @field_validator("spark_conf", mode="before")
     @classmethod
     def _settings_as_spark_writes_them(cls, value: Any) -> Any:

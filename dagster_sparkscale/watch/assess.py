@@ -1,5 +1,6 @@
 """From one look at a stream to what should happen to it. Pure."""
 
+import traceback
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import DriverState
@@ -99,22 +100,31 @@ def _by_policy(stream: Stream, seen: Evaluation) -> Hold | ScaleTo:
     if policy is None:
         return Hold("the stream has no autoscale policy")
     bounds = stream.bounds_for(seen.shards)
+    name = type(policy).__name__
     try:
-        return _checked(policy.decide(bounds, seen), bounds)
+        decision = policy.decide(bounds, seen)
     except Exception as error:
-        return Hold(f"{type(policy).__name__} could not decide: {type(error).__name__}: {error}")
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename.rpartition('/')[2]}, line {where.lineno}"
+        why = f"{type(error).__name__}: {error} ({place})"
+        return Hold(f"{name} could not decide: {why}", broken=True)
+    if fault := _fault(decision, bounds):
+        return Hold(f"{name} could not decide: {fault}", broken=True)
+    return decision
 
 
-def _checked(decision: Hold | ScaleTo, bounds: Bounds) -> Hold | ScaleTo:
-    if not isinstance(decision, Hold | ScaleTo):
-        raise TypeError(f"it returned {decision!r}; must be Hold or ScaleTo")
-    if not isinstance(decision.reason, str):
-        raise TypeError(f"reason = {decision.reason!r}; must be text")
+def _fault(decision: object, bounds: Bounds) -> str | None:
+    """What is wrong with a decision, in words."""
+    if decision.__class__ not in (Hold, ScaleTo):
+        return f"it returned {decision!r}; must be Hold or ScaleTo"
+    assert isinstance(decision, Hold | ScaleTo)
+    reason: object = decision.reason
+    if not isinstance(reason, str):
+        return f"reason = {reason!r}; must be text"
     if isinstance(decision, ScaleTo):
         if type(decision.target) is not int:
-            raise TypeError(f"target = {decision.target!r}; must be a whole number")
+            return f"target = {decision.target!r}; must be a whole number"
         if bounds.clamp(decision.target) != decision.target:
-            raise ValueError(
-                f"target = {decision.target}; must be within the bounds, as bounds.aim() makes it"
-            )
-    return decision
+            right = "must be within the bounds, as bounds.aim() makes it"
+            return f"target = {decision.target}; {right}"
+    return None

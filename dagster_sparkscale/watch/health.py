@@ -111,6 +111,8 @@ def _ratio(seen: Evaluation | None) -> Finding:
 
 
 def _maximum(seen: Evaluation | None, decision: Decision) -> Finding:
+    if isinstance(decision, Hold) and decision.broken:
+        return Finding(False, decision.reason)
     if isinstance(decision, Hold) and decision.pinned:
         return Finding(False, decision.reason, urgent=False)
     if _load(seen) is None:

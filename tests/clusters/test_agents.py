@@ -119,6 +119,15 @@ def test_it_scales_and_stops_as_agreed(connections: Connections, agent: Agent) -
     ]
 
 
+@pytest.mark.parametrize("body", [b"", b"hello", b"<html>"])
+def test_who_answers_something_else_has_not_agreed_to_stop(
+    connections: Connections, agent: Agent, body: bytes
+) -> None:
+    agent.body = body
+    with pytest.raises(AgentUnreachable, match="answered something that is not JSON"):
+        remote(connections, agent.url).stop(True, 60.0)
+
+
 @pytest.mark.parametrize(
     ("code", "error", "text"),
     [

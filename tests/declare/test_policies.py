@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.policies import RecoveryPolicy
 
 FAMILY = "spark.streaming.dynamicAllocation."
 
@@ -114,11 +114,6 @@ def test_up_must_be_above_down(up, down):
     else:
         text = refusal(RatioPolicy, scale_up_ratio=up, scale_down_ratio=down)
         assert "must be above scale_down_ratio" in text
-
-
-def test_a_policy_says_how_it_decides():
-    with pytest.raises(TypeError, match=r"AutoscalePolicy.*decide"):
-        AutoscalePolicy()
 
 
 class TestFromSparkConf:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.policies import RecoveryPolicy
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.declare.streams import Bounds, DStream, StructuredStream, streaming_asset
 from tests.fakes import dstream, scaled, structured
 
@@ -51,6 +51,12 @@ class TestFields:
             f"StructuredStream 'clicks': program = {program!r}: "
             "must be the path of a Python file (.py)"
         )
+
+    def test_a_policy_must_say_how_it_decides(self):
+        for policy in (AutoscalePolicy(), {"interval": 30}):
+            text = refusal(structured, autoscale=policy)
+            assert text.startswith("StructuredStream 'clicks': autoscale")
+            assert text.endswith("AutoscalePolicy does not say how to decide; use RatioPolicy")
 
     @pytest.mark.parametrize(
         ("written", "kept"), [("512m", "512m"), ("2G", "2g"), ("1024K", "1024k"), ("1t", "1t")]

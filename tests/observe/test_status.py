@@ -118,6 +118,12 @@ def test_fields_of_a_newer_agent_are_passed_over():
     assert read(newer) == read(answer())
 
 
+def test_half_a_character_in_a_name_is_no_reason_to_be_blind():
+    status = read(answer() | {"rates": {"\ud83d": {"maxRecordsPerTrigger": 5}}})
+    assert list(status.rates.values()) == [{"maxRecordsPerTrigger": 5}]
+    assert read(answer() | {"phase": "\udce4"}).phase == "?"
+
+
 REQUIRED = {
     (): ["stream", "epoch", "phase", "now", "started_at", "last_seq"],
     ("spark", "executors", 0): ["id", "host", "cores"],

@@ -1,6 +1,7 @@
 """The state folder: private, whole, and never taken for empty when it is broken."""
 
 import dataclasses
+import json
 import stat
 from pathlib import Path
 
@@ -44,6 +45,16 @@ def test_a_record_comes_back_as_it_was_written(folder: StreamFolder) -> None:
     assert record.submitted_at == 1.5
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_record_that_a_person_has_repaired_is_read(folder: StreamFolder, encoding: str) -> None:
+    record = started(folder)
+    path = folder.path / "record.json"
+    content = json.loads(path.read_text())
+    del content["submitter_birth"]
+    path.write_text(json.dumps(content, indent=2), encoding=encoding)
+    assert folder.read() == dataclasses.replace(record, submitter_birth=None)
+
+
 def test_nobody_else_can_read_the_state(folder: StreamFolder) -> None:
     started(folder)
     submission = folder.submission(1)
@@ -70,7 +81,10 @@ def test_an_epoch_never_goes_back(folder: StreamFolder) -> None:
         ("{}", "id: missing"),
         ('{"id": "x", "epoch": "1"}', "epoch = '1': must be int"),
         ('{"id": "x", "epoch": true}', "epoch = True: must be int"),
-        ('{"id": "x", "epoch": 1, "desired": "maybe"}', "desired = 'maybe'"),
+        (
+            '{"id": "x", "epoch": 1, "desired": "maybe"}',
+            "desired = 'maybe': must be 'running' or 'stopped'",
+        ),
         (
             '{"id": "x", "epoch": 1, "desired": "running", "desired_since": 1, "host": "h",'
             ' "submitter_pid": 1, "history": [3]}',

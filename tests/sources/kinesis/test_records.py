@@ -1,5 +1,6 @@
 """What a task of a DStream reads, how many records that is about, and planning ahead of it."""
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -86,3 +87,8 @@ def test_planning_ahead_goes_by_how_long_batches_took() -> None:
     assert stream.plan().covered_ms == pytest.approx(slow.covered_ms, rel=0.1)
     stream.planner.took(100, slow.covered_ms)
     assert stream.plan().covered_ms > 1.5 * slow.covered_ms
+
+
+def test_a_driver_that_was_started_before_it_moved_finds_what_its_tasks_are_made_of() -> None:
+    by_its_old_name = b"cdagster_sparkscale.sources.kinesis.records\nread_ranges\n."
+    assert pickle.loads(by_its_old_name) is read_ranges
