@@ -121,7 +121,7 @@ class Operations:
             return []
         operation = self._by_name[decision.operation]
         assert operation.config_for is not None
-        config = operation.config_for(decision, stream, epoch).model_dump()
+        config = operation.config_for(decision, stream, epoch).model_dump(exclude_none=True)
         job = scoped(operation.name, self._streams.cluster_key)
         request = dg.RunRequest(
             # A run key never comes back: the decision is told apart by the second it was made in.

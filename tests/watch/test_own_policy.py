@@ -89,7 +89,8 @@ def test_what_every_policy_has_holds_for_it_as_well():
         (Hold(3), "Odd could not decide: reason = 3; must be text"),
         (
             Sneaky(3, "x"),
-            "Odd could not decide: it returned Sneaky(target=3, reason='x'); must be Hold or ScaleTo",
+            "Odd could not decide: it returned Sneaky(target=3, reason='x'); must be Hold or "
+            "ScaleTo",
         ),
         (
             ScaleTo(0, "x"),

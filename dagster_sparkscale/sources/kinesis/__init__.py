@@ -6,8 +6,8 @@
     rows = spark.readStream.format("kinesis-direct").option("streamName", "clicks").load()
 
 For DStreams there is `kinesis.kinesis_direct_stream`. The modules, from the ground up: what is
-pure is in positions, shards, pages, span, options and limiter; service makes the calls; look
-plans for one shard, planner for all; read reads; source and dstream bind it to Spark.
+pure is in positions, shards, page_sizes, span, options and quota; service makes the calls;
+shard_plan plans for one shard, planner for all; read reads; source and dstream bind it to Spark.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .dstream.stream import kinesis_direct_stream as kinesis_direct_stream
+    from .dstream import kinesis_direct_stream as kinesis_direct_stream
 
 __all__ = ["kinesis_direct_stream", "register"]
 
@@ -33,7 +33,7 @@ def register(spark: "SparkSession") -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "kinesis_direct_stream":
-        from .dstream.stream import kinesis_direct_stream
+        from .dstream import kinesis_direct_stream
 
         return kinesis_direct_stream
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,9 +16,9 @@ from pyspark.streaming import StreamingContext
 
 from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
 from dagster_sparkscale.sources.kinesis.dstream.commits import Patience
-from dagster_sparkscale.sources.kinesis.dstream.records import KinesisRecord
 from dagster_sparkscale.sources.kinesis.dstream.stream import KinesisDirectDStream
 from dagster_sparkscale.sources.kinesis.options import OptionsError
+from dagster_sparkscale.sources.kinesis.records import KinesisRecord
 from dev.kinesis import REGION
 from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.proxy import FaultProxy

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.sources.kinesis.dstream import records
-from dagster_sparkscale.sources.kinesis.dstream.records import KinesisRecord, about, read_ranges
+from dagster_sparkscale.sources.kinesis import records
 from dagster_sparkscale.sources.kinesis.options import Limits, Options, parse
 from dagster_sparkscale.sources.kinesis.planner import Plan, Planner
 from dagster_sparkscale.sources.kinesis.positions import Kind, Offset, Position
 from dagster_sparkscale.sources.kinesis.ranges import Range
+from dagster_sparkscale.sources.kinesis.records import KinesisRecord, about, read_ranges
 from tests.sources.kinesis.memory import BEGAN_MS, MemoryService
 from tests.sources.kinesis.query import OLDEST, numbers
 
@@ -89,6 +89,7 @@ def test_planning_ahead_goes_by_how_long_batches_took() -> None:
     assert stream.plan().covered_ms > 1.5 * slow.covered_ms
 
 
-def test_a_driver_that_was_started_before_it_moved_finds_what_its_tasks_are_made_of() -> None:
-    by_its_old_name = b"cdagster_sparkscale.sources.kinesis.records\nread_ranges\n."
-    assert pickle.loads(by_its_old_name) is read_ranges
+def test_what_running_drivers_name_in_their_tasks_is_where_it_was() -> None:
+    by_name = b"cdagster_sparkscale.sources.kinesis.records\nread_ranges\n."
+    assert pickle.loads(by_name) is read_ranges
+    assert b"dagster_sparkscale.sources.kinesis.records" in pickle.dumps(read_ranges)

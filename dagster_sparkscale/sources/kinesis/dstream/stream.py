@@ -39,13 +39,13 @@ from dagster_sparkscale.sources.kinesis.options import Options, OptionsError, St
 from dagster_sparkscale.sources.kinesis.planner import Plan, Planner
 from dagster_sparkscale.sources.kinesis.positions import Offset
 from dagster_sparkscale.sources.kinesis.ranges import Range
+from dagster_sparkscale.sources.kinesis.records import KinesisRecord, about, read_ranges
 from dagster_sparkscale.sources.kinesis.retention import DataLost
 from dagster_sparkscale.sources.kinesis.shared import service_for
 
 from .commit_files import CommitFiles
 from .commits import Patience
 from .committer import Committer
-from .records import KinesisRecord, about, read_ranges
 from .scheduler import Batches
 
 log = logging.getLogger(__name__)
