@@ -68,7 +68,7 @@ query = started(
     .writeStream.format("json")
     .option("path", str(folder / "out"))
     .option("checkpointLocation", str(folder / "checkpoint"))
-    .trigger(**({"availableNow": True} if how == "end" else {"processingTime": "500 milliseconds"}))
+    .trigger(**({"availableNow": True} if how == "end" else {"processingTime": "1 second"}))
 )
 query.awaitTermination()
 session.stop()
