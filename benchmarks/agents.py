@@ -54,12 +54,7 @@ def agent(name: str) -> Agent:
             initial_executors=4,
             max_executors=8,
             token=TOKEN,
-            announce=None,
-            bind="127.0.0.1",
-            port=0,
-            advertise=None,
             program=Path("none.py"),
-            arguments=(),
         )
     )
     made.phase = "running"

@@ -22,12 +22,12 @@ class Options:
     initial_executors: int
     max_executors: int | None
     token: str
-    announce: Path | None
-    bind: str
-    port: int
-    advertise: str | None
     program: Path
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    announce: Path | None = None
+    bind: str = "127.0.0.1"
+    port: int = 0
+    advertise: str | None = None
 
     def __repr__(self) -> str:
         return f"Options({self.stream!r}, epoch {self.epoch}, {self.program})"

@@ -24,12 +24,7 @@ def options() -> Options:
         initial_executors=2,
         max_executors=None,
         token=TOKEN,
-        announce=None,
-        bind="127.0.0.1",
-        port=0,
-        advertise=None,
         program=Path("app.py"),
-        arguments=(),
     )
 
 
