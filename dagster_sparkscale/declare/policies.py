@@ -37,7 +37,8 @@ class AutoscalePolicy(Declaration):
             bounds: between which numbers of executors the stream can move at present.
             seen: what it did in the last `interval` seconds.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how to decide")
+        # Not reached by a stream: it refuses a policy that leaves it at this.
+        return Hold(f"{type(self).__name__} does not say how to decide")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

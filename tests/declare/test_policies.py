@@ -5,8 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.policies import RecoveryPolicy
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.observe.evaluation import Evaluation
 
 FAMILY = "spark.streaming.dynamicAllocation."
 
@@ -114,6 +117,11 @@ def test_up_must_be_above_down(up, down):
     else:
         text = refusal(RatioPolicy, scale_up_ratio=up, scale_down_ratio=down)
         assert "must be above scale_down_ratio" in text
+
+
+def test_a_policy_that_does_not_say_how_to_decide_changes_nothing():
+    decision = AutoscalePolicy().decide(Bounds(1, 8, 1), Evaluation(window=60.0))
+    assert decision == Hold("AutoscalePolicy does not say how to decide")
 
 
 class TestFromSparkConf:
