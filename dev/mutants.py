@@ -84,8 +84,9 @@ def configuration(modules: list[str]) -> str:
     options = {
         "source_paths": [PACKAGE],
         "only_mutate": [f"{PACKAGE}/{module}" for module in modules],
-        # The tests of the Kinesis source share fixtures that know the emulators.
-        "also_copy": ["dev"],
+        # The tests of the Kinesis source share fixtures that know the emulators, and one runs what
+        # the docs show.
+        "also_copy": ["dev", "docs"],
         # For the type checker, and for whoever reads logs.
         "do_not_mutate_patterns": [r"^\s*assert ", r"^\s*log\."],
         "pytest_add_cli_args_test_selection": test_files(modules),
@@ -111,7 +112,7 @@ def prepare(modules: list[str]) -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     unwanted = shutil.ignore_patterns("__pycache__", "node_modules")
-    for name in (PACKAGE, "tests", "dev"):
+    for name in (PACKAGE, "tests", "dev", "docs"):
         shutil.copytree(name, FOLDER / name, ignore=unwanted)
     settings = Path("pyproject.toml").read_text(encoding="utf-8") + configuration(modules)
     (FOLDER / "pyproject.toml").write_text(settings, encoding="utf-8")
