@@ -122,7 +122,7 @@ class Operations:
         operation = self._by_name[decision.operation]
         assert operation.config_for is not None
         config = operation.config_for(decision, stream, epoch).model_dump(exclude_none=True)
-        job = scoped(operation.name, self._streams.cluster_key)
+        job = self.jobs[operation.name].name
         request = dg.RunRequest(
             # A run key never comes back: the decision is told apart by the second it was made in.
             run_key=f"{stream.name}:{epoch}:{int(now)}",
