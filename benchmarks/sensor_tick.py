@@ -22,10 +22,11 @@ import dagster as dg
 from benchmarks.agents import TOKEN
 from benchmarks.figures import Figure, paired_ratio
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
+from dagster_sparkscale.clusters import leases, starts
 from dagster_sparkscale.clusters.agent_http import shared_connections
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
-from dagster_sparkscale.clusters.host.folders import StreamFolder
+from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
 
 REPETITIONS = {1: 25, 10: 11, 100: 7, 300: 5, 1000: 4}
@@ -139,12 +140,12 @@ def _agents(count: int) -> Iterator[tuple[int, dict[str, str]]]:
 
 def _pretend_submitted(state: Path, pid: int, urls: dict[str, str]) -> list[str]:
     """Leave on disk what a submission leaves, with the agents' process for a driver."""
+    store = FolderStore(state)
+    others = starts.Others(lambda _: None, lambda one: leases.hold(store, one, "benchmark", 0))
     for name, url in urls.items():
-        folder = StreamFolder(state, name)
-        folder.create()
-        driver = HostedDriver(folder, folder.new_record()).next("manual")
-        folder.write(driver.record)
-        submission = driver.files
+        with leases.hold(store, name, "benchmark", 0.0) as lease:
+            start = starts.begin(store, lease, others, cause="manual", checkpoint=None, declared={})
+        submission = HostedDriver(store.folder(name), start.record).files
         submission.create()
         submission.write_private(submission.token, TOKEN)
         write_json(submission.agent, {"url": url, "pid": pid, "host": processes.here()})

@@ -1,7 +1,6 @@
 """`build_defs`: from declared streams and a cluster to everything Dagster needs."""
 
 import keyword
-import posixpath
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,10 +12,12 @@ from dagster._core.libraries import DagsterLibraryRegistry
 import dagster_sparkscale
 from dagster_sparkscale.autoscale.rescale_job import RESCALE
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.assets import stream_asset
 from dagster_sparkscale.lifecycle.jobs import RESTART, STOP
+from dagster_sparkscale.lifecycle.remedies import NAMES, remedy_jobs
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
 from dagster_sparkscale.operations import Operation, Operations, Streams, asset_key, graph_name
 from dagster_sparkscale.watch.checks import health_checks
@@ -59,7 +60,7 @@ def build_defs(
     return dg.Definitions(
         assets=[stream_asset(known, stream) for stream in known],
         asset_checks=[health_checks(known, stream) for stream in known],
-        jobs=list(operations.jobs.values()),
+        jobs=[*operations.jobs.values(), *remedy_jobs(known)],
         sensors=[
             autoscale_sensor(
                 known,
@@ -104,7 +105,7 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
     for stream in streams:
         if stream.checkpoint_location is None:
             continue
-        place = posixpath.normpath(stream.checkpoint_location)
+        place = normalized(stream.checkpoint_location, stream.spark_conf)
         if place in owners:
             raise DeclarationError(
                 f"checkpoint_location = {stream.checkpoint_location!r}: streams "
@@ -117,8 +118,8 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
 def _validate_names(streams: Sequence[Stream], cluster_key: str) -> None:
     """Dagster makes one op of each asset, check and job, and wants their names to differ."""
     taken: dict[str, str] = {}
-    for operation in OPERATIONS:
-        job = scoped(operation.name, cluster_key)
+    for name in (*(operation.name for operation in OPERATIONS), *NAMES):
+        job = scoped(name, cluster_key)
         taken |= dict.fromkeys((job, graph_name(job)), "a job")
     for stream in streams:
         op = asset_key(stream).to_python_identifier()

@@ -4,6 +4,7 @@ Operations run in the process of their run: a run that changes a number should c
 than an empty one.
 """
 
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ from dagster_sparkscale.names import (
     scoped,
 )
 
+STALE_AFTER = 180.0
+"""Seconds after which the run of a decision is too late: what it was decided on is not so any more,
+and the evaluations since have decided anew."""
 OPERATION_LIMIT = 900.0
 """Seconds after which a run no longer counts as in flight: one whose process died may stay
 `STARTED` for ever, and must not keep its stream from being scaled."""
@@ -52,6 +56,21 @@ class Streams:
         cluster: ClusterManager = getattr(context.resources, self.cluster_key)
         return cluster
 
+    def owner(self, location: str | None) -> str:
+        """By whom these are declared, as it is remembered with each start.
+
+        Args:
+            location: the name of the code location; None where a run or tick has none.
+        """
+        return f"{location or ''}/{self.cluster_key}"
+
+    def asset_key(self, context: Any, stream: str) -> dg.AssetKey:
+        """The key of a stream's asset, also of one that is not declared any more."""
+        if stream in self.by_name:
+            return asset_key(self.by_name[stream])
+        record = self.cluster(context).store().read(stream)
+        return dg.AssetKey(list(record.asset) if record and record.asset else [stream])
+
     def tags(self, stream: str, operation: str, epoch: int | None = None) -> dict[str, str]:
         """Tags of a run of `operation` on `stream`: what the UI filters by, and how the sensor
         sees that an operation is in flight."""
@@ -66,6 +85,11 @@ class OperationConfig(dg.Config):
     as its type: the launchpad offers them and refuses any other before a run starts."""
 
     reason: str = Field(default="by hand", description="Why; shown on the run's page.")
+    decided_at: float | None = Field(
+        default=None,
+        description="When it was decided, seconds since the epoch: a run that starts more than "
+        f"{STALE_AFTER:.0f} s later changes nothing. Left out: it is never too late.",
+    )
 
 
 @dataclass(frozen=True)
@@ -88,8 +112,9 @@ class Operation(Generic[C, D]):
     """What decisions, jobs and tags call it."""
     description: str
     config_type: type[C]
-    carry_out: Callable[[dg.OpExecutionContext, ClusterManager, Stream, C, str], Report]
-    """Gets the context, the cluster, the stream, the config and the name to hold the lease by."""
+    carry_out: Callable[[dg.OpExecutionContext, Streams, Stream, C, str], Report]
+    """Gets the context, the streams of the cluster, the one meant, the config and the name to hold
+    the lease by."""
     config_for: Callable[[D, Stream, int | None], C] | None = None
     """What the run of a decision is told, which was made about the stream's driver of an epoch.
     None: nothing decides it, people do."""
@@ -121,7 +146,8 @@ class Operations:
             return []
         operation = self._by_name[decision.operation]
         assert operation.config_for is not None
-        config = operation.config_for(decision, stream, epoch).model_dump(exclude_none=True)
+        told = operation.config_for(decision, stream, epoch)
+        config = told.model_copy(update={"decided_at": now}).model_dump(exclude_none=True)
         job = self.jobs[operation.name].name
         request = dg.RunRequest(
             # A run key never comes back: the decision is told apart by the second it was made in.
@@ -154,35 +180,67 @@ def in_flight(instance: DagsterInstance, cluster_key: str, now: float) -> Mappin
         )
         for record in records
         if STREAM_TAG in record.dagster_run.tags
-        and now - record.create_timestamp.timestamp() < OPERATION_LIMIT
+        and now - record.create_timestamp.timestamp() < _counts_for(record.dagster_run)
     }
 
 
+def _counts_for(run: dg.DagsterRun) -> float:
+    """Seconds after its creation for which a run counts as in flight."""
+    waits = run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
+    # The run of a decision that has not begun by then will change nothing when it does.
+    return STALE_AFTER if waits and _DECIDED in run.tags else OPERATION_LIMIT
+
+
+_DECIDED = "dagster/run_key"
+"""Tag of a run that a sensor has requested."""
+
+
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
-    job_name = scoped(operation.name, streams.cluster_key)
+    def act(context: dg.OpExecutionContext, config: Any, stream: str, holder: str) -> Report:
+        declared = streams.by_name[stream]
+        return operation.carry_out(context, streams, declared, config, holder)
+
+    of = (streams.Name, Field(description=f"The stream to {operation.name}."))
+    return job_of(streams, operation.name, operation.description, operation.config_type, of, act)
+
+
+def job_of(
+    streams: Streams,
+    name: str,
+    description: str,
+    config_type: type[C],
+    of: tuple[Any, Any],
+    act: Callable[[dg.OpExecutionContext, C, str, str], Report],
+) -> dg.JobDefinition:
+    """A job that changes one stream.
+
+    Args:
+        of: type and field of the config that names the stream.
+        act: gets the context, the config, the stream's name and the name to hold its lease by.
+    """
+    job_name = scoped(name, streams.cluster_key)
 
     def run(context: dg.OpExecutionContext, config: Any) -> None:
-        stream = streams.by_name[config.stream.value]
-        context.log.info(f"{operation.name} {stream.name}: {config.reason}")
-        with as_operation(context, streams, stream, operation.name) as holder:
-            report = operation.carry_out(context, streams.cluster(context), stream, config, holder)
+        stream: str = config.stream if isinstance(config.stream, str) else config.stream.value
+        context.log.info(f"{name} {stream}: {config.reason}")
+        with as_operation(context, streams, stream, name) as holder:
+            refuse_if_stale(config.decided_at, time.time())
+            report = act(context, config, stream, holder)
         context.log.info(report.line)
         context.log_event(
             dg.AssetObservation(
-                asset_key=asset_key(stream), description=report.line, metadata=report.metadata
+                asset_key=streams.asset_key(context, stream),
+                description=report.line,
+                metadata=report.metadata,
             )
         )
         context.add_output_metadata(report.metadata)
 
     run.__annotations__["config"] = create_model(
-        operation.config_type.__name__,
-        __base__=operation.config_type,
-        stream=(streams.Name, Field(description=f"The stream to {operation.name}.")),
+        config_type.__name__, __base__=config_type, stream=of
     )
     op = dg.op(
-        name=job_name,
-        required_resource_keys={streams.cluster_key},
-        description=operation.description,
+        name=job_name, required_resource_keys={streams.cluster_key}, description=description
     )(run)
 
     # Dagster wants every op and graph of a code location to have a name of its own.
@@ -190,9 +248,26 @@ def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
     def graph() -> None:
         op()
 
-    return graph.to_job(
-        name=job_name, executor_def=dg.in_process_executor, description=operation.description
-    )
+    return graph.to_job(name=job_name, executor_def=dg.in_process_executor, description=description)
+
+
+def refuse_if_stale(decided_at: float | None, now: float) -> None:
+    """Refuse what was decided too long ago.
+
+    Raises:
+        ClusterError: it was.
+    """
+    if decided_at is not None and now - decided_at > STALE_AFTER:
+        raise ClusterError(
+            f"stale: this was decided {now - decided_at:.0f} s ago, and the stream may be in "
+            "another state by now; nothing was done, the next evaluation decides anew"
+        )
+
+
+def location_of(run: dg.DagsterRun) -> str | None:
+    """The code location that a run belongs to; None of one that has none."""
+    origin = run.remote_job_origin
+    return None if origin is None else origin.location_name
 
 
 def graph_name(job_name: str) -> str:
@@ -208,7 +283,7 @@ def asset_key(stream: Stream) -> dg.AssetKey:
 def as_operation(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     streams: Streams,
-    stream: Stream,
+    stream: str,
     name: str,
 ) -> Iterator[str]:
     """Tag the run as `name` on `stream`, give its lease holder's name, and turn what the cluster
@@ -216,8 +291,8 @@ def as_operation(
     run = context.run
     # A run from the launchpad has no tags yet, or those of the run it was copied from. The run of
     # an asset may start many streams, so its tags name none.
-    if name != "start" and run.tags.get(STREAM_TAG) != stream.name:
-        context.instance.add_run_tags(run.run_id, streams.tags(stream.name, name))
+    if name != "start" and run.tags.get(STREAM_TAG) != stream:
+        context.instance.add_run_tags(run.run_id, streams.tags(stream, name))
     try:
         yield f"{name} run {run.run_id[:8]}"
     except (ClusterError, ValueError) as error:

@@ -8,7 +8,7 @@ as the cores go. There is no Spark in it; what real clusters do is tested on rea
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,10 +18,12 @@ from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
     AlreadyRunning,
-    ClusterError,
-    OperationInProgress,
 )
-from dagster_sparkscale.clusters.store import Lease, Record, Submission
+from dagster_sparkscale.clusters.leases import Lease, hold
+from dagster_sparkscale.clusters.starts import Others, begin
+from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
+from dagster_sparkscale.declare.checkpoints import normalized
+from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 from dagster_sparkscale.observe.status import Batch, Query, Status
 
@@ -76,7 +78,6 @@ class Kept:
     """What the cluster keeps of one stream."""
 
     driver: Driver
-    history: list[Submission] = field(default_factory=list)
     registered: int = 0
     requested: int = 0
     executor_cores: int = 1
@@ -102,14 +103,16 @@ class World:
     cores: int = 1000
     master_answers: bool = True
     streams: dict[str, Kept] = field(default_factory=dict)
-    leases: dict[str, Lease] = field(default_factory=dict)
-    freed: threading.Condition = field(default_factory=threading.Condition)
+    records: dict[str, Record] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    swapping: threading.Lock = field(default_factory=threading.Lock)
     calls: list[str] = field(default_factory=list)
     on_submit: Callable[[Kept], None] = lambda kept: None
     """Called with a driver that was just launched: makes it crash, hang, ..."""
     on_look: Callable[[Kept], None] = lambda kept: None
     """Called before each answer of an agent: time passes here and nowhere else."""
     on_find: Callable[[str], None] = lambda stream: None
+    on_check: Callable[[Stream], None] = lambda stream: None
     on_wait: Callable[[str], None] = lambda stream: None
     """Called with a stream whose lease is waited for: whoever holds it may give it back here."""
 
@@ -120,6 +123,11 @@ class World:
     @property
     def cluster(self) -> "MemoryCluster":
         return MemoryCluster(world=self.key)
+
+    @property
+    def leases(self) -> set[str]:
+        """Streams whose lease is held."""
+        return {name for name, record in self.records.items() if record.lease is not None}
 
     @property
     def free_cores(self) -> int:
@@ -160,26 +168,40 @@ class MemoryCluster(ClusterManager):
     def store(self) -> "MemoryStore":
         return MemoryStore(self._world)
 
+    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        def sleep(seconds: float) -> None:
+            self._world.on_wait(stream)
+            time.sleep(seconds)
+
+        return hold(self.store(), stream, holder, wait, keeping=_unkept, sleep=sleep)
+
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
         world = self._world
-        self.store().check(stream.name, lease)
+        lease.check(stream.name)
         before = world.streams.get(stream.name)
         if before is not None and before.driver.state.alive:
             raise AlreadyRunning(f"driver {before.driver.epoch} of {stream.name!r} runs")
-        epoch = before.driver.epoch + 1 if before else 1
-        now = time.time()
+        checkpoint = stream.checkpoint_location
+        start = begin(
+            self.store(),
+            lease,
+            Others(self._who_runs, lambda name: self.lease(name, lease.holder)),
+            cause=cause,
+            checkpoint=None if checkpoint is None else normalized(checkpoint),
+            declared=declared(stream),
+        )
+        epoch = start.record.epoch
         kept = Kept(
             driver=Driver(
                 stream.name,
                 epoch,
                 DriverState.RUNNING,
-                now,
+                start.record.submitted_at,
                 agent_url=f"http://memory/{stream.name}/{epoch}",
                 ui_url=f"http://memory/{stream.name}/ui",
                 app_id=f"app-{epoch}",
                 where=f"memory process {epoch}",
             ),
-            history=[*(before.history if before else []), Submission(epoch, now, cause)],
             requested=stream.bounds.initial,
             executor_cores=stream.executor_cores,
         )
@@ -188,25 +210,38 @@ class MemoryCluster(ClusterManager):
         world.on_submit(kept)
         return kept.driver
 
+    def _who_runs(self, stream: str) -> str | None:
+        driver = self.find(stream)
+        return driver.where if driver and driver.state.alive else None
+
     def find(self, stream: str) -> Driver | None:
         self._world.on_find(stream)
-        kept = self._world.streams.get(stream)
-        return kept.driver if kept else None
+        kept, record = self._world.streams.get(stream), self.store().read(stream)
+        if kept is None or record is None:
+            return None
+        driver = replace(kept.driver, declared=record.declared, hold=record.hold)
+        if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:
+            reason = f"declared gone by {record.gone_by}"
+            return replace(driver, state=DriverState.FAILED, exit_reason=reason)
+        return driver
 
     def agent(self, driver: Driver) -> "MemoryAgent":
         return MemoryAgent(self._world, driver)
 
-    def stop(
-        self, driver: Driver, lease: Lease, graceful: bool = True, timeout: float = 120.0
-    ) -> Driver:
-        self.store().check(driver.stream, lease)
-        self.newest_record(driver)
+    def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
         kept = self._world.streams[driver.stream]
         how = "gracefully" if graceful else "at once"
         self._world.calls.append(f"stop {driver.stream} {how}")
         if graceful and kept.ends_after > timeout:
             self._world.calls.append(f"kill {driver.stream}")
+        record = lease.record
+        if record.desired == "restarting":
+            return self._world.end(driver.stream, exit_reason="stopped to be restarted")
         return self._world.end(driver.stream, DriverState.STOPPED, exit_reason="stop requested")
+
+    def check(self, stream: Stream) -> None:
+        self._world.calls.append("check")
+        self._world.on_check(stream)
 
     def logs(self, driver: Driver, lines: int = 50) -> str:
         kept = self._world.streams[driver.stream]
@@ -220,39 +255,46 @@ class MemoryCluster(ClusterManager):
         self._world.calls.append("prepare")
 
 
+@contextmanager
+def _unkept(lease: Lease) -> Iterator[None]:
+    yield
+
+
 @dataclass
 class MemoryStore:
     world: World
 
     def streams(self) -> list[str]:
-        return sorted(self.world.streams)
+        return sorted(self.world.records)
 
     def read(self, stream: str) -> Record | None:
-        kept = self.world.streams.get(stream)
-        if kept is None:
-            return None
-        epoch, history = kept.driver.epoch, tuple(kept.history)
-        return replace(Record.new("memory"), epoch=epoch, history=history)
+        return self.world.records.get(stream)
 
-    @contextmanager
-    def lease(self, stream: str, holder: str, wait: float) -> Iterator[Lease]:
-        world, lease = self.world, Lease(stream, holder)
-        with world.freed:
-            if wait > 0 and stream in world.leases:
-                world.on_wait(stream)
-            if not world.freed.wait_for(lambda: stream not in world.leases, timeout=wait):
-                raise OperationInProgress(f"{world.leases[stream].holder} holds {stream!r}")
-            world.leases[stream] = lease
-        try:
-            yield lease
-        finally:
-            with world.freed:
-                del world.leases[stream]
-                world.freed.notify_all()
+    def swap(self, stream: str, record: Record) -> None:
+        with self.world.swapping:
+            before = self.world.records.get(stream)
+            if (before.revision if before else 0) != record.revision - 1:
+                raise Conflict(f"{stream!r} has changed")
+            self.world.records[stream] = record
 
-    def check(self, stream: str, lease: Lease) -> None:
-        if self.world.leases.get(stream) is not lease:
-            raise ClusterError(f"the lease of {lease.holder} on {stream!r} is over")
+    def claim(self, checkpoint: str) -> Claim | None:
+        return self.world.claims.get(checkpoint)
+
+    def swap_claim(self, claim: Claim) -> None:
+        with self.world.swapping:
+            before = self.world.claims.get(claim.checkpoint)
+            if (before.revision if before else 0) != claim.revision - 1:
+                raise Conflict(f"{claim.checkpoint} has changed")
+            self.world.claims[claim.checkpoint] = claim
+
+    def new_id(self) -> str:
+        return "memory"
+
+    def process(self) -> Process:
+        return Process("memory")
+
+    def has_ended(self, process: Process) -> bool:
+        return False
 
 
 @dataclass

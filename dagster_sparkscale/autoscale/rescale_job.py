@@ -4,10 +4,9 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
-from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, metadata
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams, metadata
 
 
 class RescaleConfig(OperationConfig):
@@ -37,13 +36,13 @@ def _config_for(decision: ScaleTo, stream: Stream, epoch: int | None) -> Rescale
 
 def _carry_out(
     context: dg.OpExecutionContext,
-    cluster: ClusterManager,
+    streams: Streams,
     stream: Stream,
     config: RescaleConfig,
     holder: str,
 ) -> Report:
     story = rescale(
-        cluster,
+        streams.cluster(context),
         stream,
         Request(
             stream=stream.name,

@@ -5,17 +5,20 @@ shows its log. Nothing in the contract supposes that the driver runs on this mac
 `tests/clusters/contract.py` is the contract as tests; every implementation passes all of them.
 """
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import dagster as dg
 
+from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.agents import RemoteAgent
-from dagster_sparkscale.clusters.errors import StaleEpoch
-from dagster_sparkscale.clusters.store import Lease, Record, Store, Submission
+from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
+from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.store import Desired, DurableHold, Record, Store, Submission
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
 
@@ -55,6 +58,10 @@ class Driver:
     """Why it ended, in words: `exit code 1`, `killed by signal 9`, `stop requested`."""
     where: str = ""
     """Host and process, pod or application id: where a person would look."""
+    declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
+    """What it was started with, as `declare.drift` tells it."""
+    hold: DurableHold | None = None
+    """What bars the stream from being started."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,9 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         be `STARTING`.
 
         Raises:
-            AlreadyRunning: a driver of the stream is alive or may be.
+            AlreadyRunning: a driver of the stream, or another on its checkpoint, is alive or may
+                be.
+            Held: a durable hold bars it.
             ClusterError: it could not be launched, or ended before its agent was known; shows the
                 end of its log. Nothing of it runs; one that was launched counts in the history.
         """
@@ -101,17 +110,14 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """
 
     @abstractmethod
-    def stop(
-        self, driver: Driver, lease: Lease, graceful: bool = True, timeout: float = 120.0
-    ) -> Driver:
-        """Stop the driver and return once nothing of it is left.
+    def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
+        """End the driver and return once nothing of it is left. What is wished for it is recorded.
 
         Graceful: the batch in progress is finished first. What has not ended after `timeout`
-        seconds is killed. The stream's wish is then to be stopped: its end is no failure. To stop
-        a driver that has ended already only records that wish.
+        seconds is killed.
 
         Raises:
-            StaleEpoch: `driver` is not the newest driver of its stream.
+            LeaseLost: the lease was lost meanwhile.
             ClusterError: something of it is left that can't be ended from here; says what.
         """
 
@@ -126,17 +132,88 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
     def prepare(self) -> None:
         """Make the cluster ready to take drivers. Nothing to do unless it is an embedded one."""
 
+    def check(self, stream: Stream) -> None:
+        """Find what would keep a driver of `stream` from being launched, while the one before it
+        still runs.
+
+        Raises:
+            ClusterError: something would; says what.
+        """
+
     # What follows from that.
 
     def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
         """Hold the right to change `stream` while the context lasts.
 
-        The lease of a holder that dies is free at once.
+        The lease of a holder that is known to have ended is free at once, that of any other which
+        does not renew it after `LEASE_SECONDS` of waiting.
 
         Raises:
             OperationInProgress: somebody else still holds it after `wait` seconds; names them.
         """
-        return self.store().lease(stream, holder, wait)
+        return leases.hold(self.store(), stream, holder, wait)
+
+    def stop(
+        self,
+        driver: Driver,
+        lease: Lease,
+        graceful: bool = True,
+        timeout: float = 120.0,
+        to_restart: bool = False,
+    ) -> Driver:
+        """Stop the driver and return once nothing of it is left.
+
+        First of all the wish is recorded, that the stream be stopped: should this process die
+        then, nobody takes the end for a failure. Stopped to be started again at once, it may be
+        completed by recovery. To stop a driver that has ended already only records the wish.
+
+        Raises:
+            StaleEpoch: `driver` is not the newest driver of its stream.
+            LeaseLost: the lease is, or was meanwhile, lost.
+            ClusterError: something of it is left that can't be ended from here; says what.
+        """
+        lease.check(driver.stream)
+        record = self.newest_record(driver)
+        wish: Desired = "restarting" if to_restart else "stopped"
+        if record.desired != wish:
+            lease.write(replace(lease.record, desired=wish, desired_since=time.time()))
+        return self.end(driver, lease, graceful, timeout)
+
+    def declare_gone(self, driver: Driver, lease: Lease, by: str) -> Driver:
+        """Take a driver of which nothing can be told for ended, on a person's word.
+
+        Raises:
+            StaleEpoch: `driver` is not the newest driver of its stream.
+            ClusterError: it is known to run, or to have ended.
+        """
+        lease.check(driver.stream)
+        self.newest_record(driver)
+        now = self.find(driver.stream)
+        if now is not None and now.state is not DriverState.UNKNOWN:
+            raise ClusterError(
+                f"driver {now.epoch} of {now.stream!r} is {now.state.value} ({now.where}): only "
+                "one of which nothing can be told is declared gone; stop it instead"
+            )
+        lease.write(replace(lease.record, gone=driver.epoch, gone_by=by))
+        gone = self.find(driver.stream)
+        assert gone is not None
+        return gone
+
+    def hold(self, lease: Lease, step: str, undo: str) -> None:
+        """Bar every start of the lease's stream, also after this process has ended, until the
+        hold is lifted. Set again, it tells of another step.
+
+        Args:
+            step: what the stream is in the middle of.
+            undo: how that is finished or undone, for whoever finds it.
+        """
+        hold = DurableHold(lease.holder, step, undo, time.time())
+        lease.write(replace(lease.record, hold=hold))
+
+    def lift_hold(self, lease: Lease) -> None:
+        """End a durable hold; nothing to do if there is none."""
+        if lease.record.hold is not None:
+            lease.write(replace(lease.record, hold=None))
 
     def history(self, stream: str) -> Sequence[Submission]:
         """The latest submissions, oldest first (at least the last 20)."""
@@ -155,7 +232,9 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """
         return self.agent(driver).status(timeout, window)
 
-    def scale(self, driver: Driver, target: int, timeout: float = 10.0) -> Status:
+    def scale(
+        self, driver: Driver, target: int, timeout: float = 10.0, lease: Lease | None = None
+    ) -> Status:
         """Set the absolute number of executors. Idempotent; returns once the agent has asked the
         cluster for it, not when the executors have come.
 

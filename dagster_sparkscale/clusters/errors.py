@@ -21,5 +21,13 @@ class OperationInProgress(ClusterError):
     """Another operation holds the stream's lease."""
 
 
+class LeaseLost(ClusterError):
+    """The lease was lost, or is over: another operation may be changing the stream."""
+
+
+class Held(ClusterError):
+    """A durable hold bars the stream from being started."""
+
+
 class AlreadyRunning(ClusterError):
     """A driver of this stream is running, or may be: a second one must not be started."""

@@ -20,9 +20,9 @@ from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
-from dagster_sparkscale.clusters.store import Lease
 from dagster_sparkscale.declare.streams import Stream
 
 
@@ -91,6 +91,10 @@ class LocalCluster(HostedCluster):
         addresses = self._daemons().addresses()
         content = masters.alive([addresses[1]]) if addresses else None
         return masters.capacity(content) if content else None
+
+    def check(self, stream: Stream) -> None:
+        self.prepare()
+        super().check(stream)
 
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
         self.prepare()

@@ -1,16 +1,19 @@
-"""What is remembered of streams between runs, and who may change it: the protocol of a store.
+"""What is remembered of streams between runs: records, claims on checkpoints, and their store.
 
-A folder is one (`host/folder_store.py`). What must hold of each: an epoch never goes back; what
-can't be read is an error, never taken for a stream that was never started, for that would put a
-second driver on its checkpoint; the lease of a holder that dies is free again.
+A folder is one (`host/folder_store.py`). What must hold of each: a record or claim is replaced as a
+whole, and only by who has seen the one it replaces (compare-and-swap): of two that have seen the
+same, one gets `Conflict`. What can't be read is an error, never taken for a stream that was never
+started, for that would put a second driver on its checkpoint.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
-Desired = Literal["running", "stopped"]
+from dagster_sparkscale.clusters.errors import ClusterError
+
+Desired = Literal["running", "stopped", "restarting"]
+"""`restarting`: stopped to be started again at once. Whoever finds it so may complete it."""
 
 
 @dataclass(frozen=True)
@@ -20,21 +23,60 @@ class Submission:
     epoch: int
     at: float
     cause: str
-    """`manual` (a materialization or a restart by hand) or `recovery` (after a failure)."""
+    """`manual` (a materialization or a restart by hand), `recovery` (after a failure), or
+    `recovery attempt`: one that has not come to a launch, `epoch` being of the driver that failed.
+    """
 
 
 @dataclass(frozen=True)
-class Lease:
-    """The right to change one stream, held by one operation at a time."""
+class Process:
+    """Where something runs, so that it can be told later whether it still does."""
 
-    stream: str
+    host: str = ""
+    """Name of the host, for people."""
+    pid: int = 0
+    birth: str | None = None
+    """Tells the process from a later one with its pid."""
+    machine: str = ""
+    """Identity of the machine's installation; a clone of it has the same."""
+    boot: str = ""
+    """Of the running kernel: changes with every restart."""
+    namespace: str = ""
+    """Of process ids: a container has one of its own."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A lease as it is recorded."""
+
     holder: str
     """Who holds it, for people: `rescale run 1a2b3c4d`."""
+    number: int
+    """The operation's fencing number."""
+    since: float
+    """Seconds since the epoch, by the holder's clock."""
+    process: Process = Process()
+    beat: int = 0
+    """Grows with every renewal: one that does not change for long enough has expired."""
+
+
+@dataclass(frozen=True)
+class DurableHold:
+    """Bars every start of a stream, whoever's lease ends, until it is lifted."""
+
+    by: str
+    """Who, for people."""
+    step: str
+    """What it is in the middle of."""
+    undo: str
+    """How it is finished or undone."""
+    since: float
+    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is remembered of one stream. What it is without is an error, and no default."""
+    """What is remembered of one stream. A field without a default is an error where it lacks."""
 
     id: str
     """Random, made with the record: tells this stream's processes from those of a stream of the
@@ -49,6 +91,25 @@ class Record:
     submitter_pid: int
     history: tuple[Submission, ...]
     submitter_birth: str | None = None
+    submitter: Process | None = None
+    """Who launched the newest driver; None in a record of an older release."""
+    revision: int = 0
+    """Grows by one with every change."""
+    operations: int = 0
+    """How many leases were ever given: the newest operation's fencing number."""
+    lease: Holding | None = None
+    hold: DurableHold | None = None
+    checkpoint: str | None = None
+    """Of the newest driver, normalized; None where none was declared."""
+    gone: int = 0
+    """The driver of this epoch was declared gone by a person; 0: none."""
+    gone_by: str = ""
+    declared: Mapping[str, str] | None = None
+    """What the newest driver was started with, as `declare.drift` tells it."""
+    owner: str = ""
+    """Code location and cluster that declared it when it was last started; empty: not known."""
+    asset: tuple[str, ...] = ()
+    """Its asset's key; empty: not known."""
 
     @classmethod
     def new(cls, id: str) -> Self:
@@ -57,39 +118,64 @@ class Record:
 
     @property
     def submitted_at(self) -> float:
-        return self.history[-1].at if self.history else 0.0
+        starts = [each.at for each in self.history if each.epoch == self.epoch]
+        return starts[0] if starts else 0.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Which driver a checkpoint was last given to."""
+
+    checkpoint: str
+    """Normalized."""
+    stream: str
+    id: str
+    """Of the stream's record."""
+    epoch: int
+    revision: int = 0
+    """Grows by one with every change."""
+
+
+class Conflict(ClusterError):
+    """Somebody else has changed it meanwhile: what was read is not true any more."""
 
 
 class Store(Protocol):
-    """Keeps a record of each stream, and one lease."""
+    """Keeps a record of each stream and a claim on each checkpoint."""
 
     def streams(self) -> Sequence[str]:
         """Names of the streams it knows."""
 
     def read(self, stream: str) -> Record | None:
-        """The stream's record; None if it was never started.
+        """The stream's record; None if nothing is remembered of it.
 
         Raises:
             ClusterError: it can't be read; says what to do about it.
         """
 
-    def write(self, stream: str, record: Record) -> None:
-        """Replace the stream's record.
+    def swap(self, stream: str, record: Record) -> None:
+        """Put `record` in the place of the one of the revision before, or, of revision 1, make it.
 
         Raises:
+            Conflict: it is not of that revision any more.
             ClusterError: it can't be written, or its epoch is lower than the one it replaces.
         """
 
-    def lease(self, stream: str, holder: str, wait: float) -> AbstractContextManager[Lease]:
-        """Hold the right to change `stream` while the context lasts.
+    def claim(self, checkpoint: str) -> Claim | None:
+        """The claim on a checkpoint; None: nobody has ever had one.
 
         Raises:
-            OperationInProgress: somebody else still holds it after `wait` seconds; names them.
+            ClusterError: it can't be read; says what to do about it.
         """
 
-    def check(self, stream: str, lease: Lease) -> None:
-        """Make sure that `lease` is the one this process holds on the stream now.
+    def swap_claim(self, claim: Claim) -> None:
+        """As `swap`, of the claim on its checkpoint."""
 
-        Raises:
-            ClusterError: it belongs to another stream, or is over.
-        """
+    def new_id(self) -> str:
+        """A random id for a record."""
+
+    def process(self) -> Process:
+        """This process, as holders of leases are remembered."""
+
+    def has_ended(self, process: Process) -> bool:
+        """Whether a process is known to have ended. What can't be told is False."""

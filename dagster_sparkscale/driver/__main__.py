@@ -4,11 +4,15 @@ import atexit
 import os
 import socket
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from .agent import Agent
 from .announce import announce, url_of
+from .fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
 from .log import say
 from .options import Options, parse
 from .program import run
@@ -50,12 +54,16 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
         tell()
         context = create_context(options.stream, url)
         agent.attach(context)
+        fence = _fence(options, context)
         lend_to_program()
         agent.structured.install()
         tell()
     except CannotStart as error:
         say(f"Spark cannot be started: {error}")
         return 1
+    except Taken as error:
+        say(f"not started: {error}")
+        return FENCED
     except Exception:
         say("Spark cannot be started:")
         traceback.print_exc()
@@ -63,8 +71,37 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
     agent.phase = "running"
     if stopper.requested:
         agent.phase = "stopping"
-        return 0
-    return run(options.program, options.arguments)
+        code = 0
+    else:
+        code = run(options.program, options.arguments)
+    if fence is not None:
+        fence.release()
+    return code
+
+
+def _fence(options: Options, context: Any) -> Fence | None:
+    """The checkpoint's fence, taken.
+
+    Raises:
+        Taken: another driver has the checkpoint, or may have.
+    """
+    if options.checkpoint is None:
+        return None
+    mine = mark_of(options.stream, options.record, options.epoch)
+    fence = Fence(HadoopFile(context, options.checkpoint), mine, options.succeeds)
+    fence.take()
+
+    def lost(who: Mark) -> None:
+        say(
+            f"the checkpoint has been taken by driver {who.epoch} of {who.stream!r}, {who.where}: "
+            "this driver ends at once, for two on one checkpoint lose data"
+        )
+        threading.Thread(target=context.stop, daemon=True).start()
+        time.sleep(5.0)
+        os._exit(FENCED)
+
+    fence.watch(lost)
+    return fence
 
 
 def _host(options: Options) -> str:

@@ -28,6 +28,12 @@ class Options:
     bind: str = "127.0.0.1"
     port: int = 0
     advertise: str | None = None
+    checkpoint: str | None = None
+    """URI of the stream's checkpoint; None where it declares none."""
+    record: str = ""
+    """Id of the stream's record, by which the checkpoint's fence knows it."""
+    succeeds: tuple[str, int] | None = None
+    """Record and epoch of another stream's driver whose checkpoint this was, and that has ended."""
 
     def __repr__(self) -> str:
         return f"Options({self.stream!r}, epoch {self.epoch}, {self.program})"
@@ -54,6 +60,11 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument("--bind", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", default=0, type=_whole(0, 65535), help="0: any free port")
     parser.add_argument("--advertise", help="host to announce instead of the one listened on")
+    parser.add_argument("--checkpoint", help="URI of the checkpoint it shall have")
+    parser.add_argument("--record", default="", help="id by which its fence knows it")
+    parser.add_argument(
+        "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that had it before"
+    )
     parser.add_argument("program", help="the PySpark program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     given = parser.parse_args(argv)
@@ -83,9 +94,19 @@ def parse(argv: Sequence[str]) -> Options:
         bind=given.bind,
         port=given.port,
         advertise=given.advertise,
+        checkpoint=given.checkpoint,
+        record=given.record,
+        succeeds=given.succeeds,
         program=program,
         arguments=tuple(given.arguments),
     )
+
+
+def _record_and_epoch(text: str) -> tuple[str, int]:
+    record, _, epoch = text.rpartition(":")
+    if not record or not epoch.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a record's id, a colon and an epoch")
+    return record, int(epoch)
 
 
 class _whole:

@@ -6,7 +6,7 @@ from pydantic import Field
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
 from dagster_sparkscale.lifecycle.reconcile import reconcile
-from dagster_sparkscale.operations import Streams, as_operation, asset_key
+from dagster_sparkscale.operations import Streams, as_operation, asset_key, location_of
 
 
 class StartConfig(dg.Config):
@@ -47,9 +47,13 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         op_tags={"dagster-sparkscale/kind": stream.kind},
     )
     def start(context: dg.AssetExecutionContext, config: StartConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]
-        with as_operation(context, streams, stream, "start") as holder:
+        with as_operation(context, streams, stream.name, "start") as holder:
             outcome = reconcile(
-                streams.cluster(context), stream, holder=holder, restart=config.restart
+                streams.cluster(context),
+                stream,
+                holder=holder,
+                restart=config.restart,
+                owner=streams.owner(location_of(context.run)),
             )
         context.log.info(describe(outcome))
         return dg.MaterializeResult(

@@ -9,9 +9,18 @@ from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, metadata
+from dagster_sparkscale.operations import (
+    Operation,
+    OperationConfig,
+    Report,
+    Streams,
+    location_of,
+    metadata,
+)
 
-_LEASE_WAIT = 60.0
+LEASE_WAIT = 60.0
+LONGEST_STOP = 24 * 3600.0
+"""Seconds; what an agent takes for meant at most."""
 _LOG_LINES = 40
 
 
@@ -22,7 +31,10 @@ class StopConfig(OperationConfig):
         default=True, description="Finish the batch in progress first. False: stop at once."
     )
     timeout_seconds: float = Field(
-        default=120.0, gt=0, description="After this long, what has not ended is killed."
+        default=120.0,
+        gt=0,
+        le=LONGEST_STOP,
+        description="After this long, what has not ended is killed.",
     )
 
 
@@ -37,15 +49,25 @@ class RestartConfig(OperationConfig):
 
 def _stop(
     context: dg.OpExecutionContext,
-    cluster: ClusterManager,
+    streams: Streams,
     stream: Stream,
     config: StopConfig,
     holder: str,
 ) -> Report:
-    with cluster.lease(stream.name, holder, wait=_LEASE_WAIT) as lease:
-        driver = cluster.find(stream.name)
+    return stop_by_name(streams.cluster(context), stream.name, config, holder)
+
+
+def stop_by_name(cluster: ClusterManager, stream: str, config: StopConfig, holder: str) -> Report:
+    """Stop a stream, declared or not.
+
+    Raises:
+        ValueError: it was never started.
+        ClusterError: as `ClusterManager.stop`.
+    """
+    with cluster.lease(stream, holder, wait=LEASE_WAIT) as lease:
+        driver = cluster.find(stream)
         if driver is None:
-            raise ValueError(f"{stream.name!r} was never started: there is nothing to stop")
+            raise ValueError(f"{stream!r} was never started: there is nothing to stop")
         ended = cluster.stop(
             driver, lease, graceful=config.graceful, timeout=config.timeout_seconds
         )
@@ -73,11 +95,12 @@ STOP: Operation[StopConfig, Any] = Operation(
 
 def _restart(
     context: dg.OpExecutionContext,
-    cluster: ClusterManager,
+    streams: Streams,
     stream: Stream,
     config: RestartConfig,
     holder: str,
 ) -> Report:
+    cluster = streams.cluster(context)
     recovering = config.failed_epoch is not None
     failed = cluster.find(stream.name) if recovering else None
     if failed is not None and failed.epoch == config.failed_epoch:
@@ -90,6 +113,7 @@ def _restart(
         restart=not recovering,
         cause="recovery" if recovering else "manual",
         failed_epoch=config.failed_epoch,
+        owner=streams.owner(location_of(context.run)),
     )
     return Report(describe(outcome), outcome_metadata(stream, outcome, config.reason))
 

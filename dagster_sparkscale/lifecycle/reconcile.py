@@ -1,11 +1,13 @@
 """Starting is reconciling: re-attach to the driver that runs, start one only where none does."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError, StaleEpoch
+from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.starts import attempted, refuse_if_held
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
 
@@ -44,6 +46,7 @@ def reconcile(
     restart: bool = False,
     cause: str = "manual",
     failed_epoch: int | None = None,
+    owner: str = "",
     lease_wait: float = 60.0,
 ) -> Outcome:
     """Make sure that exactly one driver of `stream` runs.
@@ -53,9 +56,11 @@ def reconcile(
 
     Args:
         holder: who asks, for people.
-        restart: stop a running driver gracefully and start a new one.
+        restart: stop a running driver gracefully and start a new one. Cut off in the middle, it is
+            completed by recovery.
         cause: what goes into the history of submissions.
         failed_epoch: start only if this is still the newest driver and it has failed.
+        owner: who declares the stream: told from it once it is not declared any more.
         lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
@@ -66,6 +71,7 @@ def reconcile(
     """
     begun = time.monotonic()
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        _remember_whose(lease, stream, owner)
         driver = cluster.find(stream.name)
         if driver is None and failed_epoch is not None:
             raise StaleEpoch(
@@ -84,15 +90,27 @@ def reconcile(
                 return Outcome(
                     Action.ATTACHED, driver, _ask(cluster, driver), time.monotonic() - begun
                 )
-            cluster.stop(driver, lease)
+            # What would keep the new driver from being launched is found while the old one runs.
+            cluster.check(stream)
+            refuse_if_held(stream.name, lease.record)
+            cluster.stop(driver, lease, to_restart=True)
             action = Action.RESTARTED
         elif driver is not None and restart:
             action = Action.RESTARTED
+        if failed_epoch is not None:
+            # Before anything can go wrong: what never comes to a launch counts as well.
+            lease.write(attempted(lease.record, time.time()))
         cluster.prepare()
         driver = cluster.submit(stream, lease, cause=cause)
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
     driver, status = _wait_for_first_query(cluster, driver, begun + START_WAIT)
     return Outcome(action, driver, status, time.monotonic() - begun)
+
+
+def _remember_whose(lease: Lease, stream: Stream, owner: str) -> None:
+    record, asset = lease.record, (*stream.key_prefix, stream.name)
+    if (record.owner, record.asset) != (owner or record.owner, asset):
+        lease.write(replace(record, owner=owner or record.owner, asset=asset))
 
 
 def _wait_for_first_query(

@@ -1,10 +1,11 @@
 """Whether a driver that failed is started again, and when. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.starts import ATTEMPT
 from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.policies import RecoveryPolicy
@@ -30,31 +31,44 @@ def recover(
     """What to do about `driver`, which has failed.
 
     Pauses double from `first_delay` up to `longest_delay`. The restarts that count against the
-    limit are those since the last start by hand, and within the policy's time.
+    limit are those since the last start by hand and within the policy's time before the failure,
+    and those begun since that never came to a launch. So once given up it stays given up: nothing
+    that is counted grows old.
 
     Args:
-        now: seconds since the epoch, by the clock that wrote `history`.
+        now: seconds since the epoch, by the clock that wrote `history`. Set back since the
+            failure, it makes nobody wait for it to come round again.
     """
     failed = f"driver {driver.epoch} failed ({driver.exit_reason or 'reason unknown'})"
     if policy is None:
         return Hold(f"{failed}; its declaration says not to restart it")
-    attempts = _recent_recoveries(policy, history, now)
+    ended = driver.submitted_at if driver.ended_at is None else driver.ended_at
+    counted = [
+        submission
+        for submission in _since_the_last_by_hand(history)
+        if ended - policy.within < submission.at <= now
+    ]
+    attempts = len(counted)
     if attempts >= policy.limit:
         return Hold(
             f"{failed} after {attempts} restarts within {policy.within:g} s: giving up; "
             "mend it and materialize the stream to start it again"
         )
     delay = min(policy.first_delay * 2.0**attempts, policy.longest_delay)
-    due = (driver.submitted_at if driver.ended_at is None else driver.ended_at) + delay
+    last = [at for at in (ended, *_attempts_at(counted)) if at <= now]
+    due = max(last) + delay if last else now
     if now < due:
         return Hold(f"{failed}; restart {attempts + 1} of {policy.limit} in {due - now:.0f} s")
     return Restart(attempts + 1, f"{failed}; restart {attempts + 1} of {policy.limit}")
 
 
-def _recent_recoveries(policy: RecoveryPolicy, history: Sequence[Submission], now: float) -> int:
-    count = 0
+def _since_the_last_by_hand(history: Sequence[Submission]) -> Iterator[Submission]:
     for submission in reversed(history):
-        if submission.cause != "recovery" or submission.at <= now - policy.within:
-            break
-        count += 1
-    return count
+        if submission.cause not in ("recovery", ATTEMPT):
+            return
+        yield submission
+
+
+def _attempts_at(counted: Sequence[Submission]) -> Iterator[float]:
+    """When restarts were begun that never came to a launch."""
+    return (submission.at for submission in counted if submission.cause == ATTEMPT)

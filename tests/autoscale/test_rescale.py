@@ -335,7 +335,7 @@ class TestRefusals:
         world.run(STREAM)
         with (
             world.cluster.lease("clicks", "stop run 7"),
-            pytest.raises(OperationInProgress, match="stop run 7 holds 'clicks'"),
+            pytest.raises(OperationInProgress, match="stop run 7 has held 'clicks' since"),
         ):
             carry_out(world, asked(3), lease_wait=0)
 

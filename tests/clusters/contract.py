@@ -24,10 +24,10 @@ from dagster_sparkscale.clusters.errors import (
     AgentUnreachable,
     AlreadyRunning,
     ClusterError,
+    LeaseLost,
     OperationInProgress,
     StaleEpoch,
 )
-from dagster_sparkscale.clusters.store import Lease
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.running import (
     SECRET,
@@ -107,7 +107,7 @@ class ClusterContract(ABC):
 
     def test_a_lease_excludes_others_and_names_its_holder(self, cluster: ClusterManager) -> None:
         with cluster.lease("leased", "rescale run 1a2b") as lease:
-            assert lease == Lease("leased", "rescale run 1a2b")
+            assert (lease.stream, lease.holder) == ("leased", "rescale run 1a2b")
             with (
                 pytest.raises(OperationInProgress, match="rescale run 1a2b has held 'leased'"),
                 self.anew(cluster).lease("leased", "stop run 3c4d", wait=0.2),
@@ -133,8 +133,17 @@ class ClusterContract(ABC):
             pytest.fail("held twice")
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-        with cluster.lease("leased", "stop run 3c4d"):
+        # At once where it can be told that the holder is dead, else when the lease has expired.
+        with cluster.lease("leased", "stop run 3c4d", wait=HANGS):
             pass
+
+    def test_each_operation_has_a_higher_number_than_those_before(
+        self, cluster: ClusterManager
+    ) -> None:
+        with cluster.lease("leased", "test", wait=HANGS) as first:
+            pass
+        with self.anew(cluster).lease("leased", "test", wait=HANGS) as second:
+            assert second.number > first.number
 
     # One running driver.
 
@@ -179,8 +188,10 @@ class ClusterContract(ABC):
                 running.submit(stream("clicks", "rate.py"), lease)
             with pytest.raises(ClusterError, match="for 'other', not for 'clicks'"):
                 running.stop(newest(running, "clicks"), lease)
-        with pytest.raises(ClusterError, match="is over"):
-            running.stop(newest(running, "clicks"), Lease("clicks", "test"))
+        with running.lease("clicks", "test") as lease:
+            pass
+        with pytest.raises(LeaseLost, match="is over"):
+            running.stop(newest(running, "clicks"), lease)
 
     def test_the_number_of_executors_follows_the_target(self, running: ClusterManager) -> None:
         for target in (3, 1):

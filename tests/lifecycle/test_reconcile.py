@@ -82,7 +82,7 @@ class TestStart:
         world.end("clicks", state)
         outcome = start(world)
         assert (outcome.action, outcome.driver.epoch) == (Action.STARTED, 2)
-        assert [s.cause for s in world.streams["clicks"].history] == ["manual", "manual"]
+        assert [s.cause for s in world.cluster.history("clicks")] == ["manual", "manual"]
 
     def test_the_lease_is_given_back_before_the_first_query_is_awaited(self, world):
         held = []
@@ -201,7 +201,12 @@ class TestRestart:
         world.run(STREAM)
         outcome = start(world, restart=True)
         assert (outcome.action, outcome.driver.epoch) == (Action.RESTARTED, 2)
-        assert world.calls[1:] == ["stop clicks gracefully", "prepare", "submit clicks 2"]
+        assert world.calls[1:] == [
+            "check",
+            "stop clicks gracefully",
+            "prepare",
+            "submit clicks 2",
+        ]
 
     @pytest.mark.parametrize("state", [DriverState.FAILED, DriverState.STOPPED])
     def test_one_that_has_ended_is_just_started(self, world, state):
@@ -223,7 +228,7 @@ class TestRecovery:
         world.end("clicks")
         outcome = self.recovery(world)
         assert (outcome.action, outcome.driver.epoch) == (Action.STARTED, 2)
-        assert world.streams["clicks"].history[-1].cause == "recovery"
+        assert world.cluster.history("clicks")[-1].cause == "recovery"
 
     def test_it_is_void_if_another_driver_runs_by_now(self, world):
         world.run(STREAM)

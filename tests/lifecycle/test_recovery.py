@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.clusters.starts import ATTEMPT
 from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.policies import RecoveryPolicy
@@ -67,7 +68,37 @@ def test_restarts_of_long_ago_do_not_count():
     # At 4200 only that of 900 is less than an hour old.
     assert recover(POLICY, failed(4180), history, now=4200).attempt == 2
     assert gives_up(recover(POLICY, failed(3690), history, now=3699))
-    assert recover(POLICY, failed(3600), history, now=3700).attempt == 4
+    assert recover(POLICY, failed(3710), history, now=3770).attempt == 4
+
+
+def test_once_given_up_it_stays_given_up():
+    history = restarts(900, 920, 940, 960)
+    for days in range(60):
+        assert gives_up(recover(POLICY, failed(), history, now=1000 + days * 86_400.0))
+
+
+def test_who_ran_well_for_long_after_its_restarts_is_restarted_again():
+    history = restarts(900, 920, 940)
+    assert recover(POLICY, failed(30 * 86_400.0), history, now=31 * 86_400.0).attempt == 1
+
+
+def attempts(*at: float) -> list[Submission]:
+    """Restarts that were begun at these times and never came to a launch."""
+    return [Submission(1, 0.0, "manual"), *(Submission(1, time, ATTEMPT) for time in at)]
+
+
+def test_a_restart_that_never_comes_to_a_launch_counts_and_makes_the_next_wait():
+    assert recover(POLICY, failed(), attempts(1010), now=1029) == Hold(
+        "driver 1 failed (exit code 1); restart 2 of 4 in 1 s"
+    )
+    assert recover(POLICY, failed(), attempts(1010), now=1030).attempt == 2
+    assert gives_up(recover(POLICY, failed(), attempts(1010, 1030, 1070, 1130), now=1e9))
+
+
+def test_a_clock_that_is_set_back_makes_nobody_wait_for_it():
+    eight_hours = 8 * 3600.0
+    outcome = recover(POLICY, failed(1e6), restarts(1e6 - 50), now=1e6 - eight_hours)
+    assert isinstance(outcome, Restart)
 
 
 def test_a_start_by_hand_begins_anew():
@@ -117,7 +148,7 @@ def test_a_restart_is_never_before_its_time_nor_after_the_longest_pause(
     assert outcome.reason
     waited = now - ended_at
     if isinstance(outcome, Restart):
-        assert now >= ended_at + policy.first_delay
+        assert now >= ended_at + policy.first_delay or now < ended_at
         assert 1 <= outcome.attempt <= policy.limit
     if waits(outcome):
         assert waited < policy.longest_delay + 1e-6

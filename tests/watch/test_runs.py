@@ -113,7 +113,10 @@ class TestRestartAndStopRuns:
         result = deployed.run(request)
         assert result.success
         kept = deployed.world.streams["clicks"]
-        assert (kept.driver.epoch, kept.history[-1].cause) == (2, "recovery")
+        assert (kept.driver.epoch, deployed.world.cluster.history("clicks")[-1].cause) == (
+            2,
+            "recovery",
+        )
         (event,) = result.get_asset_observation_events()
         metadata = event.asset_observation_data.asset_observation.metadata
         assert metadata[PREFIX + "action"].value == "started"
@@ -136,7 +139,10 @@ class TestRestartAndStopRuns:
         overload(deployed)
         assert deployed.by_hand("restart", stream="clicks").success
         kept = deployed.world.streams["clicks"]
-        assert (kept.driver.epoch, kept.history[-1].cause) == (2, "manual")
+        assert (kept.driver.epoch, deployed.world.cluster.history("clicks")[-1].cause) == (
+            2,
+            "manual",
+        )
         assert "stop clicks gracefully" in deployed.world.calls
 
     def test_a_crash_at_the_start_fails_the_run_with_the_log(self, deployed):
@@ -183,11 +189,11 @@ class TestRestartAndStopRuns:
         assert text == "'clicks' was never started: there is nothing to stop"
 
     def test_an_operation_beside_another_is_refused_by_its_holder(self, deployed, monkeypatch):
-        monkeypatch.setattr("dagster_sparkscale.lifecycle.jobs._LEASE_WAIT", 0)
+        monkeypatch.setattr("dagster_sparkscale.lifecycle.jobs.LEASE_WAIT", 0)
         overload(deployed)
         with deployed.world.cluster.lease("clicks", "rescale run 12345678"):
             text = failure_of(deployed.by_hand("stop", stream="clicks"))
-        assert "rescale run 12345678 holds 'clicks'" in text
+        assert "rescale run 12345678 has held 'clicks' since" in text
 
 
 def test_an_unattended_stream_comes_back_after_every_crash_until_the_limit():

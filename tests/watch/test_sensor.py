@@ -13,7 +13,9 @@ from dagster._core.remote_origin import (
 )
 
 from dagster_sparkscale import operations
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Streams
@@ -127,9 +129,11 @@ class TestRequests:
         assert "restart 1 of 5" in config["reason"]
         assert request.tags[PREFIX + "operation"] == "restart"
 
-    def test_a_restart_that_is_not_due_yet_is_not_requested(self, deployed):
+    def test_a_restart_that_is_not_due_yet_is_not_requested(self):
+        patient = RecoveryPolicy(first_delay=HOUR, longest_delay=HOUR)
+        deployed = Deployment([structured(autoscale=RatioPolicy(), recovery=patient)])
         overload(deployed)
-        deployed.world.end("clicks", ended_at=time.time() + HOUR)
+        deployed.world.end("clicks", ended_at=time.time())
         tick = deployed.tick()
         assert tick.requests == []
         assert "restart 1 of 5 in" in tick.data.skip_message

@@ -16,16 +16,19 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import class_data
+from dagster_sparkscale.clusters import class_data, starts
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.spark_settings import settings
-from dagster_sparkscale.clusters.store import Lease
+from dagster_sparkscale.clusters.starts import Start
+from dagster_sparkscale.declare import checkpoints, drift
 from dagster_sparkscale.declare.streams import Stream
 
 ANNOUNCE_SECONDS = 30.0
@@ -123,17 +126,32 @@ class HostedCluster(ClusterManager):
         return FolderStore(self._state_path())
 
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
-        self.store().check(stream.name, lease)
+        lease.check(stream.name)
+        starts.refuse_if_held(stream.name, lease.record)
         program = _program_of(stream)
         arguments = stream.program_arguments()
         master, runtime = self._master(), self._runtime()
-        driver = self._next(stream.name, cause)
+        checkpoint = checkpoint_of(stream, self.spark_conf)
+        self._make_way(lease, checkpoint)
+        start = starts.begin(
+            self.store(),
+            lease,
+            starts.Others(self._who_runs, lambda name: self.lease(name, lease.holder, wait=5.0)),
+            cause=cause,
+            checkpoint=checkpoint,
+            declared=drift.declared(stream),
+        )
+        driver = HostedDriver(self.store().folder(stream.name), start.record)
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
         shared = self._class_data(runtime.java, runtime.spark)
-        epoch = driver.record.epoch
-        made = settings(stream, epoch, master, self.spark_conf, host, shared)
-        driver.launch(stream, made, program, arguments, runtime)
+        made = settings(stream, start.record.epoch, master, self.spark_conf, host, shared)
+        driver.launch(stream, made, program, arguments, runtime, fence_options(start))
         return driver.await_agent(ANNOUNCE_SECONDS)
+
+    def check(self, stream: Stream) -> None:
+        _program_of(stream)
+        self._master()
+        self._runtime()
 
     def find(self, stream: str) -> Driver | None:
         newest = self._newest(stream)
@@ -142,13 +160,9 @@ class HostedCluster(ClusterManager):
     def agent(self, driver: Driver) -> RemoteAgent:
         return agent_of(driver, self.store().folder(driver.stream).submission(driver.epoch))
 
-    def stop(
-        self, driver: Driver, lease: Lease, graceful: bool = True, timeout: float = 120.0
-    ) -> Driver:
-        self.store().check(driver.stream, lease)
-        record = self.newest_record(driver)
-        newest = HostedDriver(self.store().folder(driver.stream), record)
-        return newest.stop(graceful, timeout)
+    def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
+        folder = self.store().folder(driver.stream)
+        return HostedDriver(folder, lease.record).end(lease, graceful, timeout)
 
     def logs(self, driver: Driver, lines: int = 50) -> str:
         return self.store().folder(driver.stream).submission(driver.epoch).tail(lines)
@@ -158,21 +172,36 @@ class HostedCluster(ClusterManager):
         record = folder.read()
         return HostedDriver(folder, record) if record and record.epoch else None
 
-    def _next(self, stream: str, cause: str) -> HostedDriver:
-        """The submission that is to be launched.
+    def _make_way(self, lease: Lease, checkpoint: str | None) -> None:
+        """See to it that no process here works for the stream, or on its checkpoint.
 
         Raises:
-            AlreadyRunning: a driver of the stream is alive or may be.
+            AlreadyRunning: one does, or may.
         """
-        folder = self.store().folder(stream)
-        record = folder.read()
-        if record is None:
-            record = folder.new_record()
-            folder.write(record)
-        before = HostedDriver(folder, record)
+        record = lease.record
         if record.epoch:
-            before.make_way()
-        return before.next(cause)
+            HostedDriver(self.store().folder(lease.stream), record).make_way()
+        if checkpoint is None:
+            return
+        try:
+            strangers = processes.strangers_on(checkpoint, record.id)
+        except OSError as error:
+            raise ClusterError(f"it can't be told what runs on this host: {error}") from error
+        if strangers:
+            process, submission = strangers[0]
+            stream, _, rest = submission.partition(":")
+            raise AlreadyRunning(
+                f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by process "
+                f"{process.pid}, a driver of {stream!r}, epoch {rest.partition(':')[0]}, that was "
+                "started from another state folder, or before this one was emptied: end that "
+                "process first. Two drivers on one checkpoint lose data"
+            )
+
+    def _who_runs(self, stream: str) -> str | None:
+        driver = self.find(stream)
+        if driver is None or not driver.state.alive:
+            return None
+        return f"its driver {driver.epoch} is {driver.state.value}, {driver.where}"
 
     def _runtime(self) -> Runtime:
         python = sys.executable  # has this package, so a driver started with it has it too
@@ -220,3 +249,24 @@ def _program_of(stream: Stream) -> Path:
             f"{stream.name}: program = {stream.program!r}: there is no file {program}"
         )
     return program
+
+
+def checkpoint_of(stream: Stream, common: Mapping[str, str]) -> str | None:
+    """The checkpoint of `stream` as the fence knows it, symbolic links followed; None if it
+    declares none."""
+    if stream.checkpoint_location is None:
+        return None
+    uri = checkpoints.normalized(stream.checkpoint_location, {**common, **stream.spark_conf})
+    path = uri.removeprefix("file://")
+    return uri if path == uri else f"file://{os.path.realpath(path)}"
+
+
+def fence_options(start: Start) -> list[str]:
+    """What the driver is told of the checkpoint that it may take."""
+    if start.record.checkpoint is None:
+        return []
+    options = ["--checkpoint", start.record.checkpoint, "--record", start.record.id]
+    if start.succeeds is not None:
+        id, epoch = start.succeeds
+        options += ["--succeeds", f"{id}:{epoch}"]
+    return options

@@ -1,6 +1,5 @@
 """One submission of a stream whose driver is a process of this host: launched, told of, ended."""
 
-import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -15,13 +14,16 @@ from dagster_sparkscale.clusters.errors import (
     AlreadyRunning,
     ClusterError,
 )
-from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host import places, processes
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
-from dagster_sparkscale.clusters.host.supervisor import birth
+from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.spark_settings import properties
-from dagster_sparkscale.clusters.store import Record, Submission
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.streams import Stream
+
+ABRUPT_SECONDS = 15.0
+"""How long a driver that shall end at once may take to, before it is killed."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +36,6 @@ class HostedDriver:
     @property
     def files(self) -> SubmissionFolder:
         return self.folder.submission(self.record.epoch)
-
-    def next(self, cause: str) -> "HostedDriver":
-        """The submission that follows this one. Nothing of it is there yet."""
-        now = time.time()
-        epoch = self.record.epoch + 1
-        record = replace(
-            self.record,
-            epoch=epoch,
-            desired="running",
-            desired_since=now,
-            host=processes.here(),
-            submitter_pid=os.getpid(),
-            submitter_birth=birth(os.getpid()),
-            history=(*self.record.history, Submission(epoch, now, cause)),
-        )
-        return HostedDriver(self.folder, record)
 
     def make_way(self) -> None:
         """See to it that nothing of this submission, or of one before it, is left.
@@ -71,8 +57,9 @@ class HostedDriver:
         program: Path,
         arguments: Sequence[str],
         runtime: Runtime,
+        fence: Sequence[str] = (),
     ) -> None:
-        """Start the driver, and remember it before it is there.
+        """Start the driver, which is remembered already.
 
         Raises:
             ClusterError: it could not be started; nothing of it runs.
@@ -81,11 +68,11 @@ class HostedDriver:
         files.create()
         files.write_private(files.token, secrets.token_urlsafe(32))
         files.write_private(files.properties, properties(settings))
-        self.folder.write(self.record)
+        env = environment(stream, files, self._mark(epoch), runtime)
+        if self.record.checkpoint is not None:
+            env[processes.CHECKPOINT] = processes.checkpoint_mark(self.record.checkpoint)
         processes.launch(
-            files,
-            command(stream, epoch, files, runtime, program, arguments),
-            environment(stream, files, self._mark(epoch), runtime),
+            files, command(stream, epoch, files, runtime, program, arguments, fence), env
         )
         self.folder.prune()
 
@@ -123,6 +110,8 @@ class HostedDriver:
             agent_url=_text(note, "url"),
             app_id=_text(note, "app_id"),
             ui_url=_text(note, "ui_url"),
+            declared=record.declared,
+            hold=record.hold,
         )
 
         def running_there() -> bool:
@@ -134,6 +123,8 @@ class HostedDriver:
 
         fate = processes.observe(record, files, running_there)
         state, reason = fate.state, fate.reason
+        if state is DriverState.FAILED and record.desired == "restarting":
+            reason = f"{reason}, and the restart that stopped it was not completed"
         if state is DriverState.FAILED and record.desired == "stopped":
             state = DriverState.STOPPED
             before = fate.ended_at is not None and fate.ended_at < record.desired_since
@@ -142,36 +133,43 @@ class HostedDriver:
         where += f", log {files.log}"
         return replace(driver, state=state, where=where, ended_at=fate.ended_at, exit_reason=reason)
 
-    def stop(self, graceful: bool, timeout: float) -> Driver:
+    def end(self, lease: Lease, graceful: bool, timeout: float) -> Driver:
         """End the driver and return once nothing of it is left; by force after `timeout` seconds.
 
+        An agent that does not answer is asked again until then: it may be busy, and what is ended
+        by a signal instead has its batch cut.
+
         Raises:
+            LeaseLost: the lease was lost meanwhile.
             ClusterError: something of it is left that can't be ended from here; says what.
         """
-        return self._to_be_stopped()._end(graceful, timeout)
-
-    def _to_be_stopped(self) -> "HostedDriver":
-        if self.record.desired == "stopped":
-            return self
-        # First of all: should this process die now, nobody takes the end for a failure.
-        record = replace(self.record, desired="stopped", desired_since=time.time())
-        self.folder.write(record)
-        return HostedDriver(self.folder, record)
-
-    def _end(self, graceful: bool, timeout: float) -> Driver:
-        def alive() -> bool:
-            return self.describe().state.alive
-
-        if alive() and self.agrees_to_stop(graceful, timeout):
-            processes.wait_until(lambda: not alive(), timeout if graceful else min(timeout, 15.0))
-        there = alive()
-        if there and self.record.host != processes.here():
+        deadline = time.monotonic() + (timeout if graceful else min(timeout, ABRUPT_SECONDS))
+        agreed = False
+        while (there := self.describe().state.alive) and time.monotonic() < deadline:
+            lease.check()
+            agreed = agreed or self.agrees_to_stop(graceful, deadline - time.monotonic())
+            time.sleep(0.1)
+        lease.check()
+        if there and not self._is_here():
             raise ClusterError(self._out_of_reach())
         if there:
-            processes.terminate(self.files, self._mark(None), alive)
+            processes.terminate(self.files, self._mark(None), lambda: self.describe().state.alive)
         else:
             processes.clear(self._mark(None))
-        return self.describe()
+        ended = self.describe()
+        if ended.state.alive:
+            raise ClusterError(
+                f"{ended.stream!r} is {ended.state.value} still, though it was told to end "
+                f"({ended.where}): {self._occupied(ended)}"
+            )
+        return ended
+
+    def _is_here(self) -> bool:
+        """Whether its processes can be seen, and signalled, from here."""
+        submitter = self.record.submitter
+        if submitter is None:
+            return self.record.host == processes.here()
+        return places.same_namespace(submitter)
 
     def agrees_to_stop(self, graceful: bool, patience: float) -> bool:
         """Ask the agent to end the driver; whether it has agreed to."""
@@ -194,15 +192,15 @@ class HostedDriver:
         """Why the driver can't be stopped from here, and what to do."""
         driver = self.describe()
         return (
-            f"{driver.stream!r} was started on another host ({driver.where}) and its agent could "
-            f"not be made to stop it. {self._foreign()}"
+            f"{driver.stream!r} was started on another host or in another container "
+            f"({driver.where}) and its agent could not be made to stop it. {self._foreign()}"
         )
 
     def _foreign(self) -> str:
         return (
             "Its agent can't be reached from here, so it may still be running: stop it on its own "
-            "host, or, when that host is gone for good, create the empty file "
-            f"{self.files.gone}"
+            "host, or, when you are certain that it is gone for good, run the job declare_gone "
+            f"for epoch {self.record.epoch}"
         )
 
 

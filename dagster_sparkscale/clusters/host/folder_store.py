@@ -1,12 +1,22 @@
-"""A store in a folder of this host: a folder for each stream."""
+"""A store in a folder of this host: a folder for each stream, and one for each checkpoint."""
 
+import hashlib
+import json
 import os
-from contextlib import AbstractContextManager
+import secrets
+from dataclasses import asdict
 from pathlib import Path
 
-from dagster_sparkscale.clusters.host import leases
-from dagster_sparkscale.clusters.host.folders import StreamFolder, is_name
-from dagster_sparkscale.clusters.store import Lease, Record
+from pydantic import TypeAdapter
+
+from dagster_sparkscale import typed_json
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host import places
+from dagster_sparkscale.clusters.host.folders import StreamFolder, explained, is_name, make_private
+from dagster_sparkscale.clusters.host.registers import Register
+from dagster_sparkscale.clusters.store import Claim, Process, Record
+
+_CLAIM = TypeAdapter(Claim)
 
 
 class FolderStore:
@@ -21,20 +31,53 @@ class FolderStore:
     def streams(self) -> list[str]:
         try:
             names = os.listdir(self.state_dir / "streams")
-        except OSError:
+        except FileNotFoundError:
             return []
+        except OSError as error:
+            raise ClusterError(
+                f"{self.state_dir / 'streams'}: can't read it: {error.strerror}"
+            ) from error
         return sorted(filter(is_name, names))
 
     def read(self, stream: str) -> Record | None:
         return self.folder(stream).read()
 
-    def write(self, stream: str, record: Record) -> None:
-        self.folder(stream).write(record)
-
-    def lease(self, stream: str, holder: str, wait: float) -> AbstractContextManager[Lease]:
+    def swap(self, stream: str, record: Record) -> None:
         folder = self.folder(stream)
         folder.create()
-        return leases.hold(folder.path, stream, holder, wait)
+        folder.swap(record)
 
-    def check(self, stream: str, lease: Lease) -> None:
-        leases.check(self.folder(stream).path, stream, lease)
+    def claim(self, checkpoint: str) -> Claim | None:
+        register = self._claims(checkpoint)
+        with explained("read", register.folder):
+            found = register.read()
+        if found is None:
+            return None
+        path, text = found
+        try:
+            return typed_json.read(_CLAIM, text)
+        except typed_json.Malformed as error:
+            raise ClusterError(
+                f"{path}: {error}; restore the file from a copy, or, when you are certain that no "
+                f"driver works on the checkpoint {checkpoint}, delete the folder {register.folder}"
+            ) from None
+
+    def swap_claim(self, claim: Claim) -> None:
+        register = self._claims(claim.checkpoint)
+        with explained("write", register.folder):
+            for folder in (self.state_dir, register.folder.parent):
+                make_private(folder)
+            register.swap(claim.revision, json.dumps(asdict(claim)).encode())
+
+    def new_id(self) -> str:
+        return secrets.token_hex(8)
+
+    def process(self) -> Process:
+        return places.this_process()
+
+    def has_ended(self, process: Process) -> bool:
+        return places.has_ended(process)
+
+    def _claims(self, checkpoint: str) -> Register:
+        name = hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
+        return Register(self.state_dir / "checkpoints" / name)

@@ -1,17 +1,18 @@
 """What is remembered of streams on this host: a folder of small files for each.
 
-    <state_dir>/streams/<name>/record.json             epoch, what is wanted, history of starts
-    <state_dir>/streams/<name>/submissions/<epoch>/    settings, token, log and fate of one driver
+    <state_dir>/streams/<name>/record/<revision>      epoch, lease, what is wanted, its starts
+    <state_dir>/streams/<name>/submissions/<epoch>/   settings, token, log and fate of one driver
 
 What must not change: files are replaced as a whole and readable by their owner only; an epoch never
-goes back; a file that cannot be read is an error that names it, never taken for a stream that was
-never started, for that would put a second driver on its checkpoint.
+goes back, and a submission's folder is made once; a file that cannot be read is an error that names
+it, never taken for a stream that was never started, for that would put a second driver on its
+checkpoint.
 """
 
+import fcntl
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +24,8 @@ from pydantic import TypeAdapter
 
 from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.host.supervisor import write_json
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.host.registers import Register
+from dagster_sparkscale.clusters.store import Conflict, Record
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5
@@ -46,7 +47,9 @@ class StreamFolder:
             raise ClusterError(f"stream = {stream!r}: must be letters, digits and underscores")
         self.stream = stream
         self.path = state_dir / "streams" / stream
-        self._record = self.path / "record.json"
+        self._records = Register(self.path / "record")
+        self._first = self.path / "record.json"
+        """Where releases before the register kept the record."""
 
     def create(self) -> None:
         """Make the folder, readable by this user only.
@@ -54,47 +57,51 @@ class StreamFolder:
         Raises:
             ClusterError: it can't be made; names the folder.
         """
-        with _explained("make", self.path):
+        with explained("make", self.path):
             for folder in (self.path.parent.parent, self.path.parent, self.path):
                 make_private(folder)
 
     def read(self) -> Record | None:
-        """The record, or None if the stream was never started.
+        """The record, or None if nothing is remembered.
 
         Raises:
             ClusterError: the record can't be read; names the file and what to do about it.
         """
-        text = _read(self._record)
+        with explained("read", self._records.folder):
+            found = self._records.read()
+        path, text = found if found else (self._first, _read(self._first))
         if text is None:
             if self._epochs():
                 raise ClusterError(
-                    f"{self._record}: missing, though {self.path / 'submissions'} shows that "
-                    f"{self.stream!r} has been started: put the file back, or, when no driver of "
-                    f"{self.stream!r} runs any more, delete {self.path}"
+                    f"{self._records.folder}: missing, though {self.path / 'submissions'} shows "
+                    f"that {self.stream!r} has been started: put the folder back, or, when no "
+                    f"driver of {self.stream!r} runs any more, delete {self.path}"
                 )
             return None
         try:
             return typed_json.read(_RECORD, text)
         except typed_json.Malformed as error:
-            raise ClusterError(f"{self._record}: {error}; {_repair(self._record)}") from None
+            raise ClusterError(f"{path}: {error}; {_repair(path, self.path)}") from None
 
-    def write(self, record: Record) -> None:
-        """Replace the record.
+    def swap(self, record: Record) -> None:
+        """Put `record` in the place of the one of the revision before.
 
         Raises:
+            Conflict: it is not of that revision any more.
             ClusterError: it can't be written, or its epoch is lower than the one it replaces.
         """
         before = self.read()
+        if (before.revision if before else 0) != record.revision - 1:
+            raise Conflict(f"{self._records.folder} has been changed by somebody else meanwhile")
         if before is not None and record.epoch < before.epoch:
             raise ClusterError(
-                f"{self._record}: epoch {record.epoch} would go back behind {before.epoch}"
+                f"{self._records.folder}: epoch {record.epoch} would go back behind {before.epoch}"
             )
-        with _explained("write", self._record):
-            write_json(self._record, asdict(replace(record, history=record.history[-HISTORY:])))
-
-    def new_record(self) -> Record:
-        """The record to begin with, for a stream that was never started."""
-        return Record.new(secrets.token_hex(8))
+        kept = replace(record, history=record.history[-HISTORY:])
+        with explained("write", self._records.folder):
+            self._records.swap(record.revision, json.dumps(asdict(kept)).encode())
+            # Not to be found again by an older release, which would write it.
+            self._first.unlink(missing_ok=True)
 
     def submission(self, epoch: int) -> "SubmissionFolder":
         return SubmissionFolder(self.path / "submissions" / str(epoch))
@@ -123,21 +130,28 @@ class SubmissionFolder:
         self.driver = path / "driver.json"
         self.supervisor = path / "supervisor.json"
         self.exit = path / "exit.json"
+        self.alive = path / "alive"
+        """Locked by supervisor and driver while they live, and touched now and then."""
         self.gone = path / "gone"
         """Made by a person who knows that the driver's host is gone for good."""
         self.log = path / "driver.log"
 
     def create(self) -> None:
-        """Make the folder, empty.
+        """Make the folder. No other submission ever has it.
 
         Raises:
-            ClusterError: it can't be made; names the folder.
+            ClusterError: it is there, or can't be made; names the folder.
         """
-        with _explained("make", self.path):
+        with explained("make", self.path):
             make_private(self.path.parent)
-            # Left by a submitter that died before it had written the record.
-            shutil.rmtree(self.path, ignore_errors=True)
-            make_private(self.path)
+            try:
+                self.path.mkdir(mode=0o700)
+            except FileExistsError:
+                raise ClusterError(
+                    f"{self.path}: is there already, though nothing is remembered of it: was an "
+                    "older copy of the record put back? When no driver of the stream runs any "
+                    f"more, delete {self.path}"
+                ) from None
 
     def read_token(self) -> str:
         """The agent's token.
@@ -146,7 +160,7 @@ class SubmissionFolder:
             ClusterError: it can't be read; names the file.
         """
         try:
-            with _explained("read", self.token):
+            with explained("read", self.token):
                 return self.token.read_text().strip()
         except FileNotFoundError:
             raise ClusterError(
@@ -159,7 +173,7 @@ class SubmissionFolder:
         Raises:
             ClusterError: it can't be written; names the file.
         """
-        with _explained("write", path):
+        with explained("write", path):
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -179,6 +193,27 @@ def make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
+def is_locked(path: Path) -> bool | None:
+    """Whether somebody holds the lock of `path`; None if that can't be told.
+
+    Raises:
+        OSError: it can't be opened, though it is there.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(handle)  # and with it the lock
+    return False
+
+
 def read_json(path: Path) -> dict[str, Any] | None:
     """The JSON object in `path`; None if there is no such file.
 
@@ -191,29 +226,31 @@ def read_json(path: Path) -> dict[str, Any] | None:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise ClusterError(f"{path}: is not valid JSON ({error}); {_repair(path)}") from None
+        fault = f"{path}: is not valid JSON ({error}); {_repair(path, path.parent)}"
+        raise ClusterError(fault) from None
     if not isinstance(content, dict):
-        raise ClusterError(f"{path}: must hold a JSON object; {_repair(path)}")
+        raise ClusterError(f"{path}: must hold a JSON object; {_repair(path, path.parent)}")
     return content
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        with _explained("read", path):
+        with explained("read", path):
             return path.read_bytes()
     except FileNotFoundError:
         return None
 
 
-def _repair(path: Path) -> str:
+def _repair(path: Path, folder: Path) -> str:
     return (
         f"restore the file from a copy, or, when you are certain that no driver of this stream "
-        f"runs any more, delete the folder {path.parent}"
+        f"runs any more, delete the folder {folder}"
     )
 
 
 @contextmanager
-def _explained(verb: str, path: Path) -> Iterator[None]:
+def explained(verb: str, path: Path) -> Iterator[None]:
+    """Turn what the system refuses to do with `path` into a ClusterError that says so."""
     try:
         yield
     except FileNotFoundError:

@@ -68,8 +68,13 @@ def command(
     runtime: Runtime,
     program: Path,
     arguments: Sequence[str],
+    fence: Sequence[str] = (),
 ) -> list[str]:
-    """The command line of the driver. Holds no secret."""
+    """The command line of the driver. Holds no secret.
+
+    Args:
+        fence: the options that say what checkpoint it may take, and after whom.
+    """
     bounds = stream.bounds
     maximum = [] if bounds.maximum is None else ["--max-executors", str(bounds.maximum)]
     return [
@@ -80,5 +85,6 @@ def command(
         *maximum,
         *("--token-file", str(files.token), "--announce", str(files.agent)),
         *("--bind", runtime.agent_bind),
+        *fence,
         *(str(program), *arguments),
     ]

@@ -8,6 +8,7 @@ for ended only when nothing of it can be running any more.
 """
 
 import contextlib
+import hashlib
 import os
 import signal
 import socket
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.host import supervisor
+from dagster_sparkscale.clusters.host import folders, places, supervisor
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
 from dagster_sparkscale.clusters.store import Record
@@ -29,10 +30,18 @@ if TYPE_CHECKING:
     import psutil
 
 MARKER = "SPARKSCALE_SUBMISSION"
+CHECKPOINT = "SPARKSCALE_CHECKPOINT"
+"""Environment variable by which all that works on a checkpoint is found, whatever its stream."""
 TERM_SECONDS = 10.0
 """Between SIGTERM and SIGKILL."""
+QUIET_SECONDS = 60.0
+"""A supervisor that has not touched its file for so long does not run under this kernel."""
 SUPERVISOR_SECONDS = 25.0
 """How long a supervisor may take to see that nothing is left: it waits and kills for twice ten."""
+
+_NO_TRACE = (
+    "ended without a trace (killed together with its supervisor, or the machine was restarted)"
+)
 
 # Supervisors this process has started: kept so that they are reaped when they end.
 _launched: list[subprocess.Popen[bytes]] = []
@@ -57,6 +66,32 @@ def here() -> str:
 def marker(stream: str, epoch: int | None, record_id: str) -> str:
     """What the processes of a submission carry; with no epoch, of any submission of the stream."""
     return f"{stream}:{'' if epoch is None else epoch}:{record_id}"
+
+
+def checkpoint_mark(checkpoint: str) -> str:
+    """What the processes that work on a checkpoint carry. Not its name, which may hold a secret."""
+    return hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
+
+
+def strangers_on(checkpoint: str, record_id: str) -> "list[tuple[psutil.Process, str]]":
+    """Live processes of this user that work on that checkpoint for another record, and the
+    submission that each belongs to.
+
+    Raises:
+        OSError: it can't be told.
+    """
+    import psutil
+
+    wanted = checkpoint_mark(checkpoint)
+    found = []
+    for process in carrying(CHECKPOINT, lambda value: value == wanted):
+        try:
+            submission = process.environ().get(MARKER, "")
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        if submission.rpartition(":")[2] != record_id:
+            found.append((process, submission))
+    return found
 
 
 def launch(folder: SubmissionFolder, command: Sequence[str], env: Mapping[str, str]) -> None:
@@ -105,9 +140,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[], bool]) -> Fate:
-    """What has become of the newest submission.
+    """What has become of the newest submission. What can't be told is UNKNOWN, never an end.
 
-    `running_there` is asked only about a driver that was started on another host.
+    `running_there` is asked only about a driver that was started where nothing can be seen of it
+    from here.
 
     Raises:
         ClusterError: a file of the submission can't be read; names it.
@@ -115,34 +151,98 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
     ended = _ended(folder)
     if ended:
         return ended
-    if record.host != here():
-        if folder.gone.exists():
-            return Fate(DriverState.FAILED, reason=f"host {record.host} was declared gone")
-        return Fate(DriverState.RUNNING if running_there() else DriverState.UNKNOWN)
+    if record.gone == record.epoch:
+        return Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
+    if folder.gone.exists():
+        return Fate(DriverState.FAILED, reason=f"host {record.host} was declared gone")
+    try:
+        fate = _seen(record, folder)
+    except OSError as error:
+        fate = Fate(DriverState.UNKNOWN, reason=f"it can't be told from here: {error}")
+    if fate.state is not DriverState.UNKNOWN:
+        # It may have left word between the two looks.
+        return fate if fate.state.alive else _ended(folder) or fate
+    return Fate(DriverState.RUNNING) if running_there() else fate
+
+
+def _seen(record: Record, folder: SubmissionFolder) -> Fate:
+    """What can be seen from here of a submission that has left no word."""
+    started_by = record.submitter
+    if started_by is None:  # an older release remembered the host's name only
+        if record.host != here():
+            return _far_away(record)
+        return _seen_by_pids(record, folder)
+    if places.same_kernel(started_by):
+        if places.same_namespace(started_by):
+            return _seen_by_pids(record, folder)
+        locked = folders.is_locked(folder.alive)
+        if locked:
+            return Fate(_announced(folder), _pid_of(folder))
+        quiet_for = _quiet_for(folder)
+        # A driver's JVM may outlive it by a moment, and can't be seen from this container.
+        if locked is False and quiet_for is not None and quiet_for > QUIET_SECONDS:
+            return Fate(DriverState.FAILED, _pid_of(folder), reason=_NO_TRACE)
+        return Fate(DriverState.UNKNOWN, reason="it was started in another container")
+    if places.was_before_this_boot(started_by):
+        return _before_this_boot(record, folder)
+    return _far_away(record)
+
+
+def _far_away(record: Record) -> Fate:
+    return Fate(DriverState.UNKNOWN, reason=f"it was started on host {record.host}")
+
+
+def _before_this_boot(record: Record, folder: SubmissionFolder) -> Fate:
+    """Of a driver that was started on this machine before its restart; or on a machine that has
+    the same identity, being a clone, and then its supervisor still touches its file."""
+    up_since = places.up_since()
+    heard_of = max(record.submitted_at, _touched_at(folder) or 0.0)
+    if up_since is None or time.time() - up_since < QUIET_SECONDS:
+        return Fate(DriverState.UNKNOWN, reason="this machine was started a moment ago")
+    if heard_of >= up_since:
+        return Fate(DriverState.UNKNOWN, reason="it was heard of after this machine was started")
+    return Fate(DriverState.FAILED, reason="the machine was restarted")
+
+
+def _touched_at(folder: SubmissionFolder) -> float | None:
+    try:
+        return folder.alive.stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def _quiet_for(folder: SubmissionFolder) -> float | None:
+    """Seconds since the supervisor has shown that it lives; None if it never has."""
+    touched = _touched_at(folder)
+    return None if touched is None else max(0.0, time.time() - touched)
+
+
+def _announced(folder: SubmissionFolder) -> DriverState:
+    return DriverState.RUNNING if folder.agent.exists() else DriverState.STARTING
+
+
+def _pid_of(folder: SubmissionFolder) -> int | None:
+    driver = read_json(folder.driver)
+    return None if driver is None else _pid(driver, "pid", folder.driver)
+
+
+def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
+    """Where the process ids in the notes mean what they meant when they were written."""
     driver = read_json(folder.driver)
     watcher = read_json(folder.supervisor)
     if driver is not None:
         pid = _pid(driver, "pid", folder.driver)
-        announced = DriverState.RUNNING if folder.agent.exists() else DriverState.STARTING
         # A supervisor that outlives its driver is still clearing away what the driver left.
         if lives(driver) or lives(driver, "supervisor_pid", "supervisor_birth"):
-            return Fate(announced, pid)
-        # It may have left word between the two looks.
-        return _ended(folder) or Fate(
-            DriverState.FAILED,
-            pid,
-            reason=(
-                "ended without a trace (killed together with its supervisor, or the machine was "
-                "restarted)"
-            ),
-        )
+            return Fate(_announced(folder), pid)
+        return Fate(DriverState.FAILED, pid, reason=_NO_TRACE)
     if watcher is not None:
         if lives(watcher):
             return Fate(DriverState.STARTING)
         if folder.driver.exists():
-            return observe(record, folder, running_there)
+            return _seen_by_pids(record, folder)
         reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
-        return _ended(folder) or Fate(DriverState.FAILED, reason=reason)
+        return Fate(DriverState.FAILED, reason=reason)
     submitter_lives = birth(record.submitter_pid) == record.submitter_birth is not None
     if submitter_lives or marked(marker("", record.epoch, record.id)):
         return Fate(DriverState.STARTING)
@@ -175,7 +275,11 @@ def _pid(note: Mapping[str, Any], name: str, path: Path) -> int:
 
 
 def lives(note: Mapping[str, Any], pid_name: str = "pid", birth_name: str = "birth") -> bool:
-    """Whether the process that `note` names by pid and birth time runs."""
+    """Whether the process that `note` names by pid and birth time runs.
+
+    Raises:
+        OSError: it can't be told.
+    """
     pid, born = note.get(pid_name), note.get(birth_name)
     return isinstance(pid, int) and pid > 0 and born is not None and birth(pid) == born
 
@@ -202,7 +306,11 @@ def marked(mark: str) -> "list[psutil.Process]":
 
 
 def carrying(variable: str, matches: Callable[[str], bool]) -> "list[psutil.Process]":
-    """The live processes of this user that have `variable` with a matching value."""
+    """The live processes of this user that have `variable` with a matching value.
+
+    Raises:
+        OSError: a process can't be looked at, as where no more files can be opened.
+    """
     import psutil
 
     found = []
@@ -211,8 +319,8 @@ def carrying(variable: str, matches: Callable[[str], bool]) -> "list[psutil.Proc
             value = process.environ().get(variable)
             if value and matches(value) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
-        except (psutil.Error, OSError):
-            continue  # gone meanwhile, or another user's
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue  # gone meanwhile; or another user's, or one that hides from its own
     return found
 
 
@@ -237,7 +345,16 @@ def kill_all(find: "Callable[[], list[psutil.Process]]", advice: str) -> int:
     """
     killed: set[int] = set()
     deadline = time.monotonic() + TERM_SECONDS
-    while left := find():
+
+    def found() -> "list[psutil.Process]":
+        try:
+            return find()
+        except OSError as error:
+            raise ClusterError(
+                f"it can't be told which processes are left: {error}; {advice}"
+            ) from error
+
+    while left := found():
         if time.monotonic() > deadline:
             pids = ", ".join(str(process.pid) for process in left)
             raise ClusterError(f"process(es) {pids} can't be killed: {advice}")

@@ -5,6 +5,7 @@
 It exists because nobody else is there to do it: the Dagster run that started the driver is long
 gone when the driver dies, and an exit code is told to the parent only. In SUBMISSION_DIR it writes
 
+    alive         locked by supervisor and driver while they live, and touched every ten seconds
     driver.json   pids and birth times of driver and supervisor, their host, and when it started
     driver.log    the driver's stdout and stderr, rotated by size (driver.log.1, driver.log.2)
     exit.json     {"code": n|null, "signal": n|null, "at": t}, once nothing of the driver is left
@@ -12,12 +13,15 @@ gone when the driver dies, and an exit code is told to the parent only. In SUBMI
 What must not change: standard library only (it may run where there is nothing but Spark); it never
 dies of a full disk or a vanished folder; it always drains the driver's output, because a driver
 whose pipe is full stands still; exit.json appears only after the last process has gone, because a
-new driver may be started on the same checkpoint as soon as it is there.
+new driver may be started on the same checkpoint as soon as it is there; a driver is started only
+while the stream's record says that it shall be, for whoever launched this may have been held up
+until another driver was started or a stop was asked for.
 """
 
 import argparse
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -34,6 +38,8 @@ from typing import Any
 _LINUX = Path("/proc/self/stat").exists()
 LOG_BYTES = 20_000_000
 LOG_FILES = 3
+BEAT_SECONDS = 10.0
+"""Between two touches of the file that is locked."""
 LEFTOVER_SECONDS = 10.0
 """How long what the driver leaves behind (its JVM, helpers) may take to end by itself."""
 
@@ -42,29 +48,60 @@ def birth(pid: int) -> str | None:
     """What tells a process from a later one with the same pid; None if no such process lives.
 
     A zombie counts as dead: it does nothing any more and only waits to be reaped.
+
+    Raises:
+        OSError: it can't be told, as where no more files can be opened.
     """
     if _LINUX:
         try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except (OSError, UnicodeDecodeError):
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
             return None
         # The command name is in parentheses and may hold anything, spaces and parentheses too.
-        fields = stat[stat.rfind(")") + 2 :].split()
+        fields = stat[stat.rfind(b")") + 2 :].decode("ascii", "replace").split()
         if fields[0] in ("Z", "X"):
             return None
-        return f"{_boot()}:{fields[19]}"
+        return f"{boot()}:{fields[19]}"
     answer = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout.split()
     return None if not answer or answer[0].startswith("Z") else " ".join(answer[1:])
 
 
-def _boot() -> str:
-    # Start times are counted from boot: across a reboot the same pid may have the same one.
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+def boot() -> str:
+    """Identity of the running kernel; empty where there is none.
+
+    Start times are counted from boot: across a reboot the same pid may have the same one.
+
+    Raises:
+        OSError: it can't be told, as where no more files can be opened.
+    """
+    global _boot
+    if _boot is None:
+        try:
+            _boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        except FileNotFoundError:
+            _boot = ""
+    return _boot
+
+
+_boot: str | None = None
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in `folder` outlast a loss of power."""
+    with contextlib.suppress(OSError):  # not every file system can
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _birth_if_known(pid: int) -> str | None:
+    with contextlib.suppress(OSError):
+        return birth(pid)
+    return None
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -81,6 +118,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(passing, path)
+        sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(passing)
@@ -179,10 +217,78 @@ def _group_lives(group: int) -> bool:
     return True
 
 
+def _start(thread: threading.Thread) -> None:
+    # It inherits the mask: a signal that it took would not wake the main thread from its wait.
+    handled = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, handled)
+    thread.start()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+
+
+def why_not(directory: Path) -> str | None:
+    """Why the driver of this submission must not be started, in words; None: it may.
+
+    The record is read as `folders.py` writes it: the highest revision counts.
+    """
+    records = directory.parent.parent / "record"
+    try:
+        newest = max(int(name) for name in os.listdir(records) if name.isdigit())
+        record = json.loads((records / str(newest)).read_bytes())
+        epoch, desired = record["epoch"], record["desired"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{records} can't be read: {type(error).__name__}: {error}"
+    if str(epoch) != directory.name:
+        return f"driver {epoch} of the stream was started meanwhile"
+    if desired != "running":
+        return "the stream was asked to stop meanwhile"
+    return None
+
+
+class Life:
+    """Shows that what has it lives: a locked file, and that it is touched now and then."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.locked = False
+        """False where the file system knows no locks."""
+        deadline = time.monotonic() + 5.0
+        while not self.locked:
+            try:
+                fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.locked = True
+            except BlockingIOError:  # somebody is looking whether it is locked
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            except OSError:
+                break
+        _start(threading.Thread(target=self._beat, name="beat", daemon=True))
+
+    def _beat(self) -> None:
+        while True:
+            time.sleep(BEAT_SECONDS)
+            with contextlib.suppress(OSError):
+                os.utime(self._path)
+
+
 def supervise(directory: Path, command: list[str], patience: float = LEFTOVER_SECONDS) -> int:
     """Run `command` until it and all it has started have ended; returns its exit code."""
     log = RotatingLog(directory / "driver.log")
     _adopt_orphans()
+    try:
+        life = Life(directory / "alive")
+    except BlockingIOError:
+        # What is said of this submission is for the one that has it to say.
+        print(f"{directory}: another supervisor has it", file=sys.stderr)
+        return 1
+    refusal = why_not(directory)
+    if refusal is not None:
+        reason = f"was not started: {refusal}"
+        log.write(f"The driver {reason}\n".encode())
+        word = {"code": None, "signal": None, "at": time.time(), "reason": reason}
+        _leave_word(directory / "exit.json", word)
+        return 1
     driver: subprocess.Popen[bytes] | None = None
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
@@ -202,6 +308,8 @@ def supervise(directory: Path, command: list[str], patience: float = LEFTOVER_SE
             stdout=write_end,
             stderr=write_end,
             process_group=0,
+            # Locked as long as either lives, and whatever the driver forks.
+            pass_fds=(life.handle,),
         )
     except OSError as error:
         log.write(f"The driver could not be started: {error}\n".encode())
@@ -213,20 +321,17 @@ def supervise(directory: Path, command: list[str], patience: float = LEFTOVER_SE
         {
             "pid": driver.pid,
             "pgid": driver.pid,
-            "birth": birth(driver.pid),
+            "birth": _birth_if_known(driver.pid),
             "supervisor_pid": os.getpid(),
-            "supervisor_birth": birth(os.getpid()),
+            "supervisor_birth": _birth_if_known(os.getpid()),
             "host": socket.gethostname(),
+            "locked": life.locked,
             "started_at": time.time(),
         },
         attempts=3,
     )
     reader = threading.Thread(target=_drain, args=(read_end, log), daemon=True)
-    # The reader inherits the mask: a signal it took would not wake the main thread from its wait.
-    handled = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, handled)
-    reader.start()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+    _start(reader)
     result = driver.wait()
     ended = time.time()
     _clear_leftovers(driver.pid, patience)

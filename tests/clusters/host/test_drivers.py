@@ -26,6 +26,7 @@ from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.announce import announce, url_of
 from dagster_sparkscale.driver.options import Options, parse
 from dagster_sparkscale.driver.server import Server
+from tests.clusters.host.begun import begun
 from tests.fakes import structured
 from tests.waiting import wait_for
 
@@ -37,11 +38,10 @@ class Submitted:
     """Driver 3 of the stream `clicks`: its folder, and agents for its address."""
 
     def __init__(self, state: Path) -> None:
-        self.folder = StreamFolder(state, "clicks")
-        self.folder.create()
-        first = replace(self.folder.new_record(), epoch=2)
-        self.record: Record = HostedDriver(self.folder, first).next("manual").record
-        self.submission: SubmissionFolder = self.folder.submission(3)
+        hosted = begun(state, times=3)
+        self.folder: StreamFolder = hosted.folder
+        self.record: Record = hosted.record
+        self.submission: SubmissionFolder = hosted.files
         self.submission.create()
         self.submission.write_private(self.submission.token, TOKEN)
         self.stops: list[tuple[bool, float]] = []
@@ -97,15 +97,6 @@ def submitted(tmp_path: Path) -> Iterator[Submitted]:
     it = Submitted(tmp_path / "state")
     yield it
     it.close()
-
-
-class TestRecord:
-    def test_every_start_is_added_to_the_history(self, submitted: Submitted) -> None:
-        record = submitted.hosted.next("recovery").next("manual").record
-        starts = [(line.epoch, line.cause) for line in record.history]
-        assert starts == [(3, "manual"), (4, "recovery"), (5, "manual")]
-        assert (record.epoch, record.desired) == (5, "running")
-        assert record.history[-1].at == record.desired_since == record.submitted_at
 
 
 class TestEnvironment:
@@ -180,7 +171,7 @@ class TestDescribed:
         assert (driver.state, driver.exit_reason) == (DriverState.FAILED, "exit code 1")
 
     def test_on_another_host_it_runs_if_its_own_agent_says_so(self, submitted: Submitted) -> None:
-        submitted.record = replace(submitted.record, host="another-host")
+        submitted.record = replace(submitted.record, host="another-host", submitter=None)
         submitted.announced(submitted.answering())
         assert submitted.driver().state is DriverState.RUNNING
 
@@ -192,7 +183,7 @@ class TestDescribed:
     def test_on_another_host_it_cannot_be_told_from_whatever_else_is_at_its_address(
         self, submitted: Submitted, there: dict[str, Any] | None
     ) -> None:
-        submitted.record = replace(submitted.record, host="another-host")
+        submitted.record = replace(submitted.record, host="another-host", submitter=None)
         url = submitted.nobody() if there is None else submitted.answering(**there)
         submitted.announced(url)
         assert submitted.driver().state is DriverState.UNKNOWN

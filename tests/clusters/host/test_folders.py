@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import HISTORY, StreamFolder
@@ -22,7 +24,8 @@ def folder(tmp_path: Path) -> StreamFolder:
 
 def started(folder: StreamFolder, epoch: int = 1) -> Record:
     record = dataclasses.replace(
-        folder.new_record(),
+        Record.new("0123"),
+        revision=1,
         epoch=epoch,
         desired="running",
         desired_since=5.0,
@@ -31,7 +34,7 @@ def started(folder: StreamFolder, epoch: int = 1) -> Record:
         submitter_birth="b",
         history=(Submission(epoch, 1.5, "manual"),),
     )
-    folder.write(record)
+    folder.swap(record)
     return record
 
 
@@ -48,7 +51,7 @@ def test_a_record_comes_back_as_it_was_written(folder: StreamFolder) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_a_record_that_a_person_has_repaired_is_read(folder: StreamFolder, encoding: str) -> None:
     record = started(folder)
-    path = folder.path / "record.json"
+    path = folder.path / "record" / "1"
     content = json.loads(path.read_text())
     del content["submitter_birth"]
     path.write_text(json.dumps(content, indent=2), encoding=encoding)
@@ -67,10 +70,11 @@ def test_nobody_else_can_read_the_state(folder: StreamFolder) -> None:
 def test_an_epoch_never_goes_back(folder: StreamFolder) -> None:
     record = started(folder, epoch=4)
     with pytest.raises(ClusterError, match="epoch 3 would go back behind 4"):
-        folder.write(dataclasses.replace(record, epoch=3))
+        folder.swap(dataclasses.replace(record, epoch=3, revision=2))
     assert folder.read() == record
 
 
+@pytest.mark.parametrize("name", ["record/3", "record.json"])
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
@@ -83,19 +87,20 @@ def test_an_epoch_never_goes_back(folder: StreamFolder) -> None:
         ('{"id": "x", "epoch": true}', "epoch = True: must be int"),
         (
             '{"id": "x", "epoch": 1, "desired": "maybe"}',
-            "desired = 'maybe': must be 'running' or 'stopped'",
+            "desired = 'maybe': must be 'running', 'stopped' or 'restarting'",
         ),
         (
             '{"id": "x", "epoch": 1, "desired": "running", "desired_since": 1, "host": "h",'
             ' "submitter_pid": 1, "history": [3]}',
-            "record.json",
+            "history: must be a list of objects",
         ),
     ],
 )
 def test_a_broken_record_is_an_error_that_names_it(
-    folder: StreamFolder, content: str, fault: str
+    folder: StreamFolder, content: str, fault: str, name: str
 ) -> None:
-    path = folder.path / "record.json"
+    path = folder.path / name
+    path.parent.mkdir(exist_ok=True)
     path.write_text(content, encoding="latin-1")
     with pytest.raises(ClusterError) as caught:
         folder.read()
@@ -107,7 +112,7 @@ def test_a_broken_record_is_an_error_that_names_it(
 def test_a_lost_record_is_not_a_stream_that_was_never_started(folder: StreamFolder) -> None:
     started(folder)
     folder.submission(1).create()
-    (folder.path / "record.json").unlink()
+    shutil.rmtree(folder.path / "record")
     with pytest.raises(ClusterError, match="has been started"):
         folder.read()
 
@@ -120,17 +125,38 @@ def test_a_record_that_cannot_be_written_says_so_and_stays(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.replace", full)
-    with pytest.raises(ClusterError, match=r"record\.json: can't write it: No space left"):
-        folder.write(dataclasses.replace(record, epoch=2))
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ClusterError, match=r"record: can't write it: No space left"):
+        folder.swap(dataclasses.replace(record, epoch=2, revision=2))
     monkeypatch.undo()
     assert folder.read() == record
-    assert [path.name for path in folder.path.iterdir()] == ["record.json"]
+    assert [path.name for path in (folder.path / "record").iterdir()] == ["1"]
+
+
+def test_the_record_of_a_release_before_is_read_and_then_moves(folder: StreamFolder) -> None:
+    before = {
+        "id": "0123",
+        "epoch": 4,
+        "desired": "running",
+        "desired_since": 5.0,
+        "host": "h",
+        "submitter_pid": 7,
+        "history": [{"epoch": 4, "at": 1.5, "cause": "manual"}],
+        "submitter_birth": "b",
+    }
+    (folder.path / "record.json").write_text(json.dumps(before))
+    record = folder.read()
+    assert record is not None and (record.epoch, record.revision) == (4, 0)
+    assert record.submitted_at == 1.5
+    with leases.hold(FolderStore(folder.path.parent.parent), "clicks", "test", 0.0):
+        assert not (folder.path / "record.json").exists()  # or an older release would write it
+    after = folder.read()
+    assert after == dataclasses.replace(record, revision=2, operations=1)
 
 
 def test_history_is_bounded_and_keeps_the_newest(folder: StreamFolder) -> None:
     lines = tuple(Submission(epoch, float(epoch), "manual") for epoch in range(1, HISTORY + 11))
-    folder.write(dataclasses.replace(started(folder), epoch=HISTORY + 10, history=lines))
+    folder.swap(dataclasses.replace(started(folder), epoch=HISTORY + 10, history=lines, revision=2))
     read = folder.read()
     assert read is not None and read.history == lines[-HISTORY:]
 
@@ -169,15 +195,14 @@ def test_a_line_that_the_rotation_of_a_log_cut_in_two_comes_back_whole(
     assert submission.tail(2).split("\n") == ["Traceback", "b"]
 
 
-def test_what_a_submitter_that_died_left_is_not_taken_for_that_of_the_next(
-    folder: StreamFolder,
-) -> None:
-    for _ in range(2):
-        submission = folder.submission(1)
-        submission.create()
-        assert list(submission.path.iterdir()) == []
-        submission.write_private(submission.token, "t")
-        submission.exit.write_text('{"code": 1, "signal": null, "at": 7}')
+def test_the_folder_of_a_submission_is_made_once(folder: StreamFolder) -> None:
+    """An older copy of the record, put back, would give the same epoch again."""
+    submission = folder.submission(1)
+    submission.create()
+    submission.write_private(submission.token, "t")
+    with pytest.raises(ClusterError, match=r"submissions/1: is there already"):
+        folder.submission(1).create()
+    assert submission.read_token() == "t"
 
 
 def test_known_streams_are_those_with_a_folder(tmp_path: Path) -> None:

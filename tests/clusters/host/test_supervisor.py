@@ -1,8 +1,10 @@
 """The supervisor: what it writes, what it survives, and that nothing outlives it unseen."""
 
 import contextlib
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import psutil
 import pytest
 
 from dagster_sparkscale.clusters.host import supervisor
+from dagster_sparkscale.clusters.host.folders import is_locked
 from dagster_sparkscale.clusters.host.supervisor import RotatingLog, birth, write_json
 from tests.waiting import HANGS, wait_for
 
@@ -38,6 +41,21 @@ class Supervised:
     def log(self) -> str:
         path = self.folder / "driver.log"
         return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """The folder of a submission, as it is where the record says that its driver shall run."""
+    remembered(tmp_path, epoch=1, desired="running")
+    folder = tmp_path / "submissions" / "1"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def remembered(stream: Path, **record: Any) -> None:
+    records = stream / "record"
+    records.mkdir(exist_ok=True)
+    (records / str(1 + len(os.listdir(records)))).write_text(json.dumps(record))
 
 
 @pytest.fixture
@@ -170,6 +188,69 @@ def test_a_driver_whose_log_cannot_be_written_is_not_held_up(tmp_path: Path, run
     it = run("print('x' * 1_000_000)")
     assert it.process.wait(HANGS) == 0
     assert it.note("exit.json")["code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ({"epoch": 2, "desired": "running"}, "driver 2 of the stream was started meanwhile"),
+        ({"epoch": 1, "desired": "stopped"}, "the stream was asked to stop meanwhile"),
+        ({"epoch": 1, "desired": "restarting"}, "the stream was asked to stop meanwhile"),
+        ({"desired": "running"}, "can't be read: KeyError: 'epoch'"),
+    ],
+)
+def test_a_driver_that_was_overtaken_before_it_began_is_not_started(
+    tmp_path: Path, run: Any, record: dict[str, Any], reason: str
+) -> None:
+    """Its launcher may have been frozen for as long as one likes."""
+    remembered(tmp_path.parent.parent, **record)
+    it = run("print('started')")
+    assert it.process.wait(HANGS) == 1
+    assert it.note("exit.json")["reason"].endswith(reason)
+    assert it.log() == f"The driver {it.note('exit.json')['reason']}\n"
+
+
+def test_a_record_that_is_gone_starts_nothing(tmp_path: Path, run: Any) -> None:
+    shutil.rmtree(tmp_path.parent.parent / "record")
+    it = run("print('started')")
+    assert it.process.wait(HANGS) == 1
+    assert "record can't be read: FileNotFoundError" in it.note("exit.json")["reason"]
+
+
+def test_while_either_lives_a_lock_shows_it(tmp_path: Path, run: Any) -> None:
+    it = run("import os, sys, time; print('up', flush=True); time.sleep(600)")
+    note = it.note("driver.json")
+    assert note["locked"] is True
+    assert is_locked(tmp_path / "alive") is True
+    it.process.kill()
+    it.process.wait()
+    assert is_locked(tmp_path / "alive") is True
+    os.kill(note["pid"], signal.SIGKILL)
+    wait_for("the lock to be free", lambda: is_locked(tmp_path / "alive") is False)
+
+
+def test_a_look_at_the_lock_keeps_nobody_from_taking_it(tmp_path: Path, run: Any) -> None:
+    handle = os.open(tmp_path / "alive", os.O_RDONLY | os.O_CREAT, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    it = run("print('ran')")
+    wait_for("it to try", lambda: it.process.poll() is not None or len(tasks(it.process.pid)))
+    os.close(handle)
+    assert it.process.wait(HANGS) == 0
+
+
+def tasks(pid: int) -> list[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(f"/proc/{pid}/task")
+    return []
+
+
+def test_a_folder_has_one_supervisor_at_a_time(tmp_path: Path, run: Any) -> None:
+    handle = os.open(tmp_path / "alive", os.O_RDONLY | os.O_CREAT, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    it = run("print('started')")
+    assert it.process.wait(HANGS) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alive"]
+    os.close(handle)
 
 
 def test_a_note_is_replaced_whole_or_not_at_all(

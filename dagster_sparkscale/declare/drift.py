@@ -1,0 +1,65 @@
+"""What a declaration says now, against what the running driver was started with. Pure.
+
+A driver keeps what it was started with until it is restarted: a maximum that was raised since is
+still spark.cores.max of before. So what was declared is remembered with each start, and what a
+restart would change is shown.
+"""
+
+import hashlib
+from collections.abc import Mapping
+
+from dagster_sparkscale.declare.streams import Stream
+
+_HIDDEN = "#"
+"""Begins what stands for a value that may be a secret."""
+
+
+def declared(stream: Stream) -> dict[str, str]:
+    """What only a restart brings to a driver, by field. Values that may be secrets as digests."""
+    maximum = stream.bounds.maximum
+    plain = {
+        "program": stream.program,
+        "batch_interval": f"{stream.batch_interval:g}",
+        "checkpoint_location": stream.checkpoint_location or "none",
+        "executor_cores": str(stream.executor_cores),
+        "executor_memory": stream.executor_memory,
+        "driver_memory": stream.driver_memory,
+        "max_executors": "none" if maximum is None else str(maximum),
+    }
+    if not callable(stream.arguments):
+        plain["arguments"] = _digest("\0".join(map(str, stream.arguments)))
+    plain |= {f"spark_conf {key}": _digest(value) for key, value in stream.spark_conf.items()}
+    plain |= {f"env {key}": _digest(value) for key, value in stream.env.items()}
+    return plain
+
+
+def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
+    """What a restart of the driver that was started with `before` would change, a line each.
+
+    None: it is not known what it was started with, and nothing is said.
+    """
+    if before is None:
+        return ()
+    now = declared(stream)
+    names = [name for name in (*now, *(before.keys() - now.keys())) if _differs(name, before, now)]
+    return tuple(_line(name, before.get(name), now.get(name)) for name in sorted(names))
+
+
+def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    if name == "arguments" and not (name in before and name in now):
+        return False  # a function: what it returns is known at a start only
+    return before.get(name) != now.get(name)
+
+
+def _line(name: str, before: str | None, now: str | None) -> str:
+    if before is None:
+        return f"{name} is set now"
+    if now is None:
+        return f"{name} is not set any more"
+    if before.startswith(_HIDDEN) or now.startswith(_HIDDEN):
+        return f"{name} has changed"
+    return f"{name} {before} -> {now}"
+
+
+def _digest(value: str) -> str:
+    return _HIDDEN + hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:16]

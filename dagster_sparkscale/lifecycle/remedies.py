@@ -1,0 +1,122 @@
+"""Jobs for what only a person can decide: a driver that is gone, a hold that stays, an orphan.
+
+They take any stream that is remembered by its name, declared or not.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.lifecycle.jobs import LEASE_WAIT, StopConfig, stop_by_name
+from dagster_sparkscale.operations import (
+    OperationConfig,
+    Report,
+    Streams,
+    job_of,
+    location_of,
+    metadata,
+)
+
+DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN = "declare_gone", "lift_hold", "stop_orphan"
+NAMES = (DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN)
+
+
+class GoneConfig(OperationConfig):
+    """What a declare_gone run is told."""
+
+    epoch: int = Field(
+        description="The driver that is gone, as its observations and messages name it."
+    )
+
+
+def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
+    """The jobs for `streams` and for those remembered beside them."""
+
+    def declare_gone(
+        context: dg.OpExecutionContext, config: GoneConfig, stream: str, holder: str
+    ) -> Report:
+        cluster = streams.cluster(context)
+        _refuse_if_unknown(cluster, stream)
+        with cluster.lease(stream, holder, wait=LEASE_WAIT) as lease:
+            driver = cluster.find(stream)
+            if driver is None or driver.epoch != config.epoch:
+                newest = f"driver {driver.epoch}" if driver else "none"
+                raise ClusterError(
+                    f"epoch = {config.epoch}: the newest driver of {stream!r} is {newest}"
+                )
+            gone = cluster.declare_gone(driver, lease, holder)
+        return Report(
+            f"driver {gone.epoch} counts as ended from now on ({gone.where})",
+            metadata({"reason": config.reason, "epoch": gone.epoch, "state": gone.state.value}),
+        )
+
+    def lift_hold(
+        context: dg.OpExecutionContext, config: OperationConfig, stream: str, holder: str
+    ) -> Report:
+        cluster = streams.cluster(context)
+        _refuse_if_unknown(cluster, stream)
+        with cluster.lease(stream, holder, wait=LEASE_WAIT) as lease:
+            hold = lease.record.hold
+            if hold is None:
+                raise ClusterError(f"{stream!r} is not held by anybody: there is nothing to lift")
+            cluster.lift_hold(lease)
+        return Report(
+            f"lifted the hold of {hold.by}, which was in the middle of: {hold.step}",
+            metadata({"reason": config.reason, "hold": hold.step, "undo": hold.undo}),
+        )
+
+    def stop_orphan(
+        context: dg.OpExecutionContext, config: StopConfig, stream: str, holder: str
+    ) -> Report:
+        cluster = streams.cluster(context)
+        if stream in streams.by_name:
+            raise ClusterError(f"stream = {stream!r}: is declared, so it is no orphan: use stop")
+        _refuse_if_unknown(cluster, stream)
+        record, mine = cluster.store().read(stream), streams.owner(location_of(context.run))
+        if record is not None and record.owner not in ("", mine):
+            location, _, key = record.owner.rpartition("/")
+            raise ClusterError(
+                f"stream = {stream!r}: was started by code location {location!r}, cluster {key!r}, "
+                "which may declare it still: stop it from there"
+            )
+        return stop_by_name(cluster, stream, config, holder)
+
+    def job(name: str, description: str, config: type[Any], act: Callable[..., Report]) -> Any:
+        return job_of(streams, name, description, config, (str, _STREAM), act)
+
+    return [
+        job(
+            DECLARE_GONE,
+            "Take a driver of which nothing can be told for ended, so that the stream can be "
+            "started again. Only when you are certain: two drivers on one checkpoint lose data.",
+            GoneConfig,
+            declare_gone,
+        ),
+        job(
+            LIFT_HOLD,
+            "Let a stream be started again that an unfinished operation holds. Only when what the "
+            "hold says is finished or undone.",
+            OperationConfig,
+            lift_hold,
+        ),
+        job(
+            STOP_ORPHAN,
+            "Stop a stream that runs and is not declared any more.",
+            StopConfig,
+            stop_orphan,
+        ),
+    ]
+
+
+_STREAM: Any = Field(description="The stream's name, declared or not.")
+
+
+def _refuse_if_unknown(cluster: ClusterManager, stream: str) -> None:
+    known = cluster.store().streams()
+    if stream not in known:
+        there = ", ".join(known) or "none"
+        raise ClusterError(f"stream = {stream!r}: nothing is remembered of it; there is {there}")

@@ -1,0 +1,67 @@
+"""A declaration that has changed since the driver was started is seen, secrets are not."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.drift import declared, drift
+from tests.fakes import dstream, structured
+
+
+def changes(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, ...]:
+    return drift(declared(structured(**before)), structured(**now))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "line"),
+    [
+        (
+            {"autoscale": RatioPolicy(max_executors=4)},
+            {"autoscale": RatioPolicy(max_executors=8)},
+            "max_executors 4 -> 8",
+        ),
+        ({}, {"autoscale": RatioPolicy(max_executors=8)}, "max_executors none -> 8"),
+        ({}, {"executor_memory": "2g"}, "executor_memory 1g -> 2g"),
+        ({}, {"program": "jobs/other.py"}, "program jobs/clicks.py -> jobs/other.py"),
+        ({}, {"checkpoint_location": "/x"}, "checkpoint_location none -> /x"),
+        ({}, {"arguments": ("--x",)}, "arguments has changed"),
+        ({"spark_conf": {"spark.a": "1"}}, {}, "spark_conf spark.a is not set any more"),
+        ({}, {"env": {"TOKEN": "hunter2"}}, "env TOKEN is set now"),
+        ({"env": {"TOKEN": "a"}}, {"env": {"TOKEN": "b"}}, "env TOKEN has changed"),
+    ],
+)
+def test_what_a_restart_would_change_is_told(
+    before: dict[str, Any], now: dict[str, Any], line: str
+) -> None:
+    assert changes(before, now) == (line,)
+    assert changes(now, now) == changes(before, before) == ()
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        {"description": "other words"},
+        {"autoscale": RatioPolicy(scale_up_ratio=0.8)},
+        {"autoscale": RatioPolicy(min_executors=2)},
+        {"tasks_per_shard": 2},
+    ],
+)
+def test_what_needs_no_restart_is_no_drift(now: dict[str, Any]) -> None:
+    assert changes({}, now) == ()
+
+
+def test_of_what_is_not_known_nothing_is_said() -> None:
+    assert drift(None, structured()) == ()
+
+
+def test_arguments_that_a_function_makes_are_known_at_a_start_only() -> None:
+    assert changes({"arguments": ("a",)}, {"arguments": lambda: ["b"]}) == ()
+
+
+def test_no_secret_is_in_it() -> None:
+    told = declared(
+        dstream(env={"A": "hunter2"}, spark_conf={"spark.b": "hunter3"}, arguments=("hunter4",))
+    )
+    assert "hunter" not in json.dumps(told)
