@@ -241,6 +241,8 @@ def why_not(directory: Path) -> str | None:
         return f"driver {epoch} of the stream was started meanwhile"
     if desired != "running":
         return "the stream was asked to stop meanwhile"
+    if record.get("gone") == epoch:
+        return "it was declared gone meanwhile"
     return None
 
 

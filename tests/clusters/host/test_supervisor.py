@@ -196,6 +196,7 @@ def test_a_driver_whose_log_cannot_be_written_is_not_held_up(tmp_path: Path, run
         ({"epoch": 2, "desired": "running"}, "driver 2 of the stream was started meanwhile"),
         ({"epoch": 1, "desired": "stopped"}, "the stream was asked to stop meanwhile"),
         ({"epoch": 1, "desired": "restarting"}, "the stream was asked to stop meanwhile"),
+        ({"epoch": 1, "desired": "running", "gone": 1}, "it was declared gone meanwhile"),
         ({"desired": "running"}, "can't be read: KeyError: 'epoch'"),
     ],
 )
