@@ -5,6 +5,7 @@ say how a driver is killed. Drivers are few, because each costs seconds: the tes
 streams, and a fixture sees to it that the one a test is about runs, whatever was done to it before.
 """
 
+import json
 import signal
 import stat
 import threading
@@ -24,11 +25,13 @@ from dagster_sparkscale.clusters.errors import (
     AgentUnreachable,
     AlreadyRunning,
     ClusterError,
+    Held,
     LeaseLost,
     OperationInProgress,
     StaleEpoch,
 )
 from dagster_sparkscale.declare.streams import StructuredStream
+from dagster_sparkscale.driver.fence import FILE
 from tests.clusters.running import (
     SECRET,
     in_another_process,
@@ -64,9 +67,13 @@ class ClusterContract(ABC):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def streams(cls, cluster: ClusterManager) -> Iterator[tuple[StructuredStream, ...]]:
-        """Two streams that end with the class: one with a query, one without."""
-        declared = stream("clicks", "rate.py"), stream("idle")
+    def streams(
+        cls, cluster: ClusterManager, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[tuple[StructuredStream, ...]]:
+        """Two streams that end with the class: one with a query, one without; that one declares
+        its checkpoint."""
+        place = tmp_path_factory.mktemp("checkpoints") / "idle"
+        declared = stream("clicks", "rate.py"), stream("idle", checkpoint_location=str(place))
         yield declared
         for each in declared:
             see_ended(cluster, each.name)
@@ -272,6 +279,64 @@ class ClusterContract(ABC):
         with pytest.raises(AgentUnreachable, match="'clicks'"):
             running.status(driver, HANGS)
         assert stop(running, "clicks") == driver
+
+    # One driver a checkpoint, and what else bars a start.
+
+    def test_a_stream_of_another_name_may_not_have_the_checkpoint_of_one_that_runs(
+        self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
+    ) -> None:
+        epoch = newest(idling, "idle").epoch
+        renamed = stream("renamed", checkpoint_location=f"file://{streams[1].checkpoint_location}/")
+        with pytest.raises(AlreadyRunning, match=rf"that of 'idle': its driver {epoch} is running"):
+            submit(self.anew(idling), renamed)
+        assert idling.find("renamed") is None
+        assert newest(idling, "idle").state is DriverState.RUNNING
+
+    def test_a_driver_leaves_its_mark_in_its_checkpoint(
+        self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
+    ) -> None:
+        assert streams[1].checkpoint_location is not None
+        mark = Path(streams[1].checkpoint_location) / FILE
+        epoch = newest(idling, "idle").epoch
+        told = json.loads(mark.read_text())
+        assert (told["stream"], told["epoch"], told["ended"]) == ("idle", epoch, False)
+
+    def test_a_durable_hold_bars_starts_until_it_is_lifted(
+        self, cluster: ClusterManager, streams: tuple[StructuredStream, ...]
+    ) -> None:
+        before = see_ended(cluster, "idle")
+        with cluster.lease("idle", "reconfigure run 1a2b", wait=HANGS) as lease:
+            cluster.hold(lease, "rewriting its state", "run reconfigure again")
+        with pytest.raises(Held, match="reconfigure run 1a2b, in the middle of: rewriting its"):
+            submit(self.anew(cluster), streams[1])
+        after = cluster.find("idle")
+        assert (after.epoch if after else 0) == (before.epoch if before else 0)
+        with cluster.lease("idle", "lift_hold run 3c4d", wait=HANGS) as lease:
+            cluster.lift_hold(lease)
+        assert submit(cluster, streams[1]).state.alive
+
+    def test_only_a_driver_of_which_nothing_can_be_told_is_declared_gone(
+        self, idling: ClusterManager
+    ) -> None:
+        driver = newest(idling, "idle")
+        with (
+            idling.lease("idle", "test", wait=HANGS) as lease,
+            pytest.raises(ClusterError, match=r"is running .* stop it instead"),
+        ):
+            idling.declare_gone(driver, lease, "somebody")
+        assert newest(idling, "idle").state is DriverState.RUNNING
+
+    def test_a_restart_that_was_cut_off_is_a_failure_that_the_next_start_mends(
+        self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
+    ) -> None:
+        with idling.lease("idle", "restart run 1a2b", wait=HANGS) as lease:
+            cut = idling.stop(
+                newest(idling, "idle"), lease, graceful=False, timeout=HANGS, to_restart=True
+            )
+        assert cut.state is DriverState.FAILED
+        assert cut.exit_reason is not None
+        assert cut.exit_reason.endswith("the restart that stopped it was not completed")
+        assert submit(idling, streams[1], "recovery").epoch == cut.epoch + 1
 
     # Starts and ends that go wrong.
 
