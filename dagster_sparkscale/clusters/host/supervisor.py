@@ -105,7 +105,8 @@ def _birth_if_known(pid: int) -> str | None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write `content` to `path` as a whole, readable by this user only.
+    """Write `content` to `path` as a whole, readable by this user only, and for good: it is there
+    after a power loss too, where the file system can promise that.
 
     Raises:
         OSError: it could not be written; what was at `path` before is still there.
@@ -274,8 +275,30 @@ class Life:
                 os.utime(self._path)
 
 
-def supervise(directory: Path, command: list[str], patience: float = LEFTOVER_SECONDS) -> int:
-    """Run `command` until it and all it has started have ended; returns its exit code."""
+def _await(driver: "subprocess.Popen[bytes]") -> int:
+    """The driver's exit code (below 0: minus the signal), once it has ended.
+
+    Meanwhile the orphans that this process has adopted are reaped as they end: a program that goes
+    on leaving helpers behind would fill the process table with their zombies.
+    """
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == driver.pid:
+            driver.returncode = os.waitstatus_to_exitcode(status)
+            return driver.returncode
+
+
+def supervise(
+    directory: Path,
+    command: list[str],
+    patience: float = LEFTOVER_SECONDS,
+    umask: int = -1,
+) -> int:
+    """Run `command` until it and all it has started have ended; returns its exit code.
+
+    Args:
+        umask: of the driver; -1: that of this process.
+    """
     log = RotatingLog(directory / "driver.log")
     _adopt_orphans()
     try:
@@ -294,7 +317,7 @@ def supervise(directory: Path, command: list[str], patience: float = LEFTOVER_SE
     driver: subprocess.Popen[bytes] | None = None
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        if driver is not None:
+        if driver is not None and driver.returncode is None:
             with contextlib.suppress(OSError):
                 os.kill(driver.pid, number)
 
@@ -312,6 +335,7 @@ def supervise(directory: Path, command: list[str], patience: float = LEFTOVER_SE
             process_group=0,
             # Locked as long as either lives, and whatever the driver forks.
             pass_fds=(life.handle,),
+            umask=umask,
         )
     except OSError as error:
         log.write(f"The driver could not be started: {error}\n".encode())
@@ -334,7 +358,7 @@ def supervise(directory: Path, command: list[str], patience: float = LEFTOVER_SE
     )
     reader = threading.Thread(target=_drain, args=(read_end, log), daemon=True)
     _start(reader)
-    result = driver.wait()
+    result = _await(driver)
     ended = time.time()
     _clear_leftovers(driver.pid, patience)
     reader.join(2.0)
@@ -362,8 +386,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(own)
     if not command:
         parser.error("the driver's command is missing; it follows a --")
-    os.umask(0o077)
-    return supervise(options.dir, command)
+    # What is written here is this user's alone. What the driver writes is not: others may have to
+    # read its output, or share its checkpoint, as the umask of who submitted it has them do.
+    before = os.umask(0o077)
+    return supervise(options.dir, command, umask=before)
 
 
 if __name__ == "__main__":

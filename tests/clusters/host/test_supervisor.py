@@ -141,6 +141,36 @@ def test_what_the_driver_leaves_behind_is_killed_before_the_end_is_told(
     assert not any(psutil.pid_exists(child) for child in children)
 
 
+def test_orphans_of_the_program_are_reaped_while_it_runs(run: Any) -> None:
+    it = run(
+        "import subprocess, time\n"
+        "for _ in range(20):\n"
+        "    subprocess.run(['sh', '-c', 'sleep 0.1 &'], stdout=subprocess.DEVNULL)\n"
+        "print('left alone')\n"
+        "time.sleep(600)"
+    )
+    wait_for("the orphans", lambda: "left alone" in it.log())
+    driver = it.note("driver.json")["pid"]
+
+    def alone() -> bool:  # zombies are children too
+        below = [child.pid for child in psutil.Process(it.process.pid).children()]
+        return below == [driver]
+
+    wait_for("none but the driver below its supervisor", alone, 30)
+
+
+def test_the_driver_has_the_umask_of_who_submitted_it(run: Any) -> None:
+    before = os.umask(0o027)
+    try:
+        it = run("import os; print(oct(os.umask(0)))")
+    finally:
+        os.umask(before)
+    assert it.note("exit.json")["code"] == 0
+    assert it.log() == "0o27\n"
+    for name in ("driver.json", "driver.log", "exit.json"):
+        assert (it.folder / name).stat().st_mode & 0o777 == 0o600, name
+
+
 def test_a_command_that_does_not_exist_is_told_in_the_log(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dagster_sparkscale.clusters.host.supervisor", "--dir"]
     done = subprocess.run([*command, str(tmp_path), "--", "/nowhere/python"], timeout=HANGS)
@@ -263,6 +293,29 @@ def test_a_note_is_replaced_whole_or_not_at_all(
         write_json(path, {"a": object()})
     assert json.loads(path.read_text()) == {"a": 1}
     assert [each.name for each in tmp_path.iterdir()] == ["note.json"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a descriptor is of is read from /proc")
+def test_what_is_written_outlasts_the_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Power can't be cut here, so it is what the kernel is asked for that is looked at.
+    steps: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        kept = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        steps.append("sync the folder" if kept.is_dir() else "sync the content")
+        fsync(handle)
+
+    def replaced(*paths: Path) -> None:
+        steps.append("replace")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    write_json(tmp_path / "note.json", {"a": 1})
+    assert steps == ["sync the content", "replace", "sync the folder"]
 
 
 def test_a_dead_process_and_a_zombie_have_no_birth() -> None:
