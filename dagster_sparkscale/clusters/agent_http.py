@@ -8,11 +8,13 @@ one) and no redirect followed (the token would travel with it); the token shows 
 repr; an answer is bounded in size and time; no answer is AgentUnreachable, never a made-up status.
 """
 
+import io
 import json
 import socket
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,17 +31,16 @@ class Connections:
 
     def __init__(self, idle: int = IDLE_CONNECTIONS) -> None:
         self._limit = idle
-        self._idle: dict[str, list[HTTPConnection]] = {}
-        self._count = 0
+        # The one that has been idle for longest first, with the address that each leads to.
+        self._idle: dict[_Connection, str] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Close the connections that are kept open. The client can go on being used."""
         with self._lock:
-            idle, self._idle, self._count = self._idle, {}, 0
-        for connections in idle.values():
-            for connection in connections:
-                connection.close()
+            idle, self._idle = self._idle, {}
+        for connection in idle:
+            connection.close()
 
     def call(
         self,
@@ -55,7 +56,10 @@ class Connections:
 
         Args:
             who: the agent, for people.
-            timeout: seconds for all of it.
+            url: of the agent. One with a path, such as an ingress gives it, is asked below that.
+            path: of what is asked, from the agent's own root on.
+            timeout: seconds for all of it, from connecting to the answer's last byte. What the
+                system takes to look a host name up can't be bounded from here.
 
         Raises:
             AgentUnreachable: no answer, or no usable one, in time.
@@ -71,11 +75,11 @@ class Connections:
         reused = connection is not None
         while True:
             try:
-                connection = connection or _connect(url)
-                _set_timeout(connection, deadline)
-                connection.request(method, path, data, headers)
+                connection = connection or _connection(url)
+                connection.bound(deadline)
+                connection.request(method, urlsplit(url).path.rstrip("/") + path, data, headers)
                 response = connection.getresponse()
-                answer = _read(connection, response, deadline)
+                answer = _read(response)
                 break
             except (OSError, HTTPException, ValueError) as error:
                 if connection is not None:
@@ -92,65 +96,123 @@ class Connections:
             self._keep(url, connection)
         return _judge(who, response.status, answer)
 
-    def _take(self, url: str) -> HTTPConnection | None:
+    def _take(self, url: str) -> "_Connection | None":
         with self._lock:
-            connections = self._idle.get(url)
-            if not connections:
-                return None
-            self._count -= 1
-            connection = connections.pop()
-            if not connections:
-                del self._idle[url]
-            return connection
+            # The latest first: it is the least likely to have been closed over there.
+            for connection in reversed(self._idle):
+                if self._idle[connection] == url:
+                    del self._idle[connection]
+                    return connection
+        return None
 
-    def _keep(self, url: str, connection: HTTPConnection) -> None:
+    def _keep(self, url: str, connection: "_Connection") -> None:
+        """Keep it for the next call. Of too many, that goes that has been idle for longest: its
+        driver may be gone, or have another address by now, and nobody will ask for it again."""
         with self._lock:
-            if self._count < self._limit:
-                self._idle.setdefault(url, []).append(connection)
-                self._count += 1
+            self._idle[connection] = url
+            if len(self._idle) <= self._limit:
                 return
-        connection.close()
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+        oldest.close()
 
 
-def _connect(url: str) -> HTTPConnection:
+class _Connection(HTTPConnection):
+    """A connection whose every exchange has a deadline for all of it: `http.client` has only a
+    timeout for each step, and an agent that drips byte after byte would hold the sensor up."""
+
+    deadline = 0.0
+
+    def bound(self, deadline: float) -> None:
+        """Whatever is done from now on ends by `deadline`, or with TimeoutError."""
+        self.deadline = deadline
+        self.response_class = partial(_Response, deadline)  # type: ignore[assignment]  # it is called
+        if self.sock is not None:
+            self.sock.settimeout(_left(deadline))
+
+    def connect(self) -> None:
+        # As it is inherited, but the time is for all addresses of the host together: one that
+        # swallows everything leaves a share to the next.
+        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        for number, (*kind, _, address) in enumerate(found):
+            sock = socket.socket(*kind)
+            try:
+                sock.settimeout(_left(self.deadline) / (len(found) - number))
+                sock.connect(address)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.settimeout(_left(self.deadline))
+            except OSError:
+                sock.close()
+                if number == len(found) - 1:
+                    raise
+            else:
+                self.sock = sock
+                return
+
+
+class _SecureConnection(HTTPSConnection, _Connection):
+    """The same over TLS, whose handshake heeds the time that connecting has left."""
+
+
+class _Response(HTTPResponse):
+    """An answer whose head and body are read until a deadline."""
+
+    def __init__(self, deadline: float, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(_Timed(sock, self.fp.detach(), deadline))
+
+
+class _Timed(io.RawIOBase):
+    """What comes over a connection, until a deadline."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: float) -> None:
+        self._sock, self._raw, self._deadline = sock, raw, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_left(self._deadline))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _connection(url: str) -> _Connection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("its address is not an http:// or https:// URL")
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    kind = _SecureConnection if parts.scheme == "https" else _Connection
     return kind(parts.hostname, parts.port)
 
 
-def _set_timeout(connection: HTTPConnection, deadline: float) -> None:
+def _left(deadline: float) -> float:
+    """Seconds.
+
+    Raises:
+        TimeoutError: none.
+    """
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
-    connection.timeout = left
-    if connection.sock is not None:
-        connection.sock.settimeout(left)
+    return left
 
 
-def _read(connection: HTTPConnection, response: HTTPResponse, deadline: float) -> bytes:
-    """The answer's body. An agent that drips byte after byte must not hold the sensor up, so the
-    deadline is for all of it and not for each read."""
+def _read(response: HTTPResponse) -> bytes:
+    """The answer's body."""
     chunks: list[bytes] = []
     size = 0
-    while True:
-        sock = connection.sock  # already gone where the answer ends with the connection
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        if sock is not None:
-            sock.settimeout(left)
-        chunk = response.read1(65536)
-        if not chunk:
-            if response.length:
-                raise ValueError("its answer was cut short")
-            response.close()  # or the connection would count as busy and could not be kept
-            return b"".join(chunks)
+    while chunk := response.read1(65536):
         size += len(chunk)
         if size > MAX_ANSWER:
             raise ValueError(f"its answer is longer than {MAX_ANSWER} bytes")
         chunks.append(chunk)
+    if response.length:
+        raise ValueError("its answer was cut short")
+    response.close()  # or the connection would count as busy and could not be kept
+    return b"".join(chunks)
 
 
 def _reason(error: Exception, timeout: float) -> str:

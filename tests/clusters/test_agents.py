@@ -1,7 +1,10 @@
 """What an agent is asked, against a server that answers in every way an agent could."""
 
+import contextlib
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 from dagster_sparkscale.clusters.agent_http import Connections
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
-from tests.waiting import HANGS
+from tests.waiting import HANGS, patience
 
 TOKEN = "s3cret-token"
 STATUS = {
@@ -69,13 +72,16 @@ class Agent:
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
 
 @pytest.fixture
 def agent() -> Iterator[Agent]:
     agent = Agent()
     yield agent
-    agent.server.shutdown()
-    agent.server.server_close()
+    agent.close()
 
 
 @pytest.fixture
@@ -209,6 +215,55 @@ def test_an_agent_that_drips_is_given_up(connections: Connections, agent: Agent)
         over.set()
 
 
+def test_an_agent_whose_head_drips_is_given_up_before_it_is_whole(
+    connections: Connections, agent: Agent
+) -> None:
+    over, dripped = threading.Event(), []
+
+    def drip(request: BaseHTTPRequestHandler) -> None:
+        head = f"HTTP/1.1 200 OK\r\nX-Padding: {'x' * 200}\r\nContent-Length: 0\r\n\r\n"
+        try:
+            for byte in head.encode():
+                request.wfile.write(bytes([byte]))
+                dripped.append(byte)
+                time.sleep(0.05)
+        finally:
+            over.set()
+
+    agent.act = drip
+    with pytest.raises(AgentUnreachable, match=r"nothing within 0\.5 s"):
+        ask(connections, agent, timeout=0.5)
+    # It is told by the connection that nobody listens any more.
+    assert over.wait(HANGS)
+    assert 0 < len(dripped) < 200
+
+
+def test_a_handshake_that_is_not_answered_is_given_up(connections: Connections) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(AgentUnreachable, match=r"nothing within 0\.2 s"):
+            remote(connections, url).status(0.2)
+
+
+def test_an_address_that_swallows_everything_leaves_time_for_the_hosts_next(
+    connections: Connections, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def addresses(*_: Any, **__: Any) -> list[Any]:
+        kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        return [(*kind, full.getsockname()), (*kind, agent.server.server_address)]
+
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(2):  # whoever else connects to it waits
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        monkeypatch.setattr(socket, "getaddrinfo", addresses)
+        assert ask(connections, agent, timeout=patience(4.0)).stream == "clicks"
+
+
 def test_an_endless_answer_is_cut_off(
     connections: Connections, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +335,28 @@ def test_no_more_connections_are_kept_than_allowed(agent: Agent) -> None:
     for _ in range(3):
         ask(connections, agent)
     assert agent.connections == 3
+
+
+def test_a_connection_to_a_driver_that_is_gone_makes_room_for_one_that_is_asked(
+    agent: Agent,
+) -> None:
+    connections, gone = Connections(idle=1), Agent()
+    try:
+        ask(connections, gone)
+        for _ in range(3):
+            ask(connections, agent)
+        assert agent.connections == 1
+    finally:
+        connections.close()
+        gone.close()
+
+
+def test_an_agent_behind_a_path_is_asked_below_it(connections: Connections, agent: Agent) -> None:
+    for end in ("", "/"):
+        remote(connections, f"{agent.url}/streams/clicks{end}").status(HANGS, window=60.0)
+    assert [path for _, path, _, _ in agent.asked] == [
+        "/streams/clicks/v1/status?window=60.000"
+    ] * 2
 
 
 def test_many_threads_share_it(connections: Connections, agent: Agent) -> None:
