@@ -110,7 +110,8 @@ def rescale(
         Refused: the request makes no sense, or the stream does not run.
         StaleEpoch: the stream was started again since the request was made.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
-        ClusterError: the agent could not be asked; nothing was changed.
+        ClusterError: the agent could not be asked, or gave no answer in time. Where the driver was
+            reached before that, it keeps the new target and follows it as soon as it can.
     """
     begun = time.monotonic()
     with cluster.lease(stream.name, holder, wait=lease_wait):

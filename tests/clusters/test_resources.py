@@ -1,7 +1,9 @@
 """The cluster managers as Dagster resources: their fields, what they refuse, what they cost."""
 
+import socketserver
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import dagster as dg
@@ -114,6 +116,24 @@ def test_the_capacity_counts_live_workers_only() -> None:
     assert masters.capacity(content) == Capacity(4, 3, 1, (line,))
     assert masters.capacity({"workers": [{}]}) is None
     assert masters.capacity({}) is None
+
+
+@pytest.mark.parametrize(
+    "answer", [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b""]
+)
+def test_what_answers_in_a_masters_place_is_none(answer: bytes) -> None:
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        host, port = server.server_address
+        assert masters.overview(f"http://{host}:{port}", HANGS) is None
+        thread.join()
 
 
 def test_a_run_does_not_pay_for_what_it_does_not_use() -> None:

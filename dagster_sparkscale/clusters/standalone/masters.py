@@ -2,9 +2,9 @@
 
 import json
 import re
-import urllib.error
 import urllib.request
 from collections.abc import Iterable
+from http.client import HTTPException
 from typing import Any
 
 from dagster_sparkscale.clusters.base import Capacity
@@ -41,7 +41,7 @@ def overview(web_url: str, timeout: float) -> dict[str, Any] | None:
     try:
         with opener.open(f"{web_url.rstrip('/')}/json/", timeout=timeout) as answer:
             content = json.loads(answer.read(16_000_000))
-    except (OSError, ValueError, urllib.error.URLError):
+    except (OSError, HTTPException, ValueError):  # an URLError is an OSError
         return None
     return content if isinstance(content, dict) else None
 
