@@ -12,8 +12,10 @@ checkpoint.
 import fcntl
 import json
 import os
+import pwd
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -55,7 +57,7 @@ class StreamFolder:
         """Make the folder, readable by this user only.
 
         Raises:
-            ClusterError: it can't be made; names the folder.
+            ClusterError: it can't be made, or others may write to it; names the folder.
         """
         with explained("make", self.path):
             for folder in (self.path.parent.parent, self.path.parent, self.path):
@@ -189,8 +191,34 @@ class SubmissionFolder:
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder`, mode 0700. One that exists keeps its mode: it may not be ours to change."""
+    """Make `folder`, mode 0700. One that exists keeps its mode: it may not be ours to change.
+
+    Raises:
+        OSError: it can't be made.
+        ClusterError: others could put something of theirs in it, which a driver would then be
+            started with; says who, and what to do.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found, me = folder.stat(), os.geteuid()
+    if found.st_uid not in (me, 0):  # root may do everything anyhow
+        raise ClusterError(
+            f"{folder}: belongs to {_user(found.st_uid)}, and this is {_user(me)}: what is kept "
+            f"there must be nobody else's; `chown -R {me} {folder}`, or set state_dir to a folder "
+            "of your own, or to one in it that is yet to be made"
+        )
+    if found.st_mode & 0o022:
+        raise ClusterError(
+            f"{folder}: users other than its owner, {_user(found.st_uid)}, may write to it (mode "
+            f"{stat.S_IMODE(found.st_mode):04o}), and so have programs run as {_user(me)}; "
+            f"`chmod go-w {folder}`, or set state_dir to a folder in it that is yet to be made"
+        )
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"
 
 
 def is_locked(path: Path) -> bool | None:

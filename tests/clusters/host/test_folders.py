@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 import stat
 from pathlib import Path
@@ -65,6 +66,50 @@ def test_nobody_else_can_read_the_state(folder: StreamFolder) -> None:
     submission.write_private(submission.token, "t")
     for path in [folder.path.parent.parent, *folder.path.parent.parent.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_folder_of_somebody_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(state, 54321, -1)
+        theirs, ours = "user 54321", "user root"
+    else:
+        theirs, ours = f"user {state.owner()}", "user 54321"
+        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(ClusterError) as caught:
+        StreamFolder(state, "clicks").create()
+    text = str(caught.value)
+    assert text.startswith(f"{state}: belongs to {theirs}, and this is {ours}: ")
+    assert f"chown -R {os.geteuid()} {state}" in text and "state_dir" in text
+    assert list(state.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702])
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    state.chmod(mode)
+    with pytest.raises(ClusterError) as caught:
+        StreamFolder(state, "clicks").create()
+    text = str(caught.value)
+    assert text.startswith(f"{state}: users other than its owner, user {state.owner()}, may write")
+    assert f"(mode {mode:04o})" in text and f"chmod go-w {state}" in text
+    assert list(state.iterdir()) == []
+
+
+def test_a_folder_that_others_may_read_and_one_below_a_common_one_are_accepted(
+    tmp_path: Path,
+) -> None:
+    common = tmp_path / "common"
+    common.mkdir()
+    common.chmod(0o1777)
+    (common / "state").mkdir()
+    (common / "state").chmod(0o755)
+    StreamFolder(common / "state", "clicks").create()
+    StreamFolder(common / "another", "clicks").create()
 
 
 def test_an_epoch_never_goes_back(folder: StreamFolder) -> None:
