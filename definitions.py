@@ -28,7 +28,13 @@ INTERVAL = os.environ.get("SPARKSCALE_DEMO_INTERVAL", "60s")
 # Embedded: two workers that offer more cores than the machine may have, which suits programs that
 # mostly wait. For a cluster that exists, put StandaloneCluster(...) in its place.
 cluster = LocalCluster(
-    state_dir=str(DATA / "cluster"), workers=2, cores_per_worker=8, memory_per_worker="4g"
+    state_dir=str(DATA / "cluster"),
+    workers=2,
+    cores_per_worker=8,
+    memory_per_worker="4g",
+    # What programs need of the environment, besides what Spark, Java, Python and clouds go by. Here
+    # it is what `make demo` finds all its processes by.
+    pass_environment=["STREAMS_DEMO_STATE"],
 )
 
 # Only for a machine of few cores, where a JVM's compiler would take them from the batches for

@@ -31,6 +31,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "autoscale/test_shards*.py",
     ),
     "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
+    "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "driver/history.py": ("driver/test_history*.py",),
     "driver/progress.py": ("driver/test_queries*.py", "driver/test_reports*.py"),

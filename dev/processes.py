@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.host import processes
 
 MARK = "STREAMS_DEMO_STATE"
 """Set in the environment of all that the demo starts, directly or not, to its state folder: so it
-can be told in the end whether something is left."""
+can be told in the end whether something is left. `definitions.py` has it passed on to drivers."""
 
 
 class Children:

@@ -68,12 +68,15 @@ def no_hurry() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A LocalCluster of 2 workers with 6 cores each; whatever it runs in the end is stopped."""
+    from tests.leftovers import MARK  # here, as pytest wants to be the first to import a plugin
+
     cluster = LocalCluster(
         state_dir=str(tmp_path_factory.mktemp("local") / "state"),
         workers=2,
         cores_per_worker=6,
         memory_per_worker="8g",
         spark_conf=EXECUTORS,
+        pass_environment=[MARK],
     )
     try:
         cluster.prepare()

@@ -17,8 +17,8 @@ import pytest
 from tests.waiting import patience
 
 MARK = "TESTS_OF_RUN"
-"""Environment variable that is set to a text of this run's own. Not one of SPARK...: those are kept
-from masters and workers."""
+"""Environment variable that is set to a text of this run's own. Clusters are told to pass
+it on to what they start (`pass_environment`). Not one of SPARK...: those are kept from workers."""
 _TIMES = 5
 _PATIENCE = 10.0
 """Seconds that what is about to end by itself is given: Python workers end after their JVM."""

@@ -84,6 +84,7 @@ PURE = [
     *("durations", "names", "observe/status", "observe/evaluation"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
+    "clusters/host/environments",
 ]
 
 

@@ -62,7 +62,7 @@ class LocalCluster(HostedCluster):
         if not daemons.healthy(size):
             java, spark = java_home(self.java_home), spark_home()
             shared = self._class_data(java, spark).get("executor", ())
-            daemons.start(size, java, spark, self._in_use(), shared)
+            daemons.start(size, java, spark, self._in_use(), shared, self.pass_environment)
 
     def shutdown(self, force: bool = False) -> None:
         """End the master and all workers.

@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.clusters.running import stream, submit, wait_running
+from tests.leftovers import MARK
 from tests.waiting import HANGS, wait_for
 
 
@@ -113,7 +114,9 @@ def test_every_jvm_of_a_local_cluster_maps_it(
     assert archive is not None
     # By what the cluster tells them, not by what tests tell every JVM.
     monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
-    cluster = LocalCluster(state_dir=str(tmp_path / "state"), workers=1, cores_per_worker=3)
+    cluster = LocalCluster(
+        state_dir=str(tmp_path / "state"), workers=1, cores_per_worker=3, pass_environment=[MARK]
+    )
     try:
         submit(cluster, stream("sharing", "rate.py"))
         wait_running(cluster, "sharing", executors=1)

@@ -34,6 +34,7 @@ from tests.clusters.running import (
     submit,
     wait_running,
 )
+from tests.leftovers import MARK
 from tests.ports import kept_port
 from tests.waiting import HANGS, wait_for
 
@@ -140,7 +141,9 @@ class TestRepair:
 
 
 def own_cluster(folder: Path) -> LocalCluster:
-    return LocalCluster(state_dir=str(folder), workers=1, cores_per_worker=3)
+    return LocalCluster(
+        state_dir=str(folder), workers=1, cores_per_worker=3, pass_environment=[MARK]
+    )
 
 
 class TestCluster:
@@ -272,7 +275,9 @@ def test_a_number_that_makes_no_sense_is_named(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
-    cluster = LocalCluster(state_dir=str(tmp_path), workers=1, memory_per_worker="nonsense")
+    cluster = LocalCluster(
+        state_dir=str(tmp_path), workers=1, memory_per_worker="nonsense", pass_environment=[MARK]
+    )
     with pytest.raises(ClusterError, match=r"(?s)the worker 1 of the embedded cluster ended.*log"):
         cluster.prepare()
     cluster.shutdown()

@@ -63,6 +63,12 @@ def test_a_common_setting_that_cannot_be_common_is_refused(key: str, fault: str)
         StandaloneCluster(master="spark://h:7077", spark_conf={key: "1"})
 
 
+@pytest.mark.parametrize("name", ["", "TOPIC=web"])
+def test_what_is_no_name_of_a_variable_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"pass_environment: '(TOPIC)?': must be the name of a"):
+        StandaloneCluster(master="spark://h:7077", pass_environment=["KAFKA_*", name])
+
+
 def test_every_setting_may_come_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.clusters.client_mode import ClientModeContract
 from tests.clusters.running import see_ended
+from tests.leftovers import MARK
 from tests.short_lives import EXECUTORS
 
 pytestmark = pytest.mark.spark
@@ -26,6 +27,7 @@ class TestStandaloneCluster(ClientModeContract):
             web_urls=["http://127.0.0.1:9", local_cluster._daemons().addresses()[1]],
             state_dir=str(tmp_path_factory.mktemp("standalone") / "state"),
             spark_conf={"spark.ui.retainedJobs": "10", **EXECUTORS},
+            pass_environment=[MARK],
         )
         yield cluster
         # The session's cluster does not know these, so it would not stop them.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dagster_sparkscale import LocalCluster, build_defs
 from tests.e2e.deployment import paced_stream
+from tests.leftovers import MARK
 
 FOLDER = Path(os.environ["SPARKSCALE_TEST_FOLDER"])
 
@@ -15,6 +16,7 @@ defs = build_defs(
         workers=2,
         cores_per_worker=6,
         memory_per_worker="8g",
+        pass_environment=[MARK],
     ),
     autoscaler_running=False,
 )

@@ -83,6 +83,24 @@ class HostedCluster(ClusterManager):
     agent_bind: str = Field(
         default="127.0.0.1", description="Address that the agents listen at; loopback by default."
     )
+    pass_environment: list[str] = Field(
+        default_factory=list,
+        description="Variables of Dagster's environment that programs need: names, or patterns "
+        'such as "KAFKA_*". Those that the system, Python, Java, Spark and clouds go by are handed '
+        "on without being named; all others are not.",
+    )
+
+    @field_validator("pass_environment", mode="before")
+    @classmethod
+    def _names_of_variables(cls, value: Any) -> Any:
+        for name in value if isinstance(value, list | tuple) else ():
+            if isinstance(name, str) and (not name or "=" in name):
+                raise ValueError(
+                    f"pass_environment: {name.partition('=')[0]!r}: must be the name of a "
+                    'variable, or a pattern such as "KAFKA_*"; what has a value of its own belongs '
+                    "into the env of a stream"
+                )
+        return value
 
     @field_validator("spark_conf", mode="before")
     @classmethod
@@ -213,6 +231,7 @@ class HostedCluster(ClusterManager):
             executor_python=self.executor_python or (python if loopback else None),
             loopback=loopback,
             agent_bind=self.agent_bind,
+            pass_environment=self.pass_environment,
         )
 
     def _class_data(self, java: Path, spark: Path) -> dict[str, list[str]]:

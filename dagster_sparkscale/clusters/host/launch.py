@@ -6,20 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host import environments, processes
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
 from dagster_sparkscale.clusters.spark_settings import interval_ms
 from dagster_sparkscale.declare.streams import Stream
-
-# Would turn the driver into a client of another Spark, or into part of another application.
-_FOREIGN_ENV = (
-    "PYSPARK_GATEWAY_PORT",
-    "PYSPARK_GATEWAY_SECRET",
-    "SPARK_CONNECT_MODE",
-    "SPARK_LOCAL_REMOTE",
-    "SPARK_REMOTE",
-    "SPARK_TESTING",
-)
 
 
 @dataclass(frozen=True)
@@ -34,13 +24,16 @@ class Runtime:
     """Whether nothing of the cluster is to be seen from other hosts."""
     agent_bind: str
     """Address that the agents listen at."""
+    pass_environment: Sequence[str] = ()
+    """Variables that drivers are given besides those that Spark needs: names and patterns."""
 
 
 def environment(
     stream: Stream, files: SubmissionFolder, mark: str, runtime: Runtime
 ) -> dict[str, str]:
-    """The environment of the driver: this process's, what Spark needs, and the stream's own."""
-    env = {key: value for key, value in os.environ.items() if key not in _FOREIGN_ENV}
+    """The environment of the driver: what it is given of this process's, what Spark needs, and the
+    stream's own."""
+    env = environments.for_driver(os.environ, runtime.pass_environment)
     env["JAVA_HOME"] = str(runtime.java)
     env["SPARK_HOME"] = str(runtime.spark)
     env["PYTHONUNBUFFERED"] = "1"  # the log in the order in which things happened

@@ -88,6 +88,7 @@ class Daemons:
         spark: Path,
         drivers_alive: bool,
         java_options: Sequence[str] = (),
+        pass_environment: Sequence[str] = (),
     ) -> None:
         """Start what is missing. Safe to call at any time, from several processes at once.
 
@@ -103,7 +104,9 @@ class Daemons:
                 # Nobody is left to recover; a master that found the dead of a restarted machine
                 # in its notes would wait for them before it took anything new.
                 shutil.rmtree(self.folder / "recovery", ignore_errors=True)
-            installation = Installation(self.folder, java, spark, note["id"], java_options)
+            installation = Installation(
+                self.folder, java, spark, note["id"], java_options, pass_environment
+            )
             for _ in range(3):
                 try:
                     self._start(note, size, installation)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dagster_sparkscale.clusters.host import environments
 from dagster_sparkscale.clusters.host.folders import make_private
 from dagster_sparkscale.clusters.spark_settings import in_one_line
 
@@ -44,6 +45,8 @@ class Installation:
     spark: Path
     mark: str
     java_options: Sequence[str] = ()
+    pass_environment: Sequence[str] = ()
+    """Variables that workers are given besides those that Spark needs: names and patterns."""
 
     def prepare(self) -> None:
         """Make the folders and the log settings.
@@ -120,11 +123,9 @@ class Installation:
 
     def _environment(self) -> dict[str, str]:
         # Executors inherit what their worker has: the credentials in the environment, as the
-        # drivers do, but nothing that speaks of another Spark or of the process starting this.
-        foreign = ("SPARK", "PYSPARK", "DAGSTER", "PYTHONPATH")
-        env = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+        # drivers do.
         return {
-            **env,
+            **environments.for_worker(os.environ, self.pass_environment),
             "JAVA_HOME": str(self.java),
             "SPARK_HOME": str(self.spark),
             "SPARK_LOCAL_IP": HOST,

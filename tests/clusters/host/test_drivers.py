@@ -103,30 +103,27 @@ class TestEnvironment:
     def environment(self, submitted: Submitted, **env: str) -> dict[str, str]:
         return environment(structured(env=env), submitted.submission, "clicks:3:0", RUNTIME)
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            *("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE"),
-            *("SPARK_LOCAL_REMOTE", "SPARK_REMOTE", "SPARK_TESTING"),
-        ],
-    )
-    def test_what_would_make_the_driver_part_of_another_spark_is_kept_from_it(
-        self, submitted: Submitted, monkeypatch: pytest.MonkeyPatch, name: str
+    def test_of_dagsters_it_has_what_spark_needs_and_what_the_cluster_is_told_to_pass(
+        self, submitted: Submitted, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv(name, "of a notebook that Dagster was started in")
+        monkeypatch.setenv("DAGSTER_PG_PASSWORD", "hunter2")
         monkeypatch.setenv("CLICKS_TOPIC", "web")
+        monkeypatch.setenv("AWS_PROFILE", "clicks")
         env = self.environment(submitted)
-        assert name not in env
-        assert env["CLICKS_TOPIC"] == os.environ["CLICKS_TOPIC"]
+        assert env["AWS_PROFILE"] == "clicks" and env["PATH"] == os.environ["PATH"]
+        assert not {"DAGSTER_PG_PASSWORD", "CLICKS_TOPIC"} & set(env)
+        told = replace(RUNTIME, pass_environment=["CLICKS_*"])
+        env = environment(structured(), submitted.submission, "clicks:3:0", told)
+        assert env["CLICKS_TOPIC"] == "web" and "DAGSTER_PG_PASSWORD" not in env
 
     def test_the_streams_own_variables_win_over_dagsters_and_over_the_defaults(
         self, submitted: Submitted, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("CLICKS_TOPIC", "web")
+        monkeypatch.setenv("AWS_PROFILE", "web")
         monkeypatch.setenv("JAVA_HOME", "/elsewhere")
         assert self.environment(submitted)["JAVA_HOME"] == "/java"
-        env = self.environment(submitted, CLICKS_TOPIC="mobile", JAVA_HOME="/mine")
-        assert (env["CLICKS_TOPIC"], env["JAVA_HOME"]) == ("mobile", "/mine")
+        env = self.environment(submitted, AWS_PROFILE="mobile", JAVA_HOME="/mine")
+        assert (env["AWS_PROFILE"], env["JAVA_HOME"]) == ("mobile", "/mine")
 
     def test_but_not_over_what_its_processes_are_found_by_and_its_settings_travel_in(
         self, submitted: Submitted
