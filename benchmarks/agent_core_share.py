@@ -77,7 +77,8 @@ def measure() -> list[Figure]:
 def _plain(cluster: LocalCluster, folder: Path) -> Iterator[psutil.Process]:
     """The program as anybody would run it."""
     file = folder / "plain.properties"
-    file.write_text(properties(settings(_STREAM, 0, cluster._master(), None, "127.0.0.1")))
+    made = settings(_STREAM, 0, cluster._master(), None, "127.0.0.1") | cluster._access()
+    file.write_text(properties(made))
     env = {
         **os.environ,
         "JAVA_HOME": str(java_home()),

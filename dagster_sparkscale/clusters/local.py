@@ -136,6 +136,9 @@ class LocalCluster(HostedCluster):
             )
         return addresses[0]
 
+    def _access(self) -> dict[str, str]:
+        return self._daemons().access()
+
     def _on_loopback(self) -> bool:
         return True
 

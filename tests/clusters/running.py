@@ -12,6 +12,8 @@ import psutil
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable
+from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.observe.status import Status
 from tests.waiting import HANGS, wait_for
@@ -100,6 +102,13 @@ def scale(cluster: ClusterManager, name: str, target: int) -> Status:
     seen = wait_for(f"{name} to be told", asked)
     assert seen is not None
     return seen
+
+
+def submit_args(cluster: LocalCluster, folder: Path) -> str:
+    """PYSPARK_SUBMIT_ARGS by which a program that is no stream is let onto the cluster."""
+    path = folder / "access.properties"
+    path.write_text(properties(cluster._access()))
+    return f"--properties-file {path} pyspark-shell"
 
 
 def see_to(cluster: ClusterManager, declared: StructuredStream, executors: int = 1) -> Status:

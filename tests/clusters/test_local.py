@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import re
+import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -13,12 +15,14 @@ from typing import Any
 
 import psutil
 import pytest
+import requests
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.spark_daemons import MARKER
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.client_mode import ClientModeContract, note
@@ -46,6 +50,19 @@ class TestLocalCluster(ClientModeContract):
     @classmethod
     def cluster(cls, local_cluster: LocalCluster) -> Iterator[LocalCluster]:
         yield local_cluster
+
+    def tokens(self, cluster: LocalCluster) -> list[str]:
+        return [*super().tokens(cluster), daemons(cluster)["secret"]]
+
+    def test_the_clusters_secret_does_not_show_on_the_page_of_a_streams_settings(
+        self, running: LocalCluster
+    ) -> None:
+        driver = newest(running, "clicks")
+        settings = f"{driver.ui_url}/api/v1/applications/{driver.app_id}/environment"
+        for url in (settings, f"{driver.ui_url}/environment/"):
+            text = requests.get(url, timeout=HANGS).text
+            assert "spark.authenticate.secret" in text
+            assert daemons(running)["secret"] not in text
 
 
 def daemons(cluster: LocalCluster) -> dict[str, Any]:
@@ -215,6 +232,64 @@ class TestCluster:
             pytest.skip("this machine gives almost all of them")
         for name in ("master_port", "web_port"):
             assert 12_000 <= daemons(up)[name] < lowest
+
+    def test_a_program_without_its_secret_is_not_let_onto_it(
+        self, up: LocalCluster, tmp_path: Path
+    ) -> None:
+        code = (
+            "from pyspark import SparkConf, SparkContext\n"
+            f"conf = SparkConf().setMaster({up._master()!r}).setAppName('stranger')\n"
+            "SparkContext(conf=conf.set('spark.ui.enabled', 'false'))\n"
+        )
+        web = up._daemons().addresses()[1]
+
+        def apps() -> list[str]:
+            content = masters.overview(web, HANGS)
+            assert content is not None
+            return [app["name"] for app in content["activeapps"] + content["completedapps"]]
+
+        log = tmp_path / "stranger.log"
+        with open(log, "wb") as output:
+            stranger = subprocess.Popen(
+                [sys.executable, "-c", code],
+                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            wait_for(
+                "the master's word",
+                lambda: "Failed to connect to master" in log.read_text() or apps(),
+                about=log.read_text,
+            )
+            assert "stranger" not in apps()
+        finally:
+            os.killpg(stranger.pid, signal.SIGKILL)
+            stranger.wait()
+
+    def test_one_that_was_started_without_a_secret_goes_on_without_until_it_is_started_anew(
+        self, down: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        note = Path(down.state_dir) / "cluster" / "cluster.json"
+
+        def without_secret() -> None:
+            note.write_text(json.dumps({k: v for k, v in daemons(down).items() if k != "secret"}))
+
+        without_secret()
+        with kept_for(down), monkeypatch.context() as patch:
+            patch.setattr(secrets, "token_urlsafe", lambda _: "")  # as before there were any
+            down.prepare()
+        without_secret()
+        worker = daemons(down)["daemons"]["worker 1"]
+        kill(worker["pid"])
+        wait_for("the worker to be gone", lambda: not processes.lives(worker))
+        down.prepare()  # returns once the master has taken the new one
+        assert "secret" not in daemons(down) and down._access() == {}
+        down.shutdown()
+        with kept_for(down):
+            down.prepare()
+        assert down._access()["spark.authenticate.secret"] == daemons(down)["secret"] != ""
 
     def test_the_command_shows_it(self, up: LocalCluster) -> None:
         done = command("status", up)

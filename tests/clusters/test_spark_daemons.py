@@ -1,10 +1,14 @@
 """What the daemons of an embedded cluster are started with, without Spark: a program in its place
 writes down what it was given."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.standalone.daemons import Daemons
 from dagster_sparkscale.clusters.standalone.spark_daemons import Installation
 from tests.waiting import HANGS
 
@@ -23,10 +27,10 @@ def environment(folder: Path) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
-def started(folder: Path, spark: Path, **more: object) -> dict[str, str]:
+def started(folder: Path, spark: Path, **more: Any) -> dict[str, str]:
     """The environment of a worker of a cluster with that folder."""
     folder.mkdir(mode=0o700)
-    installation = Installation(folder, Path("/java"), spark, "mark", **more)  # type: ignore[arg-type]
+    installation = Installation(folder, Path("/java"), spark, "mark", **more)
     installation.prepare()
     worker = installation.start_worker("worker 1", "spark://127.0.0.1:7077", 2, "1g")
     assert worker.wait(HANGS) == 0
@@ -44,3 +48,47 @@ def test_workers_have_of_dagsters_environment_what_executors_need_and_what_is_na
     assert not {"DAGSTER_PG_PASSWORD", "CLICKS_TOPIC"} & set(given)
     given = started(tmp_path / "another", spark, pass_environment=["CLICKS_*"])
     assert given["CLICKS_TOPIC"] == "web" and "DAGSTER_PG_PASSWORD" not in given
+
+
+def test_a_secret_is_told_to_daemons_where_nobody_else_can_see_it(
+    tmp_path: Path, spark: Path
+) -> None:
+    given = started(tmp_path / "cluster", spark, secret="hunter2")
+    holding = {name for name, value in given.items() if "hunter2" in value}
+    assert holding == {"_SPARK_AUTH_SECRET"}  # not in SPARK_DAEMON_JAVA_OPTS: those are arguments
+    assert "-Dspark.authenticate=true" in given["SPARK_DAEMON_JAVA_OPTS"]
+    assert "hunter2" not in (tmp_path / "cluster/given.arguments").read_text()
+
+
+def test_daemons_of_a_cluster_without_a_secret_take_everybody(tmp_path: Path, spark: Path) -> None:
+    given = started(tmp_path / "cluster", spark)
+    assert "spark.authenticate" not in given["SPARK_DAEMON_JAVA_OPTS"]
+    assert "_SPARK_AUTH_SECRET" not in given
+
+
+def noted(folder: Path, **more: Any) -> Daemons:
+    """The daemons of a cluster that has been started, by what is remembered of them."""
+    note = {"id": "mark", "daemons": {}, "master_port": 7077, "web_port": 8080, **more}
+    (folder / "cluster").mkdir()
+    (folder / "cluster" / "cluster.json").write_text(json.dumps(note))
+    return Daemons(folder)
+
+
+def test_an_application_is_let_onto_the_cluster_by_its_secret(tmp_path: Path) -> None:
+    assert noted(tmp_path, secret="hunter2").access() == {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": "hunter2",
+    }
+
+
+def test_a_cluster_of_an_older_version_asks_for_none(tmp_path: Path) -> None:
+    assert noted(tmp_path).access() == {}
+
+
+def test_a_cluster_that_was_never_started_has_none(tmp_path: Path) -> None:
+    assert Daemons(tmp_path).access() == {}
+
+
+def test_a_secret_that_is_none_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"cluster\.json: must hold .* secret as a text"):
+        noted(tmp_path, secret=7).access()

@@ -26,7 +26,7 @@ class TestStandaloneCluster(ClientModeContract):
             # The first is a master that is down: the one that answers counts.
             web_urls=["http://127.0.0.1:9", local_cluster._daemons().addresses()[1]],
             state_dir=str(tmp_path_factory.mktemp("standalone") / "state"),
-            spark_conf={"spark.ui.retainedJobs": "10", **EXECUTORS},
+            spark_conf={"spark.ui.retainedJobs": "10", **EXECUTORS, **local_cluster._access()},
             pass_environment=[MARK],
         )
         yield cluster

@@ -140,6 +140,10 @@ class HostedCluster(ClusterManager):
     def _on_loopback(self) -> bool:
         """Whether nothing of the cluster is to be seen from other hosts."""
 
+    def _access(self) -> dict[str, str]:
+        """Spark settings without which the cluster does not take an application; may be secret."""
+        return {}
+
     def store(self) -> FolderStore:
         return FolderStore(self._state_path())
 
@@ -148,7 +152,7 @@ class HostedCluster(ClusterManager):
         starts.refuse_if_held(stream.name, lease.record)
         program = _program_of(stream)
         arguments = stream.program_arguments()
-        master, runtime = self._master(), self._runtime()
+        master, access, runtime = self._master(), self._access(), self._runtime()
         checkpoint = checkpoint_of(stream, self.spark_conf)
         self._make_way(lease, checkpoint)
         start = starts.begin(
@@ -162,7 +166,7 @@ class HostedCluster(ClusterManager):
         driver = HostedDriver(self.store().folder(stream.name), start.record)
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
         shared = self._class_data(runtime.java, runtime.spark)
-        made = settings(stream, start.record.epoch, master, self.spark_conf, host, shared)
+        made = settings(stream, start.record.epoch, master, self.spark_conf, host, shared) | access
         driver.launch(stream, made, program, arguments, runtime, fence_options(start))
         return driver.await_agent(ANNOUNCE_SECONDS)
 

@@ -1,17 +1,19 @@
 """The processes of an embedded Standalone cluster: one master and its workers, on the loopback.
 
-    <state_dir>/cluster/cluster.json    ports, pids with birth times, the mark of its processes
+    <state_dir>/cluster/cluster.json    ports, pids with birth times, the mark of its processes, and
+                                        the secret by which they and the drivers know each other
     <state_dir>/cluster/recovery/       what a restarted master recovers workers and streams from
     <state_dir>/cluster/work/           the executors' folders
     <state_dir>/cluster/logs/           bounded logs
 
 What must not change: while drivers live, the master comes back at the address it had, for they
-know no other; no process is signalled by a bare pid.
+know no other; nor does it change what it asks of them; no process is signalled by a bare pid.
 """
 
 import contextlib
 import os
 import random
+import secrets
 import shutil
 import signal
 import socket
@@ -76,6 +78,13 @@ class Daemons:
         note = self._read()
         return None if note is None else _addresses(note)
 
+    def access(self) -> dict[str, str]:
+        """The Spark settings that let an application onto the cluster. They hold its secret."""
+        secret = (self._read() or {}).get("secret")
+        if not secret:
+            return {}
+        return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+
     def healthy(self, size: Size) -> bool:
         """Whether every daemon lives. Looks at processes only, so it costs next to nothing."""
         note = self._read()
@@ -104,8 +113,17 @@ class Daemons:
                 # Nobody is left to recover; a master that found the dead of a restarted machine
                 # in its notes would wait for them before it took anything new.
                 shutil.rmtree(self.folder / "recovery", ignore_errors=True)
+                # Not before: drivers of a cluster that was started without one have none, nor have
+                # those of its daemons that live.
+                note.setdefault("secret", secrets.token_urlsafe(32))
             installation = Installation(
-                self.folder, java, spark, note["id"], java_options, pass_environment
+                self.folder,
+                java,
+                spark,
+                note["id"],
+                java_options,
+                pass_environment,
+                note.get("secret"),
             )
             for _ in range(3):
                 try:
@@ -171,10 +189,12 @@ class Daemons:
             return None
         ports = note.get("master_port"), note.get("web_port")
         whole = isinstance(note.get("id"), str) and isinstance(note.get("daemons"), dict)
+        whole = whole and isinstance(note.get("secret", ""), str)
         if not whole or not all(isinstance(port, int) for port in ports):
             raise ClusterError(
-                f"{self._note}: must hold id, daemons, master_port and web_port; restore it from a "
-                f"copy, or end the cluster's processes yourself and delete {self.folder}"
+                f"{self._note}: must hold id, daemons, master_port and web_port, and secret as a "
+                "text if at all; restore it from a copy, or end the cluster's processes yourself "
+                f"and delete {self.folder}"
             )
         return note
 

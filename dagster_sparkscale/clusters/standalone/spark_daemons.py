@@ -1,14 +1,15 @@
 """How one daemon of a Standalone cluster is started: its options, environment and log.
 
 What must not change: both listen on the loopback only; the master never takes another port than
-the one it is given; whatever they write is bounded, for streams run for months.
+the one it is given; the cluster's secret is in no argument and no log; whatever they write is
+bounded, for streams run for months.
 """
 
 import contextlib
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dagster_sparkscale.clusters.host import environments
@@ -47,6 +48,8 @@ class Installation:
     java_options: Sequence[str] = ()
     pass_environment: Sequence[str] = ()
     """Variables that workers are given besides those that Spark needs: names and patterns."""
+    secret: str | None = field(default=None, repr=False)
+    """What whoever talks to the cluster must know; None: it takes everybody."""
 
     def prepare(self) -> None:
         """Make the folders and the log settings.
@@ -106,6 +109,7 @@ class Installation:
             *self.java_options,
             f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').as_uri()}",
             f"-Dsparkscale.log={log}",
+            *(["-Dspark.authenticate=true"] if self.secret else []),
             *(f"-D{key}={value}" for key, value in options.items()),
         ]
         # What the JVM itself prints, when it can't even begin to log.
@@ -126,6 +130,8 @@ class Installation:
         # drivers do.
         return {
             **environments.for_worker(os.environ, self.pass_environment),
+            # Spark takes it from there before its settings. Arguments would show in process lists.
+            **({"_SPARK_AUTH_SECRET": self.secret} if self.secret else {}),
             "JAVA_HOME": str(self.java),
             "SPARK_HOME": str(self.spark),
             "SPARK_LOCAL_IP": HOST,

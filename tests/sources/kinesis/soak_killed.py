@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dagster_sparkscale.clusters.local import LocalCluster
+from tests.clusters.running import submit_args
 from tests.soaking import Soak
 from tests.sources.kinesis import dstream_killed
 from tests.sources.kinesis.delivered import row
@@ -71,8 +72,14 @@ def test_a_structured_query_killed_at_any_moment_delivers_exactly_once(
 
 @ONE
 def test_a_dstream_killed_at_any_moment_loses_nothing(
-    stream: Make, emulator: object, tmp_path: Path, local_cluster: LocalCluster, soak: Soak
+    stream: Make,
+    emulator: object,
+    tmp_path: Path,
+    local_cluster: LocalCluster,
+    soak: Soak,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", submit_args(local_cluster, tmp_path))
     made = stream(2)
     program = dstream_killed.Program(tmp_path, emulator.url, made.name)  # type: ignore[attr-defined]
     masters = ("local[2]", local_cluster._master())

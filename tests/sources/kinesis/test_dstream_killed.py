@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale import LocalCluster
-from tests.clusters.running import executors
+from tests.clusters.running import executors, submit_args
 from tests.sources.kinesis.delivered import row
 from tests.sources.kinesis.dstream_killed import Program
 from tests.sources.kinesis.stream import Stream
@@ -18,9 +18,14 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize("emulator", ["kinesis-mock"], indirect=True)
 def test_killed_again_and_again_it_loses_nothing(
-    stream: Callable[..., Stream], emulator: Any, tmp_path: Path, local_cluster: LocalCluster
+    stream: Callable[..., Stream],
+    emulator: Any,
+    tmp_path: Path,
+    local_cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     master = local_cluster._master()
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", submit_args(local_cluster, tmp_path))
     kinesis = stream(2)
     program = Program(tmp_path, emulator.url, kinesis.name)
     kinesis.put(500)

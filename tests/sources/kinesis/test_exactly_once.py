@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dagster_sparkscale.clusters.local import LocalCluster
+from tests.clusters.running import submit_args
 from tests.sources.kinesis.delivered import row
 from tests.sources.kinesis.killed import Program
 from tests.sources.kinesis.proxy import FaultProxy
@@ -76,7 +77,9 @@ def test_executors_and_python_workers_that_are_killed(
     emulator: Any,
     tmp_path: Path,
     local_cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", submit_args(local_cluster, tmp_path))
     made = stream(2)
     program = Program(tmp_path, emulator.url, made.name, master=local_cluster._master())
     with made.writing(40), program.running() as process:
