@@ -55,7 +55,7 @@ class Stream(Declaration):
     Arguments show in process lists: secrets belong in `env`."""
 
     env: Mapping[str, str] = Field(default_factory=dict, repr=False)
-    """Extra environment of the driver."""
+    """Variables of the driver, besides those that its cluster gives it of Dagster's."""
 
     batch_interval: Seconds
     """Seconds. DStreams: the batch duration. Structured Streaming: the trigger interval, or the
