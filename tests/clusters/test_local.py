@@ -54,6 +54,16 @@ class TestLocalCluster(ClientModeContract):
     def tokens(self, cluster: LocalCluster) -> list[str]:
         return [*super().tokens(cluster), daemons(cluster)["secret"]]
 
+    def test_the_clusters_secret_is_in_its_notes_and_in_drivers_settings_and_in_no_log(
+        self, running: LocalCluster
+    ) -> None:
+        secret, holding = daemons(running)["secret"].encode(), set()
+        for path in Path(running.state_dir).rglob("*"):
+            with contextlib.suppress(OSError):  # gone meanwhile
+                if path.is_file() and secret in path.read_bytes():
+                    holding.add(path.name)
+        assert holding == {"cluster.json", "spark.properties"}
+
     def test_the_clusters_secret_does_not_show_on_the_page_of_a_streams_settings(
         self, running: LocalCluster
     ) -> None:
