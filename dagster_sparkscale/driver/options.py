@@ -49,6 +49,7 @@ def parse(argv: Sequence[str]) -> Options:
         prog="python -m dagster_sparkscale.driver",
         description="Run a PySpark streaming program with an agent that reports on it and scales "
         "it. Spark settings come from the properties file that PYSPARK_SUBMIT_ARGS names.",
+        allow_abbrev=False,
     )
     parser.add_argument("--stream", required=True, help="name of the stream")
     parser.add_argument("--epoch", required=True, type=_whole(0), help="fencing number")
@@ -67,7 +68,8 @@ def parse(argv: Sequence[str]) -> Options:
     )
     parser.add_argument("program", help="the PySpark program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    given = parser.parse_args(argv)
+    ours, arguments = _split(argv)
+    given = parser.parse_args(ours)
 
     program = Path(given.program)
     if not program.is_file():
@@ -98,7 +100,7 @@ def parse(argv: Sequence[str]) -> Options:
         record=given.record,
         succeeds=given.succeeds,
         program=program,
-        arguments=tuple(given.arguments),
+        arguments=tuple(arguments),
     )
 
 
@@ -107,6 +109,16 @@ def _record_and_epoch(text: str) -> tuple[str, int]:
     if not record or not epoch.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r}: must be a record's id, a colon and an epoch")
     return record, int(epoch)
+
+
+def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Our options and the program, and the program's own arguments, which argparse never sees: it
+    would look for our options among them, and take out a `--`."""
+    at = 0
+    while at < len(argv) and argv[at].startswith("-"):
+        # Each option of ours has one value, but these.
+        at += 1 if "=" in argv[at] or argv[at] in ("--", "-h", "--help") else 2
+    return argv[: at + 1], argv[at + 1 :]
 
 
 class _whole:

@@ -45,6 +45,33 @@ def test_a_command_is_read(files: Path) -> None:
     assert options.arguments == ("--port", "1", "-v")  # the program's, though ours has one too
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        ("--in", "/data"),  # two options of ours begin so
+        ("--", "--epoch", "9"),
+        ("--stream=other", "--tok", "x", "-h"),
+        ("-", "", "--epoch"),
+    ],
+)
+def test_the_programs_own_arguments_are_never_taken_for_ours(
+    files: Path, own: tuple[str, ...]
+) -> None:
+    options = parse(command(files, *own))
+    assert (options.stream, options.epoch, options.arguments) == ("clicks", 4, own)
+
+
+def test_an_option_may_have_its_value_after_an_equals_sign(files: Path) -> None:
+    options = parse(["--port=7", *command(files, "--port=8")])
+    assert (options.port, options.arguments) == (7, ("--port=8",))
+
+
+def test_an_option_is_never_guessed_from_its_beginning(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--adv" in refusal(capsys, ["--adv", "host", *command(files)])
+
+
 def test_the_token_does_not_show_when_options_are_printed(files: Path) -> None:
     assert TOKEN not in repr(parse(command(files)))
 
