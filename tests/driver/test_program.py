@@ -64,3 +64,68 @@ def test_it_has_ended_when_its_threads_have(tmp_path: Path) -> None:
         "threading.Thread(target=late).start()\n"
     )
     assert run(tmp_path, text + "raise SystemExit(5)").stdout == "late\n"
+
+
+def test_an_idle_pool_does_not_keep_a_program_that_failed(tmp_path: Path) -> None:
+    pools = "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\n"
+    (tmp_path / "pools.py").write_text(pools)
+    text = "from pools import pool\nprint(pool.submit(int, '7').result())\n"
+    done = run(tmp_path, text + "raise RuntimeError('broken')\n")
+    assert (done.returncode, done.stdout) == (1, "7\n")
+    assert done.stderr.endswith("RuntimeError: broken\n")
+
+
+def test_what_a_pool_was_given_is_done_before_the_end(tmp_path: Path) -> None:
+    text = (
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "def work():\n    time.sleep(0.2)\n    print('done')\n"
+        "ThreadPoolExecutor(1).submit(work)\n"
+    )
+    assert run(tmp_path, text).stdout == "done\n"
+
+
+def test_an_error_reporter_is_told(tmp_path: Path) -> None:
+    text = (
+        "import sys, traceback\n"
+        "def hook(kind, error, trace):\n"
+        "    print(kind.__name__, error, [f.name for f in traceback.extract_tb(trace)])\n"
+        "sys.excepthook = hook\n"
+        "def f():\n    raise ValueError('broken')\n"
+        "f()\n"
+    )
+    done = run(tmp_path, text)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == "ValueError broken ['<module>', 'f']\n"
+
+
+def test_an_error_reporter_that_breaks_hides_nothing(tmp_path: Path) -> None:
+    text = "import sys\nsys.excepthook = lambda *error: 1 / 0\nraise ValueError('broken')\n"
+    done = run(tmp_path, text)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr and "ValueError: broken" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["1 / 0", "import sys; sys.exit(3)", "'unclosed"])
+def test_it_says_what_plain_python_says(tmp_path: Path, text: str) -> None:
+    done = run(tmp_path, text)
+    command = [sys.executable, str(tmp_path / "app.py")]
+    plain = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert (done.returncode, done.stderr) == (plain.returncode, plain.stderr)
+
+
+def test_main_is_the_program_for_threads_and_exit_handlers_that_outlive_it(tmp_path: Path) -> None:
+    text = (
+        "import atexit, pickle, sys, threading, time, traceback\n"
+        "class Thing:\n    pass\n"
+        "def late(who):\n    print(who, type(pickle.loads(pickle.dumps(Thing()))) is Thing)\n"
+        "def main_runs():\n"
+        "    stack = traceback.extract_stack(sys._current_frames()[main])\n"
+        "    return any(frame.filename == __file__ for frame in stack)\n"
+        "def outlive():\n"
+        "    while main_runs():\n        time.sleep(0.01)\n"
+        "    late('thread')\n"
+        "main = threading.get_ident()\n"
+        "atexit.register(late, 'exit')\n"
+        "threading.Thread(target=outlive).start()\n"
+    )
+    assert run(tmp_path, text).stdout.splitlines() == ["thread True", "exit True"]
