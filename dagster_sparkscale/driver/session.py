@@ -4,12 +4,16 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from .log import say
 
 # As spark.redaction.regex has it by default.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+
+# Would make pyspark a client of another Spark, as where Dagster itself is one.
+_CONNECT = ("SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
 
 
 class CannotStart(Exception):
@@ -25,6 +29,9 @@ def create_context(name: str, agent_url: str) -> Any:
     Raises:
         CannotStart: there is no JVM.
     """
+    for variable in _CONNECT:
+        if os.environ.pop(variable, None) is not None:
+            say(f"{variable} is not heeded: a driver has a Spark of its own")
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
 
@@ -43,11 +50,28 @@ def create_context(name: str, agent_url: str) -> Any:
     # them on, so whether the stream's settings do cannot be told.
     properties.setProperty("spark.ui.showConsoleProgress", "false")
     properties.setProperty("spark.sparkscale.agent.url", agent_url)
-    # spark-submit hands spark.pyspark.python on to the environment of a Python program that it
-    # starts; this one was started without it.
-    python = conf.get("spark.pyspark.python", None)
-    os.environ.setdefault("PYSPARK_PYTHON", python or sys.executable)
+    python = executors_python(conf.get("spark.master", ""), conf.get("spark.pyspark.python", None))
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
     return SparkContext(conf=SparkConf())
+
+
+def executors_python(
+    master: str, configured: str | None, environment: Mapping[str, str] = os.environ
+) -> str | None:
+    """What PYSPARK_PYTHON has to be; None: as it is, and where it is not set, executors take the
+    `python3` that they find.
+
+    Args:
+        configured: `spark.pyspark.python`. spark-submit hands it on to the environment of a Python
+            program that it starts, over what is there; this one was started without it.
+    """
+    if configured:
+        return configured
+    # Tasks of a local master run beside the driver; elsewhere its path may mean nothing.
+    if master.startswith("local") and "PYSPARK_PYTHON" not in environment:
+        return sys.executable
+    return None
 
 
 def lend_to_program() -> None:
@@ -95,7 +119,7 @@ def lend_to_program() -> None:
         for path in pyFiles or ():
             self.addPyFile(path)
         say("the program's SparkContext is the one that was created from the stream's settings")
-        _tell_differences(self, asked)
+        _adopt(self, asked)
 
     @classmethod  # type: ignore[misc]
     def get_or_create(cls: Any, conf: Any = None) -> Any:
@@ -104,19 +128,24 @@ def lend_to_program() -> None:
         if context is None or taken:
             return original_get(cls, conf)
         taken = True
-        if conf is not None:
-            _tell_differences(context, dict(conf.getAll()))
+        _adopt(context, dict(conf.getAll()) if conf is not None else {})
         return context
 
     SparkContext.__init__ = functools.wraps(original_init)(take_over)
     SparkContext.getOrCreate = get_or_create
 
 
-def _tell_differences(context: Any, asked: dict[str, str]) -> None:
+def _adopt(context: Any, asked: dict[str, str]) -> None:
+    """Have the context as the program asks for it, as far as it can still be had; tell the rest."""
+    # A program may name the executors' Python in its environment before it makes its context.
+    context.pythonExec = os.environ.get("PYSPARK_PYTHON", context.pythonExec)
+    # What the context itself goes by: the sessions made of it begin with its settings.
+    settings = context._jsc.sc().conf()
     has = dict(context.getConf().getAll())
     for key, value in sorted(asked.items()):
-        # What begins with spark.sql is applied to the session by its builder.
-        if has.get(key) != value and not key.startswith("spark.sql."):
+        if key.startswith("spark.sql."):
+            settings.set(key, value)
+        elif has.get(key) != value:
             say(
                 f"not applied, because the stream's settings win: {_shown(key, value)} "
                 f"(it is {_shown(key, has[key]) if key in has else 'not set'})"

@@ -73,6 +73,7 @@ def test_what_is_named_is_handed_on_to_both(named: list[str], more: set[str]) ->
     [
         *("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE"),
         *("SPARK_LOCAL_REMOTE", "SPARK_REMOTE", "SPARK_TESTING", "_SPARK_AUTH_SECRET"),
+        *("SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED"),
     ],
 )
 def test_what_would_make_a_driver_part_of_another_spark_is_never_handed_on(name: str) -> None:
