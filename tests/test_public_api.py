@@ -81,7 +81,7 @@ def test_what_dagster_loads_is_free_of_heavy_imports(module):
 
 # What decides, and what it decides on.
 PURE = [
-    *("durations", "names", "observe/status", "observe/evaluation"),
+    *("durations", "names", "observe/status", "observe/stopped", "observe/evaluation"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     "clusters/host/environments",

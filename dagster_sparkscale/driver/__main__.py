@@ -20,6 +20,7 @@ from .rates import Rates
 from .server import Server
 from .session import CannotStart, create_context, lend_to_program
 from .stop import Stopper
+from .stopped import FILE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     rates = Rates.prepare()
     atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
     agent = Agent(options, rates)
-    stopper = Stopper(agent)
+    announced = options.announce
+    stopper = Stopper(agent, None if announced is None else announced.with_name(FILE))
+    stopper.heed_sigterm(options.term_seconds)
     try:
         server = Server(options.bind, options.port, agent, stopper.request)
     except OSError as error:
@@ -38,11 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     server.start()
     say(f"agent of {options.stream}, epoch {options.epoch}, at {url}")
 
-    code = _run(options, agent, stopper, url)
+    code = stopper.program_ended(_run(options, agent, stopper, url))
     agent.phase = "ended"
-    stopper.program_ended()
-    # Asked to stop, it has done what it should, even if being stopped made the program raise.
-    return 0 if stopper.requested else code
+    return code
 
 
 def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:

@@ -3,7 +3,9 @@
 import time
 from typing import Any
 
+from .dstreams import QUERY
 from .log import say
+from .stopped import StoppedQuery
 
 POLL = 0.05
 # How the Scala compiler names private members that inner classes use too.
@@ -11,8 +13,9 @@ _MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"
 GRACE_TIMEOUT = "spark.streaming.gracefulStopTimeout"
 
 
-def finish(context: Any, deadline: float) -> None:
-    """Have the active StreamingContext, if any, process all it has received, and stop it.
+def finish(context: Any, deadline: float) -> StoppedQuery | None:
+    """Have the active StreamingContext, if any, process all it has received, and stop it. How it
+    ended; None if there was none.
 
     Args:
         context: the pyspark SparkContext.
@@ -20,7 +23,7 @@ def finish(context: Any, deadline: float) -> None:
     """
     active = context._jvm.org.apache.spark.streaming.StreamingContext.getActive()
     if not active.isDefined():
-        return
+        return None
     streaming = active.get()
     try:
         _stop_receivers(context._jvm, streaming, deadline)
@@ -32,6 +35,20 @@ def finish(context: Any, deadline: float) -> None:
         conf.set(GRACE_TIMEOUT, f"{max(1, int(deadline - time.monotonic()))}s")
     # stopSparkContext false: the program may have more to do; stopGracefully true.
     streaming.stop(False, True)
+    return _outcome(streaming)
+
+
+def _outcome(streaming: Any) -> StoppedQuery:
+    """Spark gives up on a graceful stop without a word: what it has left undone says so."""
+    try:
+        scheduler = streaming.scheduler()
+        left = not scheduler.getPendingTimes().isEmpty()
+        left = left or scheduler.receiverTracker().hasUnallocatedBlocks()
+        last = scheduler.jobGenerator().lastProcessedBatch()
+    except Exception as error:
+        say(f"how the graph ended can't be told: {type(error).__name__}: {error}")
+        return StoppedQuery(QUERY)
+    return StoppedQuery(QUERY, not left, None if last is None else int(last.milliseconds()))
 
 
 def _stop_receivers(jvm: Any, streaming: Any, deadline: float) -> None:

@@ -34,6 +34,8 @@ class Options:
     """Id of the stream's record, by which the checkpoint's fence knows it."""
     succeeds: tuple[str, int] | None = None
     """Record and epoch of another stream's driver whose checkpoint this was, and that has ended."""
+    term_seconds: int = 30
+    """How long after a SIGTERM the program may take to end in good order."""
 
     def __repr__(self) -> str:
         return f"Options({self.stream!r}, epoch {self.epoch}, {self.program})"
@@ -65,6 +67,12 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument("--record", default="", help="id by which its fence knows it")
     parser.add_argument(
         "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that had it before"
+    )
+    parser.add_argument(
+        "--term-seconds",
+        default=30,
+        type=_whole(1, 86_400),
+        help="how long a graceful stop may take that a SIGTERM asks for; default: 30",
     )
     parser.add_argument("program", help="the PySpark program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -99,6 +107,7 @@ def parse(argv: Sequence[str]) -> Options:
         checkpoint=given.checkpoint,
         record=given.record,
         succeeds=given.succeeds,
+        term_seconds=given.term_seconds,
         program=program,
         arguments=tuple(arguments),
     )

@@ -1,13 +1,21 @@
-"""Stops the program when somebody asks for it."""
+"""Stops the program when somebody asks for it, and leaves word of how it ended."""
 
 import os
+import signal
 import threading
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from . import drain
 from .agent import Agent
+from .announce import announce
+from .dstreams import QUERY
+from .ending import Ending
 from .log import say
+from .stopped import NOT_CLEAN, Stopped, StoppedQuery
 
 CUT_WITHIN = 10.0
 """Seconds Spark is given to end in good order when the program does not end by itself."""
@@ -16,15 +24,28 @@ REPOLL = 0.5
 
 
 class Stopper:
-    """Ends the driver on request, once and for all."""
+    """Ends the driver on request, once and for all.
 
-    def __init__(self, agent: Agent) -> None:
+    Args:
+        word: the file to leave word in; None: in the log alone.
+    """
+
+    def __init__(self, agent: Agent, word: Path | None = None) -> None:
         self._agent = agent
+        self._word = word
         self._lock = threading.Lock()
         self.requested = False
         self._graceful = True
         self._cut_now = threading.Event()
-        self._ended = threading.Event()
+        self._program_ended = threading.Event()
+        self._finished = threading.Event()
+        """All that was running when a graceful stop was asked for has been ended."""
+        self._claimed = False
+        """Whether it is settled who ends the driver: its main thread, or the one that cuts."""
+        self._endings: dict[str, Ending] = {}
+        """Of each query that was active since, by run id."""
+        self._outcomes: dict[str, StoppedQuery] = {}
+        """How those ended that have, by run id; a DStreams graph, by its name."""
 
     def request(self, graceful: bool, timeout: float) -> None:
         """Begin to stop; returns at once. Asking again does nothing, but that an abrupt request
@@ -34,12 +55,11 @@ class Stopper:
             timeout: seconds after which what has not ended is ended abruptly.
         """
         with self._lock:
-            if self._ended.is_set() or (self.requested and (graceful or not self._graceful)):
+            if self._claimed or (self.requested and (graceful or not self._graceful)):
                 return
             first, self.requested, self._graceful = not self.requested, True, graceful
         say(f"stop requested, {f'graceful, within {timeout:g} s' if graceful else 'at once'}")
-        if self._agent.phase != "ended":
-            self._agent.phase = "stopping"
+        self._agent.phase = "stopping"
         if not graceful:
             self._cut_now.set()
         if first:
@@ -48,62 +68,145 @@ class Stopper:
             if graceful:
                 self._start(self._finish, deadline)
 
-    def program_ended(self) -> None:
-        """The program has ended: nothing is left to stop."""
-        self._ended.set()
-        self._cut_now.set()
+    def heed_sigterm(self, seconds: float) -> None:
+        """Take a SIGTERM for a request to stop gracefully within `seconds`, which is what pods and
+        batch systems mean by it, and another one for a request to stop at once.
 
-    def _start(self, what: Any, deadline: float) -> None:
+        For the main thread. A program with a handler of its own has that instead.
+        """
+
+        def handle(_number: int, _frame: Any) -> None:
+            # While Spark is being started there is nothing to finish.
+            graceful = not self.requested and self._agent.phase != "starting"
+            # A handler runs between any two steps of the main thread, which may hold a lock.
+            threading.Thread(target=self.request, args=(graceful, seconds), daemon=True).start()
+
+        signal.signal(signal.SIGTERM, handle)
+
+    def program_ended(self, code: int) -> int:
+        """The program has ended, with this exit code; the exit code of the driver.
+
+        When a stop was requested, what the program left running is finished before this returns.
+        """
+        with self._lock:
+            if not self.requested:
+                self._claimed = True
+                return code
+        self._program_ended.set()
+        self._finished.wait()
+        if not self._claim():
+            threading.Event().wait()  # the process is being ended
+        self._cut_now.set()
+        # Being stopped may have made the program raise: that is no failure.
+        return 0 if self._leave_word(ended_itself=True) else NOT_CLEAN
+
+    def _start(self, what: Callable[[float], None], deadline: float) -> None:
         threading.Thread(target=what, args=(deadline,), name="sparkscale-stop", daemon=True).start()
+
+    def _claim(self) -> bool:
+        with self._lock:
+            claimed, self._claimed = self._claimed, True
+            return not claimed
 
     def _watch(self, deadline: float) -> None:
         self._cut_now.wait(max(0.0, deadline - time.monotonic()))
-        if self._ended.is_set():
+        if not self._claim():
             return
+        ended_itself = self._program_ended.is_set()
         if self._graceful:
             say("the program has not ended in time: ending it")
-        cut = threading.Thread(target=_stop_spark, daemon=True)
+        active = [query.name for query in self._agent.status(batches=False).queries if query.active]
+        cut = threading.Thread(target=self._cut, daemon=True)
         cut.start()
         cut.join(CUT_WITHIN)
+        self._leave_word(ended_itself, active)
         self._agent.phase = "ended"
         self._agent.rates.close()
-        os._exit(0)
+        os._exit(NOT_CLEAN)
+
+    def _cut(self) -> None:
+        try:
+            self._find_queries(time.time())
+        except Exception as error:
+            say(f"what is being cut is not known: {type(error).__name__}: {error}")
+        _stop_spark()
+        for run, ending in list(self._endings.items()):
+            if run not in self._outcomes:
+                self._outcomes[run] = ending.outcome()
 
     def _finish(self, deadline: float) -> None:
         """Let what runs finish its batch and stop it, and whatever the program starts after it."""
         asked_at = time.time()
-        while time.monotonic() < deadline and not self._ended.is_set():
+        while not self._cut_now.is_set():
+            ended = self._program_ended.is_set()  # nothing is started after that
+            left = 0
             try:
                 left = self._finish_queries(asked_at)
-                _finish_dstreams(deadline)
+                self._finish_dstreams(deadline)
             except Exception as error:
-                left = 0
-                if not self._ended.is_set():
+                if not ended:
                     say(f"cannot stop it in good order yet: {type(error).__name__}: {error}")
-                    time.sleep(REPOLL)
-            time.sleep(POLL if left else REPOLL)
+            if left:
+                time.sleep(POLL)
+            elif ended:
+                break
+            else:
+                self._program_ended.wait(REPOLL)
+        self._finished.set()
 
     def _finish_queries(self, asked_at: float) -> int:
-        """Stop each query between two batches; how many are in the middle of one."""
-        busy = 0
+        """Have each query end between two batches; how many have not ended yet."""
+        self._find_queries(asked_at)
+        left = 0
+        for run, ending in self._endings.items():
+            if run in self._outcomes:
+                continue
+            if ending.step():
+                self._outcomes[run] = ending.outcome()
+            else:
+                left += 1
+        return left
+
+    def _find_queries(self, asked_at: float) -> None:
+        from pyspark import SparkContext
+
+        context = SparkContext._active_spark_context
         for manager in self._agent.structured.managers():
             for query in manager.active():
-                run = query.runId().toString()
-                if query.status().isTriggerActive() and not self._agent.queries.completed_since(
-                    run, asked_at
-                ):
-                    busy += 1
-                else:
-                    query.stop()
-        return busy
+                run = str(query.runId().toString())
+                if run not in self._endings:
+                    completed = partial(self._agent.queries.completed_since, run, asked_at)
+                    self._endings[run] = Ending(context, query, completed)
 
+    def _finish_dstreams(self, deadline: float) -> None:
+        from pyspark import SparkContext
 
-def _finish_dstreams(deadline: float) -> None:
-    from pyspark import SparkContext
+        context = SparkContext._active_spark_context
+        if context is not None and context._jsc is not None:
+            outcome = drain.finish(context, deadline)
+            if outcome is not None:
+                self._outcomes[QUERY] = outcome
 
-    context = SparkContext._active_spark_context
-    if context is not None and context._jsc is not None:
-        drain.finish(context, deadline)
+    def _leave_word(self, ended_itself: bool, active: Sequence[str] = ()) -> bool:
+        """Tell how it ended; whether it was a clean end.
+
+        Args:
+            active: the names of what was active when it was cut.
+        """
+        outcomes = list(self._outcomes.values())
+        known = {outcome.name for outcome in outcomes}
+        # A graph of DStreams that was cut has said nothing; of a query Spark may not have answered.
+        for name in dict.fromkeys([*active, *(each.name for each in self._endings.values())]):
+            if name not in known:
+                outcomes.append(StoppedQuery(name, drained=False if name == QUERY else None))
+        stopped = Stopped(time.time(), self._graceful, ended_itself, tuple(outcomes))
+        say(stopped.in_words())
+        if self._word is not None:
+            try:
+                announce(self._word, stopped.as_json())
+            except OSError as error:
+                say(f"how it ended cannot be written to {self._word}: {error}")
+        return stopped.clean
 
 
 def _stop_spark() -> None:

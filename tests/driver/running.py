@@ -16,6 +16,7 @@ import pyspark
 import requests
 
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.observe.stopped import Stopped, read_stopped
 from tests.waiting import HANGS, wait_for
 
 TOKEN = "a-token-of-some-length-5e1c"
@@ -120,6 +121,11 @@ def _folders() -> Iterator[tuple[psutil.Process, Path]]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             yield process, Path(process.cwd())
+
+
+def told(driver: "Driver") -> Stopped:
+    """What a driver that was asked to stop has left word of."""
+    return read_stopped((driver.folder / "stopped.json").read_bytes())
 
 
 def environment(**more: str) -> dict[str, str]:

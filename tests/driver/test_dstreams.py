@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.stopped import NOT_CLEAN
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Cluster, Driver
+from tests.driver.running import Cluster, Driver, told
 from tests.driver.shared import Shared
 from tests.waiting import wait_for
 
@@ -168,6 +169,9 @@ def test_what_was_received_is_processed_before_it_stops_and_the_next_goes_on_fro
     assert "the program has ended by itself" in driver.log()
     assert "left to Spark's own" not in driver.log()
     assert sorted(written(data)) == sorted(feed.sent)
+    [graph] = told(driver).queries
+    assert (graph.name, graph.drained) == ("dstream", True)
+    assert graph.batch_id is not None and graph.batch_id % 1000 == 0
 
     # The next one finds the checkpoint.
     connected = len(feed.connections)
@@ -178,4 +182,6 @@ def test_what_was_received_is_processed_before_it_stops_and_the_next_goes_on_fro
         wait_for("processed", lambda: set(feed.sent) <= set(written(data)), about=again.log)
         assert "the program's SparkContext is" not in again.log()  # it was never constructed
         again.stop(graceful=False)
-        assert again.exit_code() == 0
+        assert again.exit_code() == NOT_CLEAN
+        [graph] = told(again).queries
+        assert (graph.name, graph.drained) == ("dstream", False)

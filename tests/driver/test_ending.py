@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.stopped import NOT_CLEAN
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver
 
@@ -22,7 +23,7 @@ def test_a_program_that_raises_ends_with_its_traceback_and_code_1(tmp_path: Path
         driver.kill()
 
 
-def test_a_program_that_does_not_heed_a_stop_is_ended_with_code_0(tmp_path: Path) -> None:
+def test_a_program_that_does_not_heed_a_stop_is_ended_and_that_is_told(tmp_path: Path) -> None:
     driver = Driver(tmp_path, PROGRAMS / "endless.py", settings=LOCAL)
     try:
         seen = driver.wait(lambda s: s.phase == "running", "it runs")
@@ -31,8 +32,9 @@ def test_a_program_that_does_not_heed_a_stop_is_ended_with_code_0(tmp_path: Path
         assert answer.status_code == 503
         assert "local master" in answer.json()["error"]
         driver.stop(graceful=True, timeout=1)
-        assert driver.exit_code() == 0
+        assert driver.exit_code() == NOT_CLEAN
         assert "the program has not ended in time" in driver.log()
+        assert "the program did not end in time and was ended" in driver.log()
     finally:
         driver.kill()
 
@@ -50,7 +52,7 @@ def test_a_stop_that_is_not_graceful_is_at_once(
         assert driver.status().phase == "stopping"
         assert list(temporary.glob("sparkscale-*/rates.json"))
         driver.stop(graceful=False)  # overrides the graceful one
-        assert driver.exit_code() == 0
+        assert driver.exit_code() == NOT_CLEAN
         assert not list(temporary.glob("sparkscale-*"))
     finally:
         driver.kill()

@@ -1,0 +1,19 @@
+"""How a driver that was asked to stop has ended, as it has told in `stopped.json`. Pure."""
+
+from pydantic import TypeAdapter
+
+from dagster_sparkscale.driver.stopped import Stopped, StoppedQuery
+from dagster_sparkscale.typed_json import read
+
+__all__ = ["Stopped", "StoppedQuery", "read_stopped"]
+
+_STOPPED = TypeAdapter(Stopped)
+
+
+def read_stopped(text: bytes | str) -> Stopped:
+    """Read what a driver has left. Unknown fields are passed over: it may be newer than this side.
+
+    Raises:
+        Malformed: it is no JSON, or a field is missing or not of its type; the text names it.
+    """
+    return read(_STOPPED, text)

@@ -1,0 +1,95 @@
+"""Real drivers that are asked to stop: where their queries are ended, and what is told of it."""
+
+import contextlib
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale.driver.stopped import NOT_CLEAN, StoppedQuery
+from tests.driver.conftest import PROGRAMS
+from tests.driver.running import Driver, told
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.spark
+
+
+@contextlib.contextmanager
+def running(folder: Path, *queries: str) -> Iterator[Driver]:
+    program = PROGRAMS / "busy.py"
+    settings = {"spark.master": "local[2]"}
+    driver = Driver(folder, program, str(folder), *queries, settings=settings)
+    try:
+        driver.wait(lambda s: len(s.queries) == len(queries), f"it runs {queries}")
+        yield driver
+    finally:
+        driver.kill()
+
+
+def batches(folder: Path, log: str) -> list[int]:
+    """The numbers of the batches in one log of a checkpoint."""
+    return sorted(int(file.name) for file in (folder / log).iterdir() if file.name.isdigit())
+
+
+def begun(folder: Path, query: str, number: int) -> None:
+    """Wait until a query has planned a batch."""
+    offsets = folder / f"of-{query}" / "offsets"
+    wait_for(f"batch {number} of {query}", (offsets / str(number)).exists)
+
+
+def test_queries_are_ended_between_two_batches_wherever_they_are(tmp_path: Path) -> None:
+    with running(tmp_path, "busy", "asleep", "quiet") as driver:
+        begun(tmp_path, "busy", 3)
+        wait_for("the sleeper's batch", (tmp_path / "of-asleep" / "commits" / "0").exists)
+        driver.stop()
+        assert driver.exit_code() == 0
+    last = batches(tmp_path / "of-busy", "commits")[-1]
+    assert batches(tmp_path / "of-busy", "offsets")[-1] == last
+    assert {each.name for each in tmp_path.glob("worked-*")} == {
+        f"worked-{number}" for number in range(last + 1)
+    }
+    stopped = told(driver)
+    assert stopped.clean and stopped.graceful and stopped.ended_itself
+    assert {query.name: query for query in stopped.queries} == {
+        "busy": StoppedQuery("busy", True, last),
+        "asleep": StoppedQuery("asleep", True, 0),
+        "quiet": StoppedQuery("quiet", True, None),
+    }
+    assert f"busy: drained, batch {last} done" in driver.log()
+    assert "the program has ended by itself" in driver.log()
+
+
+def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
+    with running(tmp_path, "stuck", "quiet") as driver:
+        wait_for("its batch", (tmp_path / "stuck").exists)
+        driver.stop(timeout=3)
+        assert driver.exit_code() == NOT_CLEAN
+    stopped = told(driver)
+    assert (stopped.clean, stopped.graceful, stopped.ended_itself) == (False, True, False)
+    assert set(stopped.queries) == {
+        StoppedQuery("stuck", False, None),
+        StoppedQuery("quiet", True, None),
+    }
+    assert "stuck: cut, no batch done" in driver.log()
+
+
+def test_sigterm_is_a_graceful_stop(tmp_path: Path) -> None:
+    with running(tmp_path, "busy") as driver:
+        begun(tmp_path, "busy", 2)
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.exit_code() == 0
+    assert told(driver).clean
+    assert "stop requested, graceful, within 30 s" in driver.log()
+
+
+def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, "stuck") as driver:
+        wait_for("its batch", (tmp_path / "stuck").exists)
+        driver.process.send_signal(signal.SIGTERM)
+        driver.wait(lambda s: s.phase == "stopping", "it stops")
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.exit_code() == NOT_CLEAN
+    assert (told(driver).graceful, told(driver).ended_itself) == (False, False)
+    assert json.loads((tmp_path / "stopped.json").read_text())["queries"][0]["drained"] is False

@@ -1,0 +1,35 @@
+"""What a driver has left of how it ended, read on Dagster's side."""
+
+import json
+
+import pytest
+
+from dagster_sparkscale.observe.stopped import Stopped, StoppedQuery, read_stopped
+from dagster_sparkscale.typed_json import Malformed
+
+WRITTEN = {
+    "at": 1.5,
+    "graceful": True,
+    "ended_itself": False,
+    "queries": [{"name": "orders", "drained": False, "batch_id": 16}],
+}
+
+
+def test_what_was_written_is_read() -> None:
+    newer = {**WRITTEN, "of_a_later_release": 1}
+    query = StoppedQuery("orders", False, 16)
+    assert read_stopped(json.dumps(newer)) == Stopped(1.5, True, False, (query,))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"graceful": None}, "graceful: missing"),
+        ({"ended_itself": "yes"}, "ended_itself = 'yes': must be"),
+        ({"queries": [{"name": 3}]}, "name = 3: must be str"),
+    ],
+)
+def test_what_is_wrong_is_said(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(Malformed) as refused:
+        read_stopped(json.dumps({**WRITTEN, **changed}))
+    assert str(refused.value).startswith(said)
