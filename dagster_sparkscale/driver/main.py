@@ -1,0 +1,112 @@
+"""The driver: its agent, Spark, and the program, from the command line to the exit code."""
+
+import atexit
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from .agent import Agent
+from .announce import announce, url_of
+from .fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
+from .log import say
+from .options import Options, parse
+from .program import run
+from .rates import Rates
+from .server import Server
+from .session import CannotStart, create_context, lend_to_program
+from .stop import Stopper
+from .stopped import FILE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Start the agent and Spark, run the program, and return the driver's exit code."""
+    options = parse(sys.argv[1:] if argv is None else argv)
+    rates = Rates.prepare()
+    atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
+    agent = Agent(options, rates)
+    announced = options.announce
+    stopper = Stopper(agent, None if announced is None else announced.with_name(FILE))
+    stopper.heed_sigterm(options.term_seconds)
+    try:
+        server = Server(options.bind, options.port, agent, stopper.request)
+    except OSError as error:
+        say(f"cannot listen on {options.bind} port {options.port}: {error}")
+        return 1
+    url = url_of(_host(options), server.server_port)
+    server.start()
+    say(f"agent of {options.stream}, epoch {options.epoch}, at {url}")
+
+    code = stopper.program_ended(_run(options, agent, stopper, url))
+    agent.phase = "ended"
+    return code
+
+
+def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
+    def tell() -> None:
+        if options.announce is not None:
+            announce(options.announce, agent.announcement(url, os.getpid(), socket.gethostname()))
+
+    try:
+        tell()
+        context = create_context(options.stream, url)
+        agent.attach(context)
+        fence = _fence(options, context)
+        lend_to_program()
+        agent.structured.install()
+        tell()
+    except CannotStart as error:
+        say(f"Spark cannot be started: {error}")
+        return 1
+    except Taken as error:
+        say(f"not started: {error}")
+        return FENCED
+    except Exception:
+        say("Spark cannot be started:")
+        traceback.print_exc()
+        return 1
+    agent.phase = "running"
+    if stopper.requested:
+        agent.phase = "stopping"
+        code = 0
+    else:
+        code = run(options.program, options.arguments)
+    if fence is not None:
+        fence.release()
+    return code
+
+
+def _fence(options: Options, context: Any) -> Fence | None:
+    """The checkpoint's fence, taken.
+
+    Raises:
+        Taken: another driver has the checkpoint, or may have.
+    """
+    if options.checkpoint is None:
+        return None
+    mine = mark_of(options.stream, options.record, options.epoch)
+    fence = Fence(HadoopFile(context, options.checkpoint), mine, options.succeeds)
+    fence.take()
+
+    def lost(who: Mark) -> None:
+        say(
+            f"the checkpoint has been taken by driver {who.epoch} of {who.stream!r}, {who.where}: "
+            "this driver ends at once, for two on one checkpoint lose data"
+        )
+        threading.Thread(target=context.stop, daemon=True).start()
+        time.sleep(5.0)
+        os._exit(FENCED)
+
+    fence.watch(lost)
+    return fence
+
+
+def _host(options: Options) -> str:
+    if options.advertise:
+        return options.advertise
+    everywhere = options.bind in ("", "0.0.0.0", "::")
+    return socket.gethostname() if everywhere else options.bind
