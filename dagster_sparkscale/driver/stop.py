@@ -1,5 +1,7 @@
 """Stops the program when somebody asks for it, and leaves word of how it ended."""
 
+import itertools
+import math
 import os
 import signal
 import threading
@@ -36,7 +38,9 @@ class Stopper:
         self._lock = threading.Lock()
         self.requested = False
         self._graceful = True
-        self._cut_now = threading.Event()
+        self._deadline = math.inf
+        self._woken = threading.Event()
+        """Something has changed that the watching thread waits for."""
         self._program_ended = threading.Event()
         self._finished = threading.Event()
         """All that was running when a graceful stop was asked for has been ended."""
@@ -48,25 +52,25 @@ class Stopper:
         """How those ended that have, by run id; a DStreams graph, by its name."""
 
     def request(self, graceful: bool, timeout: float) -> None:
-        """Begin to stop; returns at once. Asking again does nothing, but that an abrupt request
-        overrides a graceful one.
+        """Begin to stop; returns at once. Asking again can only bring the end forward, and what is
+        graceful to be abrupt.
 
         Args:
             timeout: seconds after which what has not ended is ended abruptly.
         """
+        deadline = time.monotonic() + (timeout if graceful else 0.0)
         with self._lock:
-            if self._claimed or (self.requested and (graceful or not self._graceful)):
+            if self._claimed or deadline >= self._deadline:
                 return
-            first, self.requested, self._graceful = not self.requested, True, graceful
+            first, self.requested, self._deadline = not self.requested, True, deadline
+            self._graceful = self._graceful and graceful
         say(f"stop requested, {f'graceful, within {timeout:g} s' if graceful else 'at once'}")
         self._agent.phase = "stopping"
-        if not graceful:
-            self._cut_now.set()
+        self._woken.set()
         if first:
-            deadline = time.monotonic() + timeout
-            self._start(self._watch, deadline)
+            self._start(self._watch)
             if graceful:
-                self._start(self._finish, deadline)
+                self._start(self._finish)
 
     def heed_sigterm(self, seconds: float) -> None:
         """Take a SIGTERM for a request to stop gracefully within `seconds`, which is what pods and
@@ -74,10 +78,11 @@ class Stopper:
 
         For the main thread. A program with a handler of its own has that instead.
         """
+        signals = itertools.count(1)
 
         def handle(_number: int, _frame: Any) -> None:
             # While Spark is being started there is nothing to finish.
-            graceful = not self.requested and self._agent.phase != "starting"
+            graceful = next(signals) == 1 and self._agent.phase != "starting"
             # A handler runs between any two steps of the main thread, which may hold a lock.
             threading.Thread(target=self.request, args=(graceful, seconds), daemon=True).start()
 
@@ -96,20 +101,22 @@ class Stopper:
         self._finished.wait()
         if not self._claim():
             threading.Event().wait()  # the process is being ended
-        self._cut_now.set()
+        self._woken.set()
         # Being stopped may have made the program raise: that is no failure.
         return 0 if self._leave_word(ended_itself=True) else NOT_CLEAN
 
-    def _start(self, what: Callable[[float], None], deadline: float) -> None:
-        threading.Thread(target=what, args=(deadline,), name="sparkscale-stop", daemon=True).start()
+    def _start(self, what: Callable[[], None]) -> None:
+        threading.Thread(target=what, name="sparkscale-stop", daemon=True).start()
 
     def _claim(self) -> bool:
         with self._lock:
             claimed, self._claimed = self._claimed, True
             return not claimed
 
-    def _watch(self, deadline: float) -> None:
-        self._cut_now.wait(max(0.0, deadline - time.monotonic()))
+    def _watch(self) -> None:
+        while not self._claimed and (left := self._deadline - time.monotonic()) > 0:
+            self._woken.wait(left)
+            self._woken.clear()
         if not self._claim():
             return
         ended_itself = self._program_ended.is_set()
@@ -134,15 +141,15 @@ class Stopper:
             if run not in self._outcomes:
                 self._outcomes[run] = ending.outcome()
 
-    def _finish(self, deadline: float) -> None:
+    def _finish(self) -> None:
         """Let what runs finish its batch and stop it, and whatever the program starts after it."""
         asked_at = time.time()
-        while not self._cut_now.is_set():
+        while not self._claimed:
             ended = self._program_ended.is_set()  # nothing is started after that
             left = 0
             try:
                 left = self._finish_queries(asked_at)
-                self._finish_dstreams(deadline)
+                self._finish_dstreams()
             except Exception as error:
                 if not ended:
                     say(f"cannot stop it in good order yet: {type(error).__name__}: {error}")
@@ -178,12 +185,12 @@ class Stopper:
                     completed = partial(self._agent.queries.completed_since, run, asked_at)
                     self._endings[run] = Ending(context, query, completed)
 
-    def _finish_dstreams(self, deadline: float) -> None:
+    def _finish_dstreams(self) -> None:
         from pyspark import SparkContext
 
         context = SparkContext._active_spark_context
         if context is not None and context._jsc is not None:
-            outcome = drain.finish(context, deadline)
+            outcome = drain.finish(context, self._deadline)
             if outcome is not None:
                 self._outcomes[QUERY] = outcome
 

@@ -31,7 +31,9 @@ def test_a_program_that_does_not_heed_a_stop_is_ended_and_that_is_told(tmp_path:
         answer = driver.scale(2)
         assert answer.status_code == 503
         assert "local master" in answer.json()["error"]
-        driver.stop(graceful=True, timeout=1)
+        driver.stop(graceful=True, timeout=3600)
+        driver.stop(graceful=True, timeout=1)  # asked again, it can only be sooner
+        driver.stop(graceful=True, timeout=3600)
         assert driver.exit_code() == NOT_CLEAN
         assert "the program has not ended in time" in driver.log()
         assert "the program did not end in time and was ended" in driver.log()

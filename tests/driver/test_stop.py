@@ -93,3 +93,18 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
         assert driver.exit_code() == NOT_CLEAN
     assert (told(driver).graceful, told(driver).ended_itself) == (False, False)
     assert json.loads((tmp_path / "stopped.json").read_text())["queries"][0]["drained"] is False
+
+
+def test_a_query_that_cannot_be_made_to_wait_is_stopped_and_told_of_truly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # py4j then has no thread of the JVM for each of ours, which could hold a lock.
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    with running(tmp_path, "busy") as driver:
+        begun(tmp_path, "busy", 2)
+        driver.stop()
+        code = driver.exit_code()
+    last = batches(tmp_path / "of-busy", "commits")[-1]
+    drained = batches(tmp_path / "of-busy", "offsets")[-1] == last
+    assert told(driver).queries == (StoppedQuery("busy", drained, last),)
+    assert code == (0 if drained else NOT_CLEAN)
