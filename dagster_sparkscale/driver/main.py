@@ -57,6 +57,7 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
         agent.attach(context)
         fence = _fence(options, context)
         lend_to_program()
+        stopper.hold_back_the_program()
         agent.structured.install()
         tell()
     except CannotStart as error:

@@ -1,5 +1,6 @@
 """Stops the program when somebody asks for it, and leaves word of how it ended."""
 
+import functools
 import itertools
 import math
 import os
@@ -7,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,10 @@ class Stopper:
         self._woken = threading.Event()
         """Something has changed that the watching thread waits for."""
         self._program_ended = threading.Event()
+        self._idle = threading.Event()
+        """Nothing is left of what ran when a graceful stop was asked for."""
         self._finished = threading.Event()
-        """All that was running when a graceful stop was asked for has been ended."""
+        """The same, and the program has ended."""
         self._claimed = False
         """Whether it is settled who ends the driver: its main thread, or the one that cuts."""
         self._endings: dict[str, Ending] = {}
@@ -87,6 +89,23 @@ class Stopper:
             threading.Thread(target=self.request, args=(graceful, seconds), daemon=True).start()
 
         signal.signal(signal.SIGTERM, handle)
+
+    def hold_back_the_program(self) -> None:
+        """Have the program, once a graceful stop is under way, end Spark only when all has been
+        finished: the first of several queries to end is what many programs wait for."""
+        from pyspark import SparkContext
+
+        original = SparkContext.stop
+
+        @functools.wraps(original)
+        def stop(context: Any) -> None:
+            # A batch that ends Spark itself must not wait for its own end.
+            if threading.current_thread() is threading.main_thread():
+                while self.requested and not self._claimed and not self._idle.wait(POLL):
+                    pass
+            original(context)
+
+        SparkContext.stop = stop
 
     def program_ended(self, code: int) -> int:
         """The program has ended, with this exit code; the exit code of the driver.
@@ -154,11 +173,13 @@ class Stopper:
                 if not ended:
                     say(f"cannot stop it in good order yet: {type(error).__name__}: {error}")
             if left:
+                self._idle.clear()
                 time.sleep(POLL)
-            elif ended:
+                continue
+            self._idle.set()
+            if ended:
                 break
-            else:
-                self._program_ended.wait(REPOLL)
+            self._program_ended.wait(REPOLL)
         self._finished.set()
 
     def _finish_queries(self, asked_at: float) -> int:
@@ -177,12 +198,14 @@ class Stopper:
     def _find_queries(self, asked_at: float) -> None:
         from pyspark import SparkContext
 
-        context = SparkContext._active_spark_context
+        context, completed = SparkContext._active_spark_context, self._agent.queries.completed_since
         for manager in self._agent.structured.managers():
             for query in manager.active():
                 run = str(query.runId().toString())
                 if run not in self._endings:
-                    completed = partial(self._agent.queries.completed_since, run, asked_at)
+                    completed = functools.partial(
+                        self._agent.queries.completed_since, run, asked_at
+                    )
                     self._endings[run] = Ending(context, query, completed)
 
     def _finish_dstreams(self) -> None:

@@ -61,18 +61,33 @@ def test_queries_are_ended_between_two_batches_wherever_they_are(tmp_path: Path)
     assert "the program has ended by itself" in driver.log()
 
 
+def test_a_program_ends_spark_only_when_its_last_query_has_been_finished(tmp_path: Path) -> None:
+    with running(tmp_path, "slow", "quiet") as driver:
+        wait_for("its batch", (tmp_path / "waits").exists)
+        driver.stop()
+        wait_for("the program sees one end", (tmp_path / "ending").exists, about=driver.log)
+        assert driver.status().phase == "stopping"
+        (tmp_path / "go").touch()
+        assert driver.exit_code() == 0
+    assert batches(tmp_path / "of-slow", "commits") == batches(tmp_path / "of-slow", "offsets")
+    assert {(query.name, query.drained) for query in told(driver).queries} == {
+        ("slow", True),
+        ("quiet", True),
+    }
+
+
 def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
-    with running(tmp_path, "stuck", "quiet") as driver:
-        wait_for("its batch", (tmp_path / "stuck").exists)
+    with running(tmp_path, "slow", "quiet") as driver:
+        wait_for("its batch", (tmp_path / "waits").exists)
         driver.stop(timeout=3)
         assert driver.exit_code() == NOT_CLEAN
     stopped = told(driver)
     assert (stopped.clean, stopped.graceful, stopped.ended_itself) == (False, True, False)
     assert set(stopped.queries) == {
-        StoppedQuery("stuck", False, None),
+        StoppedQuery("slow", False, None),
         StoppedQuery("quiet", True, None),
     }
-    assert "stuck: cut, no batch done" in driver.log()
+    assert "slow: cut, no batch done" in driver.log()
 
 
 def test_sigterm_is_a_graceful_stop(tmp_path: Path) -> None:
@@ -85,8 +100,8 @@ def test_sigterm_is_a_graceful_stop(tmp_path: Path) -> None:
 
 
 def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
-    with running(tmp_path, "stuck") as driver:
-        wait_for("its batch", (tmp_path / "stuck").exists)
+    with running(tmp_path, "slow") as driver:
+        wait_for("its batch", (tmp_path / "waits").exists)
         driver.process.send_signal(signal.SIGTERM)
         driver.wait(lambda s: s.phase == "stopping", "it stops")
         driver.process.send_signal(signal.SIGTERM)

@@ -1,7 +1,8 @@
-"""Queries that a stop finds in different places; watches them as many programs do, by polling.
+"""Queries that a stop finds in different places. When one of them has ended, so has the program,
+which is what many wait for.
 
 Named on the command line: `busy` is never idle, `asleep` waits for its next trigger, `quiet` looks
-for data that never comes, `stuck` never gets through its first batch.
+for data that never comes, `slow` waits in each batch for the file `go`.
 """
 
 import sys
@@ -19,10 +20,10 @@ def work(batch: DataFrame, number: int) -> None:
     (folder / f"worked-{number}").touch()
 
 
-def never(batch: DataFrame, number: int) -> None:
-    (folder / "stuck").touch()
-    while True:
-        time.sleep(0.1)
+def wait(batch: DataFrame, number: int) -> None:
+    (folder / "waits").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.05)
 
 
 endless = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
@@ -31,13 +32,14 @@ made = {
     "busy": endless.writeStream.foreachBatch(work),
     "asleep": endless.writeStream.format("noop").trigger(processingTime="1 hour"),
     "quiet": nothing.writeStream.format("noop"),
-    "stuck": endless.writeStream.foreachBatch(never),
+    "slow": endless.writeStream.foreachBatch(wait),
 }
 queries = [
     made[name].queryName(name).option("checkpointLocation", str(folder / f"of-{name}")).start()
     for name in names
 ]
-while any(query.isActive for query in queries):
+while all(query.isActive for query in queries):
     time.sleep(0.01)
+(folder / "ending").touch()
 spark.stop()
 print("the program has ended by itself")
