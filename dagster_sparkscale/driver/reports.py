@@ -42,12 +42,17 @@ def read_report(told: Any) -> SourceReport | None:
 
 
 def combine(reports: Iterable[SourceReport | None]) -> SourceReport:
-    """Several sources as one: as far behind as the last of them, with the shards of all."""
+    """Several sources as one: as far behind as the last of them, with the shards of all.
+
+    The shards are known only where each source tells its own: executors are counted by them, and
+    those of a source that does not tell need executors too.
+    """
+    reports = list(reports)
     told = [report for report in reports if report is not None]
     return SourceReport(
         behind_ms=max((r.behind_ms for r in told if r.behind_ms is not None), default=None),
-        shards=_sum(r.shards for r in told),
-        lost=_sum(r.lost for r in told),
+        shards=_whole(r.shards if r else None for r in reports),
+        lost=_known(r.lost for r in told),
     )
 
 
@@ -66,6 +71,17 @@ def _count(value: Any) -> int | None:
     return max(0, int(value))  # a little ahead of the tip, by clocks that differ, is at it
 
 
-def _sum(values: Iterable[int | None]) -> int | None:
+def _whole(values: Iterable[int | None]) -> int | None:
+    """The sum, or None as soon as one part is unknown."""
+    total = None
+    for value in values:
+        if value is None:
+            return None
+        total = (total or 0) + value
+    return total
+
+
+def _known(values: Iterable[int | None]) -> int | None:
+    """The sum of what is known: not every source loses data, or tells of it."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

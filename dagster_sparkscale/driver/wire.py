@@ -53,7 +53,8 @@ class Query:
     """How far behind the tip of its source it is, by time; of the source that is furthest behind.
     None where no source tells, as for the two below."""
     source_shards: int | None = None
-    """Shards (partitions of the sources) that are being read at present."""
+    """Shards (partitions of the sources) that are being read at present; None as soon as one of
+    its sources does not tell."""
     source_lost: int | None = None
     """How many times data was gone before it could be read, in all."""
 

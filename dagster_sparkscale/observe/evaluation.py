@@ -52,7 +52,8 @@ class Evaluation:
     lag_paced: bool = False
     """Whether that query waits for its next interval once it has done a batch."""
     shards: int | None = None
-    """Shards that all queries together are reading at present."""
+    """Shards that all active queries together are reading at present; None as soon as one of them
+    does not tell."""
     lost: int | None = None
     """How many times data was gone before it could be read, in all; ended queries included."""
     registered: int | None = None

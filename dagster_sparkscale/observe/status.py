@@ -55,9 +55,15 @@ class Status:
 
     @property
     def source_shards(self) -> int | None:
-        """Shards that the active queries are reading; None where no source tells."""
-        told = [q.source_shards for q in self.queries if q.active and q.source_shards is not None]
-        return sum(told) if told else None
+        """Shards that the active queries are reading together; None as soon as one of them does
+        not tell: there is work for more executors than the others' shards keep busy."""
+        total: int | None = None
+        for query in self.queries:
+            if query.active:
+                if query.source_shards is None:
+                    return None
+                total = (total or 0) + query.source_shards
+        return total
 
     @classmethod
     def from_json(cls, text: bytes | str) -> "Status":

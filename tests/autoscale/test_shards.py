@@ -134,6 +134,16 @@ class TestDecided:
         assert decision.target == 3
         assert "3 shards are read by 3 tasks" in decision.reason
 
+    @pytest.mark.parametrize(("seconds", "executors"), [(30, 15), (2, 11)])
+    def test_a_query_that_does_not_tell_keeps_the_shards_of_another_from_being_the_limit(
+        self, seconds, executors
+    ):
+        queries = (Query(QUERY, active=True, source_shards=2), Query("other", active=True))
+        report = status(queries=queries, batches=(batch(seconds),), registered=12, requested=12)
+        stream = scaled(max_executors=20)
+        decision = assess(stream, Sighting("clicks", driver(), report), now=2000.0).decision
+        assert decision.target == executors
+
 
 class TestProperties:
     @given(limited, any_bounds, st.integers(1, 60), anything, st.integers(0, 100), late_or_not)

@@ -219,13 +219,18 @@ def test_what_are_no_limits_of_sources_is_refused(rates):
     assert malformed(answer() | {"rates": rates}).startswith("rates = ")
 
 
-def test_shards_are_those_of_the_active_queries_that_tell():
-    told = [Query("a", True, source_shards=3), Query("b", True, source_shards=2)]
-    others = [Query("c", True), Query("d", False, source_shards=50)]
-    status = Status("s", 1, "running", 1.0, 1.0, queries=(*told, *others))
-    assert status.source_shards == 5
-    assert Status("s", 1, "running", 1.0, 1.0, queries=tuple(others)).source_shards is None
-    assert Status("s", 1, "running", 1.0, 1.0).source_shards is None
+def test_shards_are_known_only_if_every_active_query_tells():
+    def shards(*queries):
+        return Status("s", 1, "running", 1.0, 1.0, queries=queries).source_shards
+
+    told = Query("a", True, source_shards=3), Query("b", True, source_shards=2)
+    ended = Query("d", False, source_shards=50), Query("e", False)
+    assert shards(*told, *ended) == 5
+    assert shards(*told, Query("c", True), *ended) is None
+    assert shards(Query("c", True), *told) is None
+    assert shards(*ended) is None
+    assert shards() is None
+    assert shards(Query("a", True, source_shards=0)) == 0  # a zero is not unknown
 
 
 @pytest.mark.parametrize("items", [{}, "x", [1], [None], [[]]])

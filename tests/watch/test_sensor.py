@@ -73,12 +73,14 @@ class TestObservations:
         kept.queries = (
             Query(QUERY, active=True, behind_ms=1234, source_shards=4),
             Query("other", active=True, behind_ms=9876, source_shards=2),
-            Query("silent", active=True),
             Query("ended", active=False, behind_ms=10**9, source_shards=50),
         )
         observed = deployed.tick().observed()
         assert (observed["source_lag_s"], observed["source_shards"]) == (9.876, 6)
         assert isinstance(observed["source_shards"], int)
+        kept.queries += (Query("silent", active=True),)
+        observed = deployed.tick().observed()
+        assert (observed["source_lag_s"], observed["source_shards"]) == (9.876, None)
 
     @pytest.mark.parametrize("state", ["unreachable", "not started", "failed"])
     def test_what_was_not_measured_is_null_and_never_zero(self, deployed, state):
