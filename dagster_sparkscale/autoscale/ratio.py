@@ -7,6 +7,8 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
 - Executors that all died are asked for again, down to the minimum; Spark waits for a batch to
   complete, and without executors none does (SPARK-42972).
 - A number outside the bounds, as after a change of the declaration, is brought back into them.
+- Executors that are leaving are no capacity: only those that stay are counted. Until they have
+  left nobody else is told to, and low load never asks for more than is requested already.
 - A source may tell how far behind the stream is, and how many shards it reads: a stream that is too
   far behind is not scaled down, and no stream is scaled beyond what its shards keep busy.
 """
@@ -81,12 +83,12 @@ class RatioPolicy(AutoscalePolicy):
     def decide(self, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
         """The decision for one evaluation.
 
-        An increase starts from the registered executors and not from those requested, and
-        overrides what is outstanding, as in Spark:
-        target = max(min(max, registered + max(round(R), 1)), min).
+        An increase starts from the executors that are registered and stay, and not from those
+        requested, and overrides what is outstanding, as in Spark:
+        target = max(min(max, staying + max(round(R), 1)), min).
         """
-        registered, requested = seen.registered, seen.requested
-        if registered is None or requested is None:
+        staying, requested = seen.staying, seen.requested
+        if staying is None or requested is None:
             return Hold(
                 "the number of executors is not known: Spark gave the agent no fresh answer"
             )
@@ -95,10 +97,11 @@ class RatioPolicy(AutoscalePolicy):
                 bounds.clamp(requested),
                 f"{requested} requested is outside the bounds {_range(bounds)}",
             )
-        if registered == 0:
-            return Hold(
-                f"no executor is registered; {requested} requested, waiting for the cluster manager"
-            )
+        if staying == 0:
+            which = "no executor is registered"
+            if seen.removing:
+                which = f"every executor that is registered is leaving ({seen.removing})"
+            return Hold(f"{which}; {requested} requested, waiting for the cluster manager")
         if seen.uptime is not None and seen.uptime < seen.window:
             # As Spark, which first evaluates one interval after the start: what is measured before
             # is mostly the start itself, and the first batch is the slowest.
@@ -118,8 +121,7 @@ class RatioPolicy(AutoscalePolicy):
                 f"no batch{whose} completed in {seen.window:g} s and the one in progress has taken "
                 f"{seen.stalled:.2f} batch intervals so far",
                 bounds,
-                registered,
-                requested,
+                seen,
                 late,
             )
         if seen.ratio is None and (late is None or seen.stalled is None):
@@ -129,20 +131,20 @@ class RatioPolicy(AutoscalePolicy):
             measured = f"R {seen.ratio:.2f}" + (f" of query {seen.query!r}" if seen.query else "")
             if seen.ratio >= self.scale_up_ratio:
                 why = f"{measured} is at or above {self.scale_up_ratio:g}"
-                return _up(seen.ratio, why, bounds, registered, requested, late)
+                return _up(seen.ratio, why, bounds, seen, late)
         if late is not None and self.max_lag is not None:
             if why_not := no_more_needed(self.max_lag, self.scale_down_ratio, seen):
                 return Hold(f"{late}, but {why_not}")
             # As if R stood at its threshold.
             ratio = self.scale_up_ratio
-            return _up(ratio, f"{late}, {measured}", bounds, registered, requested, late)
+            return _up(ratio, f"{late}, {measured}", bounds, seen, late)
         assert seen.ratio is not None
         if seen.ratio <= self.scale_down_ratio:
             why = f"{measured} is at or below {self.scale_down_ratio:g}"
-            return _down(seen, why, bounds, registered, requested)
+            return _down(why, bounds, seen)
         return Hold(
             f"{measured} is between {self.scale_down_ratio:g} and {self.scale_up_ratio:g}"
-            + _outstanding(registered, requested)
+            + _outstanding(seen)
         )
 
 
@@ -162,45 +164,63 @@ def _within_window(stalled: float, seen: Evaluation) -> float:
 
 
 def _up(
-    ratio: float, why: str, bounds: Bounds, registered: int, requested: int, late: str | None
+    ratio: float, why: str, bounds: Bounds, seen: Evaluation, late: str | None
 ) -> Hold | ScaleTo:
-    wanted = registered + max(round_half_up(ratio), 1)
+    staying, requested = seen.staying, seen.requested
+    assert staying is not None and requested is not None
+    wanted = staying + max(round_half_up(ratio), 1)
     target = bounds.aim(wanted)
     in_vain = target < bounds.clamp(wanted)
-    if registered >= target and requested >= target:
+    if staying >= target and requested >= target:
         if in_vain:
             return Hold(f"{why}, but {bounds.useful_note}", pinned=True)
         note = f" ({bounds.note})" if bounds.note else ""
         return Hold(f"{why}, but {target} executors are the maximum{note}", pinned=True)
     if target <= requested if late else target == requested:
-        return Hold(f"{why}; {requested} are requested already, {registered} have registered")
+        return Hold(f"{why}; {requested} are requested already, {_present(seen)}")
     no_more = f" ({bounds.useful_note})" if in_vain else ""
-    return ScaleTo(target, f"{why}: {registered} registered -> {target}{no_more}")
+    return ScaleTo(target, f"{why}: {_counted(seen)} -> {target}{no_more}")
 
 
-def _down(
-    seen: Evaluation, why: str, bounds: Bounds, registered: int, requested: int
-) -> Hold | ScaleTo:
+def _down(why: str, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
+    staying, requested = seen.staying, seen.requested
+    assert staying is not None and requested is not None
     if seen.overdue is not None:
         return Hold(
             f"{why}, but the batch in progress has taken {seen.overdue:.2f} batch intervals so far"
         )
-    target = bounds.aim(registered - 1)
-    if registered <= bounds.minimum:
+    if seen.removing and requested <= staying:
+        return Hold(f"{why}; {requested} are requested already, {_present(seen)}")
+    target = bounds.aim(staying - 1)
+    if staying <= bounds.minimum:
         if target < requested:
             return ScaleTo(
-                target,
-                f"{why}: {requested} requested, of which {registered} have registered -> {target}",
+                target, f"{why}: {requested} requested, of which {_present(seen)} -> {target}"
             )
         return Hold(f"{why}, but {bounds.minimum} is the minimum")
-    if target == requested:
-        return Hold(f"{why}; {target} are requested already, {registered} are still registered")
-    no_more = f" ({bounds.useful_note})" if target < registered - 1 else ""
-    return ScaleTo(target, f"{why}: {registered} registered -> {target}{no_more}")
+    if target >= requested:  # more are there than were asked for: they go without our help
+        return Hold(f"{why}; {requested} are requested already, {staying} are still registered")
+    no_more = f" ({bounds.useful_note})" if target < staying - 1 else ""
+    return ScaleTo(target, f"{why}: {_counted(seen)} -> {target}{no_more}")
 
 
-def _outstanding(registered: int, requested: int) -> str:
-    return "" if registered == requested else f"; {registered} of {requested} have registered"
+def _outstanding(seen: Evaluation) -> str:
+    if seen.staying == seen.requested and not seen.removing:
+        return ""
+    leaving = f", {seen.removing} more are leaving" if seen.removing else ""
+    return f"; {seen.staying} of {seen.requested} have registered{leaving}"
+
+
+def _present(seen: Evaluation) -> str:
+    if not seen.removing:
+        return f"{seen.registered} have registered"
+    return f"{seen.registered} have registered, of which {seen.removing} are leaving"
+
+
+def _counted(seen: Evaluation) -> str:
+    if not seen.removing:
+        return f"{seen.registered} registered"
+    return f"{seen.registered} registered, of which {seen.removing} are leaving"
 
 
 def _range(bounds: Bounds) -> str:

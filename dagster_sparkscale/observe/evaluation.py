@@ -57,13 +57,20 @@ class Evaluation:
     lost: int | None = None
     """How many times data was gone before it could be read, in all; ended queries included."""
     registered: int | None = None
-    """Executors that have registered with the driver."""
+    """Executors that have registered with the driver, those that are leaving included."""
+    removing: int = 0
+    """Of the registered, those told to leave that have not left yet. They get no new tasks."""
     requested: int | None = None
     """Executors asked of the cluster manager."""
     batch_interval: float | None = None
     """Seconds; as the running program has it, else as declared."""
     silence: str | None = None
     """Why `ratio` is None, in words."""
+
+    @property
+    def staying(self) -> int | None:
+        """Executors that are registered and have not been told to leave."""
+        return None if self.registered is None else max(0, self.registered - self.removing)
 
 
 def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluation:
@@ -125,6 +132,7 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
         shards=status.source_shards if fresh else None,
         lost=_known([q.source_lost for q in status.queries]),
         registered=status.registered if fresh else None,
+        removing=status.removing if fresh else 0,
         requested=status.requested if fresh else None,
         batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
         silence=_why_silent(status, window, active, batches) if ratio is None else None,

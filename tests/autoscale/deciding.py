@@ -36,6 +36,7 @@ anything = st.builds(
     overdue=st.none() | st.floats(1, 1000),
     stalled=st.none() | st.floats(1, 1000),
     registered=st.none() | st.integers(0, 100),
+    removing=st.integers(0, 100),
     requested=st.none() | st.integers(0, 100),
     silence=st.text(min_size=1),
 )

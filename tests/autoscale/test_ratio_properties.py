@@ -71,6 +71,24 @@ class TestProperties:
         if isinstance(decision, ScaleTo):
             assert decision.target >= bounds.clamp(registered)
 
+    @given(anything, any_bounds, policies, st.integers(0, 100))
+    def test_low_load_never_asks_for_more_than_is_requested(self, seen, bounds, policy, requested):
+        low = replace(seen, ratio=policy.scale_down_ratio, stalled=None)
+        low = replace(low, requested=bounds.clamp(requested))
+        decision = policy.decide(bounds, low)
+        assert target(decision, low.requested) <= low.requested
+
+    @given(anything, any_bounds, policies, st.integers(0, 100), st.integers(0, 100))
+    def test_who_is_leaving_is_no_capacity(self, seen, bounds, policy, staying, removing):
+        requested = bounds.clamp(staying)
+        some = replace(seen, requested=requested, registered=staying + removing, removing=removing)
+        none = replace(seen, requested=requested, registered=staying, removing=0)
+        after = target(policy.decide(bounds, some), requested)
+        if after < requested:
+            assert removing == 0 or requested > staying, "one after the other"
+        elif after > requested:
+            assert after == target(policy.decide(bounds, none), requested)
+
     @given(st.lists(st.floats(0, 3), min_size=1, max_size=30), st.integers(1, 20))
     def test_with_a_cluster_that_obeys_no_sequence_of_loads_leaves_the_bounds(self, loads, start):
         stream = scaled(min_executors=2, max_executors=12)
