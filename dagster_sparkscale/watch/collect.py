@@ -1,4 +1,9 @@
-"""Look at many streams at once, and never for longer than a deadline."""
+"""Look at many streams at once, and never for longer than a deadline.
+
+A look may hang for good, as on a state folder whose server is gone, and no thread can be ended from
+outside. So looks are remembered from tick to tick, for as long as the process lives: a stream
+whose look still hangs is not looked at again, and hanging looks have a limit together.
+"""
 
 import threading
 import time
@@ -12,46 +17,94 @@ from dagster_sparkscale.watch.sighting import Sighting, look
 AT_ONCE = 3
 """Threads to begin with: enough to keep the interpreter busy while agents think."""
 THREADS = 16
-"""Threads at most, for agents that are slow or silent."""
+"""Threads of a tick at most, for agents that are slow or silent."""
+HANGING = 64
+"""Threads at most, those included whose looks still hang from earlier ticks."""
 PATIENCE = 0.02
 """Seconds without an answer before one more thread joins in. An agent answers within one or two
 milliseconds."""
+SLOW = 1.0
+"""Seconds after which a look was slow."""
+PUT_OFF = 300.0
+"""Seconds by which a stream waits longer for its turn if its last look was slow: while one is
+waited for in vain, a thousand others can answer. No longer, for each must have its turn."""
 
 
-def collect(
-    cluster: ClusterManager, streams: Iterable[Stream], *, deadline: float
-) -> dict[str, Sighting]:
-    """A sighting of each stream, by name. A stream not seen within `deadline` seconds is reported
-    as such; the rest are not held up by it."""
-    until = time.monotonic() + deadline
-    timeout = min(5.0, deadline)
-    todo: SimpleQueue[Stream] = SimpleQueue()
-    names = []
-    for stream in streams:
-        names.append(stream.name)
-        todo.put(stream)
-    seen: dict[str, Sighting] = {}
-    finished = threading.Event()
+class Collector:
+    """Looks at the streams of one cluster, tick by tick; those first that have waited longest."""
 
-    def work() -> None:
-        while time.monotonic() < until:
-            try:
-                stream = todo.get_nowait()
-            except Empty:
-                return
-            seen[stream.name] = look(cluster, stream, timeout=timeout)
-            if len(seen) == len(names):
-                finished.set()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._looking: dict[str, float] = {}
+        """When the looks began that have not returned, by `time.monotonic()`."""
+        self._turns: dict[str, float] = {}
+        """Since when it is the turn of each stream; of none that was never looked at."""
 
-    threads, answered = 0, -1
-    while len(seen) < len(names) and (left := until - time.monotonic()) > 0:
-        waited_in_vain = len(seen) == answered
-        if (threads < AT_ONCE or waited_in_vain) and threads < THREADS and not todo.empty():
-            # A daemon: a look that hangs must not keep the code server from ending.
-            threading.Thread(target=work, name="sparkscale-look", daemon=True).start()
-            threads += 1
-        answered = len(seen)
-        if threads >= AT_ONCE or todo.empty():
-            finished.wait(min(PATIENCE, left))
-    late = f"not looked at within {deadline:g} s: too many agents are slow"
-    return {name: seen.get(name) or Sighting(name, error=late) for name in names}
+    def collect(
+        self, cluster: ClusterManager, streams: Iterable[Stream], *, deadline: float
+    ) -> dict[str, Sighting]:
+        """A sighting of each stream, by name. A stream not seen within `deadline` seconds is
+        reported as such; the rest are not held up by it."""
+        began = time.monotonic()
+        until = began + deadline
+        timeout = min(5.0, deadline)
+        declared = {stream.name: stream for stream in streams}
+        with self._lock:
+            hanging = dict(self._looking)
+            self._turns = {name: at for name, at in self._turns.items() if name in declared}
+            turns = dict(self._turns)
+        waiting = [stream for name, stream in declared.items() if name not in hanging]
+        waiting.sort(key=lambda stream: turns.get(stream.name, float("-inf")))
+        todo: SimpleQueue[Stream] = SimpleQueue()
+        for stream in waiting:
+            todo.put(stream)
+        seen: dict[str, Sighting] = {}
+        finished = threading.Event()
+
+        def work() -> None:
+            while time.monotonic() < until:
+                try:
+                    stream = todo.get_nowait()
+                except Empty:
+                    return
+                seen[stream.name] = self._look(cluster, stream, timeout)
+                if len(seen) == len(waiting):
+                    finished.set()
+
+        most = min(THREADS, HANGING - len(hanging))
+        threads, answered = 0, -1
+        while most > 0 and len(seen) < len(waiting) and (left := until - time.monotonic()) > 0:
+            waited_in_vain = len(seen) == answered
+            if (threads < AT_ONCE or waited_in_vain) and threads < most and not todo.empty():
+                # A daemon: a look that hangs must not keep the code server from ending.
+                threading.Thread(target=work, name="sparkscale-look", daemon=True).start()
+                threads += 1
+            answered = len(seen)
+            if threads >= min(AT_ONCE, most) or todo.empty():
+                finished.wait(min(PATIENCE, left))
+        late = f"not looked at within {deadline:g} s: too many agents are slow"
+        if most <= 0:
+            late = f"not looked at: {len(hanging)} looks hang, and no more begin until one returns"
+        unseen = {name: Sighting(name, error=late) for name in declared if name not in seen}
+        for name in unseen.keys() & hanging.keys():
+            unseen[name] = Sighting(name, error=_hangs(began - hanging[name]))
+        return {name: seen.get(name) or unseen[name] for name in declared}
+
+    def _look(self, cluster: ClusterManager, stream: Stream, timeout: float) -> Sighting:
+        began = time.monotonic()
+        with self._lock:
+            self._looking[stream.name] = began
+        try:
+            return look(cluster, stream, timeout=timeout)
+        finally:
+            slow = time.monotonic() - began > SLOW
+            with self._lock:
+                self._looking.pop(stream.name, None)
+                self._turns[stream.name] = began + (PUT_OFF if slow else 0.0)
+
+
+def _hangs(seconds: float) -> str:
+    return (
+        f"a look at it has hung for {seconds:.0f} s: what it reads, such as the state folder, does "
+        "not answer; it is looked at again once that look returns"
+    )

@@ -14,7 +14,7 @@ from dagster import DagsterInstance
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
 from dagster_sparkscale.watch.assess import Assessment, assess
-from dagster_sparkscale.watch.collect import collect
+from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.events import Event, told
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sighting import Sighting
@@ -39,11 +39,12 @@ def autoscale_sensor(
 ) -> dg.SensorDefinition:
     """The sensor that evaluates `streams` and requests runs of what is decided."""
     intervals = [stream.autoscale.interval for stream in streams if stream.autoscale]
+    collector = Collector()
 
     def evaluate_streams(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         now = time.time()
         memory = Memory.load(context.cursor)
-        sightings = collect(streams.cluster(context), streams, deadline=deadline)
+        sightings = collector.collect(streams.cluster(context), streams, deadline=deadline)
         assessments = _assess_all(context.instance, streams, sightings, memory, now)
         events: list[Event] = []
         requests: list[dg.RunRequest] = []

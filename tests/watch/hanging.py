@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dagster_sparkscale.watch.collect import collect
+from dagster_sparkscale.watch.collect import Collector
 from tests.fakes import World
 from tests.waiting import HANGS, wait_for
 
@@ -18,8 +18,8 @@ LOOKS = "sparkscale-look"
 
 @contextmanager
 def hanging(world: World, stream: str, others: set[str], seconds: float) -> Iterator[None]:
-    """The look at `stream` hangs. No time passes for `collect` until all others have been looked
-    at, however busy the machine is; then `seconds` at once."""
+    """The look at `stream` hangs. No time passes for a `Collector` until all others have been
+    looked at, however busy the machine is; then `seconds` at once."""
     release, clock, begun = threading.Event(), SimpleNamespace(now=0.0), set()
 
     def others_done() -> bool:
@@ -35,7 +35,7 @@ def hanging(world: World, stream: str, others: set[str], seconds: float) -> Iter
 
     world.on_find = find
     with pytest.MonkeyPatch.context() as patch:
-        module = sys.modules[collect.__module__]
+        module = sys.modules[Collector.__module__]
         patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
         try:
             yield

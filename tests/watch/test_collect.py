@@ -1,12 +1,14 @@
+import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.watch.collect import collect
+from dagster_sparkscale.watch.collect import HANGING, Collector
 from tests.fakes import World, structured
-from tests.waiting import HANGS
-from tests.watch.hanging import hanging
+from tests.waiting import HANGS, wait_for
+from tests.watch.hanging import LOOKS, hanging
 
 STREAMS = [structured(f"s{number}") for number in range(40)]
 
@@ -20,19 +22,19 @@ def world() -> World:
 
 
 def test_every_stream_is_looked_at(world):
-    sightings = collect(world.cluster, STREAMS, deadline=HANGS)
+    sightings = Collector().collect(world.cluster, STREAMS, deadline=HANGS)
     assert list(sightings) == [stream.name for stream in STREAMS]
     assert all(s.stream == name == s.status.stream for name, s in sightings.items())
 
 
 def test_no_stream_no_sighting(world):
-    assert collect(world.cluster, [], deadline=HANGS) == {}
+    assert Collector().collect(world.cluster, [], deadline=HANGS) == {}
 
 
 def test_a_look_that_hangs_does_not_hold_up_the_rest(world):
     others = {stream.name for stream in STREAMS} - {"s3"}
     with hanging(world, "s3", others, seconds=4):
-        outcome = collect(world.cluster, STREAMS, deadline=4.0)
+        outcome = Collector().collect(world.cluster, STREAMS, deadline=4.0)
     assert outcome["s3"].error == "not looked at within 4 s: too many agents are slow"
     assert outcome["s3"].status is outcome["s3"].driver is None
     assert all(outcome[name].status for name in others)
@@ -42,7 +44,7 @@ def test_streams_that_wait_behind_looks_that_hang_are_said_not_to_be_seen(world)
     release = threading.Event()
     world.on_find = lambda stream: release.wait(HANGS)
     try:
-        sightings = collect(world.cluster, STREAMS, deadline=0.2)
+        sightings = Collector().collect(world.cluster, STREAMS, deadline=0.2)
     finally:
         release.set()
     assert len(sightings) == len(STREAMS)
@@ -58,7 +60,7 @@ def test_looks_that_never_began_are_called_off(world):
 
     world.on_find = find
     try:
-        collect(world.cluster, STREAMS, deadline=0.2)
+        Collector().collect(world.cluster, STREAMS, deadline=0.2)
     finally:
         release.set()
     for thread in threading.enumerate():
@@ -73,7 +75,7 @@ def test_a_stream_that_cannot_be_looked_at_does_not_spoil_the_rest(world):
             raise ClusterError("its record is broken")
 
     world.on_find = find
-    sightings = collect(world.cluster, STREAMS, deadline=HANGS)
+    sightings = Collector().collect(world.cluster, STREAMS, deadline=HANGS)
     assert [name for name, s in sightings.items() if s.error] == ["s1"]
 
 
@@ -85,6 +87,113 @@ def test_the_agent_is_given_less_time_than_the_whole(world):
             given.append((timeout, window))
             return super().status(driver, timeout, window)
 
-    collect(Noting(world=world.key), STREAMS[:1], deadline=HANGS)
-    collect(Noting(world=world.key), STREAMS[:1], deadline=4)
+    Collector().collect(Noting(world=world.key), STREAMS[:1], deadline=HANGS)
+    Collector().collect(Noting(world=world.key), STREAMS[:1], deadline=4)
     assert given == [(5.0, 60.0), (4.0, 60.0)]
+
+
+def looks() -> list[threading.Thread]:
+    """The threads that look, or hang at it."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith(LOOKS)]
+
+
+class TestLooksThatHang:
+    """They outlive their tick; no thread can be ended from outside."""
+
+    @pytest.fixture
+    def release(self):
+        release = threading.Event()
+        yield release
+        release.set()
+        for thread in looks():
+            thread.join(HANGS)
+
+    def test_they_have_a_limit_over_all_ticks(self, release):
+        world, streams = World(), [structured(f"s{number}") for number in range(200)]
+        world.on_find = lambda stream: release.wait(HANGS)
+        collector, before = Collector(), len(looks())
+        for _ in range(8):
+            sightings = collector.collect(world.cluster, streams, deadline=0.2)
+            assert len(sightings) == len(streams)
+            assert len(looks()) - before <= HANGING
+        errors = [sighting.error for sighting in sightings.values()]
+        assert sum("a look at it has hung for" in error for error in errors) == HANGING
+        others = f"not looked at: {HANGING} looks hang, and no more begin until one returns"
+        assert errors.count(others) == len(streams) - HANGING
+
+    def test_such_a_stream_is_not_looked_at_again_and_the_others_are(self, world, release):
+        begun = []
+
+        def find(stream):
+            begun.append(stream)
+            if stream == "s3":
+                release.wait(HANGS)
+
+        world.on_find = find
+        collector = Collector()
+        collector.collect(world.cluster, STREAMS, deadline=0.5)
+        for _ in range(3):
+            # Ends at once: nothing of the tick's time is spent on it.
+            sightings = collector.collect(world.cluster, STREAMS, deadline=HANGS)
+            assert [name for name, s in sightings.items() if s.error] == ["s3"]
+            assert "a look at it has hung for" in sightings["s3"].error
+        assert begun.count("s3") == 1
+
+    def test_once_it_has_returned_the_stream_is_looked_at_again(self, world, release):
+        world.on_find = lambda stream: stream != "s3" or release.wait(HANGS)
+        collector = Collector()
+        collector.collect(world.cluster, STREAMS, deadline=0.5)
+        release.set()
+
+        def seen():
+            return collector.collect(world.cluster, STREAMS, deadline=HANGS)["s3"].status
+
+        assert wait_for("the look to return", seen, every=0.01)
+
+
+class TestTurns:
+    """A tick has time for a few silent agents only; here for six, one after the other."""
+
+    @pytest.fixture
+    def ticks(self, monkeypatch):
+        """Names looked at in each of so many ticks, the silent streams declared first."""
+        module, clock = sys.modules[Collector.__module__], SimpleNamespace(now=0.0)
+        monkeypatch.setattr(module, "AT_ONCE", 1)
+        monkeypatch.setattr(module, "THREADS", 1)
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+        def run(count: int, silent: int, healthy: int) -> list[set[str]]:
+            world, collector, looked = World(), Collector(), []
+            streams = [structured(f"silent{n}") for n in range(silent)]
+            streams += [structured(f"healthy{n}") for n in range(healthy)]
+            for stream in streams:
+                world.run(stream)
+
+            def find(name):
+                looked[-1].add(name)
+                clock.now += 5.0 if name.startswith("silent") else 0.001
+
+            world.on_find = find
+            for tick in range(count):
+                clock.now = 60.0 * tick
+                looked.append(set())
+                sightings = collector.collect(world.cluster, streams, deadline=30.0)
+                assert {n for n, s in sightings.items() if s.status} <= looked[-1]
+            return looked
+
+        return run
+
+    def test_silent_streams_in_front_keep_nobody_from_being_looked_at(self, ticks):
+        looked = ticks(5, silent=20, healthy=20)
+        assert len(set.union(*looked)) == 40
+
+    def test_from_then_on_those_that_answer_are_looked_at_in_every_tick(self, ticks):
+        healthy = {f"healthy{n}" for n in range(20)}
+        assert all(healthy <= names for names in ticks(12, silent=20, healthy=20)[3:])
+
+    @pytest.mark.parametrize(("silent", "healthy"), [(20, 20), (100, 10), (60, 0)])
+    def test_nobody_waits_for_longer_than_it_takes_to_look_at_all(self, ticks, silent, healthy):
+        everybody = -(-silent // 6) + 2
+        looked = ticks(4 * everybody, silent, healthy)
+        for first in range(3 * everybody):
+            assert len(set.union(*looked[first : first + everybody])) == silent + healthy
