@@ -39,6 +39,7 @@ class DStreams:
         self._recorded: deque[int] = deque(maxlen=2 * LIMIT)
         self._completed = 0
         self._interval_ms: int | None = None
+        self._heard_at: float | None = None
         self._seen: Any = None
         self._report = NOTHING_TOLD
 
@@ -64,6 +65,7 @@ class DStreams:
         if self._seen is None or not listener.equals(self._seen):
             self._seen, self._completed = listener, 0
             self._interval_ms = int(listener.batchDuration())
+            self._heard_at = self._clock()
         self._report = self._reported()
         self._collect(listener)
         running = self._jvm.read(listener.runningBatches())
@@ -85,6 +87,7 @@ class DStreams:
             behind_ms=report.behind_ms,
             source_shards=report.shards,
             source_lost=report.lost,
+            heard_at=self._heard_at,
         )
 
     def _reported(self) -> SourceReport:
@@ -107,6 +110,7 @@ class DStreams:
         for batch in unseen:
             assert batch.batch_id is not None
             self._recorded.append(batch.batch_id)
+            self._heard_at = max(self._heard_at or 0.0, batch.completed_at)
             # The sources tell how far behind they are now, not how far they were before.
             behind = self._report.behind_ms if batch is unseen[-1] else None
             self._history.add(replace(batch, behind_ms=behind))

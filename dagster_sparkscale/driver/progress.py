@@ -9,6 +9,14 @@ from typing import Any
 ERROR_LENGTH = 500
 """Characters kept of why a query died."""
 
+_KINDS = {
+    "ProcessingTimeTrigger": "processing time",
+    "RealTimeTrigger": "real time",
+    "ContinuousTrigger": "continuous",
+    "AvailableNowTrigger": "available now",
+    "OneTimeTrigger": "once",
+}
+
 
 def milliseconds(timestamp: str) -> int:
     """Milliseconds since the epoch of an event's timestamp, `2026-01-31T12:00:00.000Z`."""
@@ -16,12 +24,26 @@ def milliseconds(timestamp: str) -> int:
 
 
 def trigger_interval(trigger: str) -> int | None:
-    """Milliseconds between triggers, from `ProcessingTimeTrigger(2000)`.
+    """Milliseconds between triggers, from `ProcessingTimeTrigger(2000)`; and how long a batch of
+    `RealTimeTrigger(300000)` lasts.
 
     None where there is no interval: as fast as possible, once, continuous.
     """
-    found = re.fullmatch(r"ProcessingTimeTrigger\((\d+)\)", trigger)
+    found = re.fullmatch(r"(?:ProcessingTime|RealTime)Trigger\((\d+)\)", trigger)
     return int(found[1]) or None if found else None
+
+
+def trigger_kind(trigger: str) -> str | None:
+    """What `Query.trigger` says of a trigger such as `ProcessingTimeTrigger(2000)`."""
+    return _KINDS.get(trigger.partition("(")[0])
+
+
+def planning(durations: Mapping[str, Any], took_ms: int) -> int | None:
+    """Milliseconds of a trigger that took `took_ms` in which the driver was not waiting for the
+    work on the batch, `addBatch`: latestOffset, getBatch, queryPlanning, walCommit, commitOffsets
+    and what is between them. None if its `durationMs` does not tell."""
+    work: Any = durations.get("addBatch")
+    return max(0, took_ms - int(work)) if _is_count(work) else None
 
 
 def backlog(progress: Mapping[str, Any]) -> int | None:

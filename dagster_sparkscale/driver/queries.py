@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .history import History
-from .progress import backlog, milliseconds, why_it_died
+from .progress import backlog, milliseconds, planning, why_it_died
 from .reports import NOTHING_TOLD, SourceReport, report_of
 from .wire import Batch, Query
 
@@ -27,6 +27,8 @@ class TrackedQuery:
     error: str | None = None
     interval_ms: int | None = None
     """The trigger's interval; None where it has none, or it is not known yet."""
+    kind: str | None = None
+    """Of trigger, as `Query.trigger`; None: not known yet."""
     trigger_ms: int | None = None
     """When the last trigger that is known of began."""
     completed_ms: int | None = None
@@ -84,7 +86,8 @@ class Queries:
     def progressed(self, event: Mapping[str, Any]) -> None:
         """`QueryProgressEvent`: a trigger has run a batch."""
         progress = event["progress"]
-        took = int(progress["durationMs"].get("triggerExecution", progress["batchDuration"]))
+        durations = progress["durationMs"]
+        took = int(durations.get("triggerExecution", progress["batchDuration"]))
         with self._lock:
             query = self._find(progress["runId"])
             if query is None:
@@ -112,6 +115,7 @@ class Queries:
                     records=int(progress["numInputRows"]),
                     batch_id=query.batch_id,
                     behind_ms=query.report.behind_ms,
+                    planning_ms=planning(durations, took),
                 )
             )
 
@@ -173,11 +177,11 @@ class Queries:
         found = (query for query in self._queries.values() if query.run_id == run_id)
         return next(found, None)
 
-    def set_interval(self, run_id: str, interval_ms: int | None) -> None:
-        """The interval that the query's trigger really has."""
+    def set_trigger(self, run_id: str, kind: str | None, interval_ms: int | None) -> None:
+        """The trigger that the query really has: its kind, as `Query.trigger`, and interval."""
         with self._lock:
             if query := self._find(run_id):
-                query.interval_ms = interval_ms
+                query.kind, query.interval_ms = kind, interval_ms
 
     def outdated(self) -> list[str]:
         """Run ids of the active queries whose sources have told something, and that have found no
@@ -232,4 +236,6 @@ class Queries:
             behind_ms=query.report.behind_ms,
             source_shards=query.report.shards,
             source_lost=query.report.lost,
+            trigger=query.kind,
+            heard_at=max(query.started_ms, query.trigger_ms or 0, query.completed_ms or 0) / 1000,
         )

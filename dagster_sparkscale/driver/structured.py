@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from .log import say
-from .progress import trigger_interval
+from .progress import trigger_interval, trigger_kind
 from .queries import Queries
 from .wire import Query
 
@@ -74,7 +74,7 @@ class StructuredStreaming:
                 try:
                     self._note_interval(query._jsq)
                 except Exception as error:
-                    say(f"a query's interval is unknown: {type(error).__name__}: {error}")
+                    say(f"a query's trigger is unknown: {type(error).__name__}: {error}")
                 return query
 
             setattr(DataStreamWriter, name, begin)
@@ -97,7 +97,8 @@ class StructuredStreaming:
 
     def _note_interval(self, query: Any) -> None:
         trigger = query.streamingQuery().trigger().toString()
-        self._queries.set_interval(query.runId().toString(), trigger_interval(trigger))
+        run = query.runId().toString()
+        self._queries.set_trigger(run, trigger_kind(trigger), trigger_interval(trigger))
 
     def managers(self) -> list[Any]:
         with self._lock:

@@ -34,6 +34,9 @@ class Batch:
     """Structured Streaming: the batch's number. DStreams: its time, epoch milliseconds."""
     behind_ms: int | None = None
     """How far behind the tip of its source the query was; None where the source does not tell."""
+    planning_ms: int | None = None
+    """What of `processing_ms` the driver spent by itself: finding offsets, planning, the query's
+    logs; all but the work of executors. None where Spark does not tell, as of DStreams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,12 @@ class Query:
     its sources does not tell."""
     source_lost: int | None = None
     """How many times data was gone before it could be read, in all."""
+    trigger: str | None = None
+    """Structured Streaming: `processing time` (as fast as possible, too), `real time`,
+    `continuous`, `available now` or `once`. None where it is not known."""
+    heard_at: float | None = None
+    """When it last completed a batch or found no data, or when it began if it has done neither:
+    seconds since the epoch, by the driver's clock. None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,7 @@ def test_batches_and_receivers_are_reported(started: Started) -> None:
     assert {batch.query for batch in seen.batches} == {"dstream"}
     [query] = seen.queries
     assert (query.name, query.active, query.interval_ms) == ("dstream", True, 1000)
+    assert seen.started_at < (query.heard_at or 0) <= seen.now
     full = [batch for batch in seen.batches if batch.records]
     assert all(batch.processing_ms >= 1500 and not batch.failed for batch in full)
     assert len({batch.batch_id for batch in seen.batches}) == len(seen.batches)

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.history import History
-from dagster_sparkscale.driver.progress import backlog, trigger_interval, why_it_died
+from dagster_sparkscale.driver.progress import (
+    backlog,
+    planning,
+    trigger_interval,
+    trigger_kind,
+    why_it_died,
+)
 from dagster_sparkscale.driver.queries import ENDED_KEPT, Queries
 from dagster_sparkscale.driver.wire import Batch
 
@@ -118,11 +124,12 @@ def test_no_empty_trigger_is_made_up_while_a_query_is_behind() -> None:
 def test_the_triggers_own_interval_goes_before_the_declared_one() -> None:
     told = Told(interval_ms=60 * SECOND)
     told.started()
-    told.queries.set_interval("run", 1 * SECOND)
+    told.queries.set_trigger("run", "processing time", 1 * SECOND)
     told.batch(0, 0.5)
     told.idle(10)
     assert told.empty_triggers == 10
-    assert told.queries.listed({})[0].interval_ms == 1000
+    [query] = told.queries.listed({})
+    assert (query.interval_ms, query.trigger) == (1000, "processing time")
 
 
 def test_a_query_that_dies_reports_its_batch_as_failed() -> None:
@@ -235,6 +242,69 @@ def test_intervals_of_triggers() -> None:
     assert trigger_interval("ProcessingTimeTrigger(2000)") == 2000
     assert trigger_interval("ProcessingTimeTrigger(0)") is None
     assert trigger_interval("AvailableNowTrigger") is None
+    assert trigger_interval("ContinuousTrigger(1000)") is None
+    assert trigger_interval("RealTimeTrigger(300000)") == 300_000
+
+
+@pytest.mark.parametrize(
+    ("trigger", "kind"),
+    [
+        ("ProcessingTimeTrigger(2000)", "processing time"),
+        ("ProcessingTimeTrigger(0)", "processing time"),
+        ("RealTimeTrigger(300000)", "real time"),
+        ("ContinuousTrigger(1000)", "continuous"),
+        ("AvailableNowTrigger", "available now"),
+        ("OneTimeTrigger", "once"),
+        ("TriggerOfTheFuture(5)", None),
+        ("", None),
+    ],
+)
+def test_kinds_of_triggers_by_the_names_that_spark_gives_them(
+    trigger: str, kind: str | None
+) -> None:
+    assert trigger_kind(trigger) == kind
+
+
+@pytest.mark.parametrize(
+    ("durations", "told"),
+    [
+        ({"triggerExecution": 900, "addBatch": 250, "latestOffset": 600}, 650),
+        ({"addBatch": 901}, 0),  # each is cut to whole milliseconds
+        ({"addBatch": 0}, 900),
+        ({"triggerExecution": 900}, None),
+        ({"addBatch": None}, None),
+    ],
+)
+def test_planning_is_what_is_not_work_on_the_batch(
+    durations: dict[str, Any], told: int | None
+) -> None:
+    assert planning(durations, 900) == told
+
+
+def test_a_batch_says_what_the_driver_spent_on_it() -> None:
+    told = Told()
+    told.started()
+    told.batch(0, 1, durationMs={"triggerExecution": 1000, "addBatch": 300})
+    told.batch(3, 1)
+    assert [batch.planning_ms for batch in told.batches] == [700, None]
+
+
+def test_a_query_says_when_it_was_heard_of_last() -> None:
+    told = Told()
+
+    def heard() -> float:
+        [query] = told.queries.listed({})
+        assert query.heard_at is not None
+        return query.heard_at - T0 / 1000
+
+    told.started(1)
+    assert heard() == 1
+    told.batch(3, 1.5)
+    assert heard() == 4.5
+    told.idle(15)
+    assert heard() == 15
+    told.now = 99
+    assert heard() == 15
 
 
 def test_of_a_python_traceback_the_raised_error_is_told() -> None:

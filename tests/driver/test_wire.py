@@ -69,6 +69,12 @@ def test_a_driver_that_runs_is_understood_after_dagster_was_updated() -> None:
     assert (status.queries, status.batches, status.executors) == ((QUERY,), (BATCH,), (EXECUTOR,))
 
 
+def test_what_it_does_not_tell_yet_is_unknown() -> None:
+    status = Status.from_json(json.dumps(FIRST))
+    assert status.queries[0].trigger is status.queries[0].heard_at is None
+    assert status.batches[0].planning_ms is None
+
+
 def test_a_new_driver_is_understood_before_it_was() -> None:
     """Whatever the first readers looked for is there, of the same name and type."""
     answer = Answer(

@@ -41,6 +41,8 @@ def answer() -> dict:
                 "behind_ms": 1234,
                 "source_shards": 4,
                 "source_lost": 2,
+                "trigger": "processing time",
+                "heard_at": 1999.5,
             },
             {"name": "other", "active": False, "error": "it broke"},
         ],
@@ -55,6 +57,7 @@ def answer() -> dict:
                 "triggers": 1,
                 "batch_id": 12,
                 "behind_ms": 1300,
+                "planning_ms": 150,
             },
             {"query": "counts", "completed_at": 1998, "processing_ms": 0, "triggers": 6},
         ],
@@ -89,11 +92,11 @@ def test_a_whole_answer_is_read_field_by_field():
         blocked="executor 1 holds receivers",
         executors=(Executor("1", "a", 2, 3, 1), Executor("2", "b", 2, 0, 0)),
         queries=(
-            Query("counts", True, 10000, 500, 1, 7, None, 1234, 4, 2),
+            Query("counts", True, 10000, 500, 1, 7, None, 1234, 4, 2, "processing time", 1999.5),
             Query("other", False, error="it broke"),
         ),
         batches=(
-            Batch("counts", 1999.5, 900, 10, 100, True, 1, 12, 1300),
+            Batch("counts", 1999.5, 900, 10, 100, True, 1, 12, 1300, 150),
             Batch("counts", 1998.0, 0, triggers=6),
         ),
         last_seq=77,
@@ -136,9 +139,12 @@ OPTIONAL = {
     ("spark", "executors", 0): ["active_tasks", "receivers"],
     ("queries", 0): [
         *("interval_ms", "running_ms", "pending_batches", "backlog_records", "error"),
-        *("behind_ms", "source_shards", "source_lost"),
+        *("behind_ms", "source_shards", "source_lost", "trigger", "heard_at"),
     ],
-    ("batches", 0): ["scheduling_ms", "records", "failed", "triggers", "batch_id", "behind_ms"],
+    ("batches", 0): [
+        *("scheduling_ms", "records", "failed", "triggers", "batch_id", "behind_ms"),
+        "planning_ms",
+    ],
 }
 
 
@@ -186,14 +192,14 @@ def test_a_field_of_a_wrong_type_is_named(place, name):
     for wrong in ("text", 1, 0.5, True, {}, ["x"]):
         if type(wrong) is right or (name in FLOATS and type(wrong) is int):
             continue
-        if name == "error" and type(wrong) is str:
+        if name in ("error", "trigger") and type(wrong) is str:
             continue
         content = answer()
         at(content, place)[name] = wrong
         assert malformed(content).startswith(name)
 
 
-FLOATS = {"now", "started_at", "age", "completed_at"}
+FLOATS = {"now", "started_at", "age", "completed_at", "heard_at"}
 
 
 @pytest.mark.parametrize(
@@ -355,6 +361,7 @@ def written(status: Status) -> dict:
                 for name in (
                     *("name", "active", "interval_ms", "running_ms", "pending_batches"),
                     *("backlog_records", "error", "behind_ms", "source_shards", "source_lost"),
+                    *("trigger", "heard_at"),
                 )
             }
             for q in status.queries
@@ -364,7 +371,7 @@ def written(status: Status) -> dict:
                 name: getattr(b, name)
                 for name in (
                     *("query", "completed_at", "processing_ms", "scheduling_ms", "records"),
-                    *("failed", "triggers", "batch_id", "behind_ms"),
+                    *("failed", "triggers", "batch_id", "behind_ms", "planning_ms"),
                 )
             }
             for b in status.batches
