@@ -6,6 +6,17 @@ that reads a bounded piece for each batch may have a low R and fall behind all t
 
 from dagster_sparkscale.observe.evaluation import Evaluation
 
+NOTHING_TO_DO = (
+    "no executor has a task: it is the driver, or the source, that takes so long, and more "
+    "executors would be idle too"
+)
+"""Of a batch that is overdue."""
+
+
+def nothing_to_do(seen: Evaluation) -> bool:
+    """Whether a batch is overdue that no executor works on, at least when the agent looked."""
+    return seen.overdue is not None and seen.active_tasks == 0
+
 
 def too_far_behind(max_lag: float | None, seen: Evaluation) -> str | None:
     """That the stream is too far behind its source, in words; None if it is not, or not known."""
@@ -22,6 +33,8 @@ def no_more_needed(max_lag: float, scale_down_ratio: float, seen: Evaluation) ->
     needs more whatever its lag does, and so does one whose batch is overdue.
     """
     assert seen.lag is not None
+    if nothing_to_do(seen):
+        return f"the batch in progress is overdue, and {NOTHING_TO_DO}"
     if seen.overdue is not None:
         return None
     if seen.catching_up is not None and seen.catching_up > 0:

@@ -7,6 +7,8 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
 - Executors that all died are asked for again, down to the minimum; Spark waits for a batch to
   complete, and without executors none does (SPARK-42972).
 - A number outside the bounds, as after a change of the declaration, is brought back into them.
+- What executors can't cure is not answered by more of them: time that the driver spends on
+  planning, and a batch that is overdue while no executor has a task.
 - Executors that are leaving are no capacity: only those that stay are counted. Until they have
   left nobody else is told to, and low load never asks for more than is requested already.
 - A source may tell how far behind the stream is, and how many shards it reads: a stream that is too
@@ -19,12 +21,17 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from dagster_sparkscale.autoscale.lag import no_more_needed, too_far_behind
+from dagster_sparkscale.autoscale.lag import (
+    NOTHING_TO_DO,
+    no_more_needed,
+    nothing_to_do,
+    too_far_behind,
+)
 from dagster_sparkscale.autoscale.spark_conf import policy_fields
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.policies import AutoscalePolicy
-from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.evaluation import Evaluation, Load
 
 
 class RatioPolicy(AutoscalePolicy):
@@ -110,28 +117,40 @@ class RatioPolicy(AutoscalePolicy):
                 f"{seen.window:g} s"
             )
         late = too_far_behind(self.max_lag, seen)
+        stuck: Hold | None = None
         if (
             seen.stalled is not None
             and seen.stalled >= self.scale_up_ratio
             and (seen.ratio is None or seen.stalled > seen.ratio)
         ):
             whose = "" if seen.ratio is None else f" of a query beside {seen.query!r}"
-            return _up(
-                _within_window(seen.stalled, seen),
+            why = (
                 f"no batch{whose} completed in {seen.window:g} s and the one in progress has taken "
-                f"{seen.stalled:.2f} batch intervals so far",
-                bounds,
-                seen,
-                late,
+                f"{seen.stalled:.2f} batch intervals so far"
             )
-        if seen.ratio is None and (late is None or seen.stalled is None):
+            if not nothing_to_do(seen):
+                return _up(_within_window(seen.stalled, seen), why, bounds, seen, late)
+            stuck = Hold(f"{why}, but {NOTHING_TO_DO}")
+        overloads = self._overloads(seen)
+        helped = [load for load in overloads if not self._is_planned(load)]
+        if helped:
+            why = f"{_measured(helped[0])} is at or above {self.scale_up_ratio:g}"
+            return _up(helped[0].ratio, why, bounds, seen, late)
+        if stuck is not None:
+            return stuck
+        if overloads:
+            planned = overloads[0].planning
+            return Hold(
+                f"{_measured(overloads[0])} is at or above {self.scale_up_ratio:g}, but the driver "
+                f"spends {planned:.2f} of it on finding offsets, planning and the query's logs, "
+                "and more executors would not take that over"
+            )
+        by_lag = late is not None and (seen.stalled is not None or _is_unpaced(seen))
+        if seen.ratio is None and not by_lag:
             return Hold(f"R is unknown: {seen.silence}" + (f"; {late}" if late else ""))
         measured = "R is unknown"
         if seen.ratio is not None:
-            measured = f"R {seen.ratio:.2f}" + (f" of query {seen.query!r}" if seen.query else "")
-            if seen.ratio >= self.scale_up_ratio:
-                why = f"{measured} is at or above {self.scale_up_ratio:g}"
-                return _up(seen.ratio, why, bounds, seen, late)
+            measured = _measured(Load(seen.query or "", seen.ratio))
         if late is not None and self.max_lag is not None:
             if why_not := no_more_needed(self.max_lag, self.scale_down_ratio, seen):
                 return Hold(f"{late}, but {why_not}")
@@ -139,6 +158,11 @@ class RatioPolicy(AutoscalePolicy):
             ratio = self.scale_up_ratio
             return _up(ratio, f"{late}, {measured}", bounds, seen, late)
         assert seen.ratio is not None
+        if seen.ratio <= self.scale_down_ratio and seen.unpaced:
+            return Hold(
+                f"{measured} is at or below {self.scale_down_ratio:g}, but R says nothing of query "
+                f"{seen.unpaced[0]!r}, whose batches take as long as they are told to"
+            )
         if seen.ratio <= self.scale_down_ratio:
             why = f"{measured} is at or below {self.scale_down_ratio:g}"
             return _down(why, bounds, seen)
@@ -146,6 +170,26 @@ class RatioPolicy(AutoscalePolicy):
             f"{measured} is between {self.scale_down_ratio:g} and {self.scale_up_ratio:g}"
             + _outstanding(seen)
         )
+
+    def _overloads(self, seen: Evaluation) -> list[Load]:
+        """The queries with an R at or above the threshold, the worst first."""
+        loads = seen.loads
+        if not loads and seen.ratio is not None:
+            loads = (Load(seen.query or "", seen.ratio),)
+        return [load for load in loads if load.ratio >= self.scale_up_ratio]
+
+    def _is_planned(self, load: Load) -> bool:
+        """Whether a query would be overloaded if its executors took no time at all."""
+        return load.planning is not None and load.planning >= self.scale_up_ratio
+
+
+def _measured(load: Load) -> str:
+    return f"R {load.ratio:.2f}" + (f" of query {load.query!r}" if load.query else "")
+
+
+def _is_unpaced(seen: Evaluation) -> bool:
+    """Whether the query that is furthest behind can be judged by that alone."""
+    return seen.lag_query is not None and seen.lag_query in seen.unpaced
 
 
 def round_half_up(value: float) -> int:

@@ -8,6 +8,22 @@ from dagster_sparkscale.observe.status import Batch, Query, Status
 STALE_AFTER = 30.0
 """Seconds after which an agent's last answer from Spark no longer counts as a measurement. The
 agent asks Spark at least every ten seconds, and whenever it is asked itself."""
+SILENT_AFTER = 3
+"""Windows, and batch intervals, after which a query that nothing was heard of counts as silent."""
+UNPACED = ("real time", "continuous")
+"""Triggers whose batches last as long as they are told to, or that have none: no R."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How loaded one active query is."""
+
+    query: str
+    ratio: float
+    """R: mean processing time of its completed batches / batch interval."""
+    planning: float | None = None
+    """What of `ratio` the driver spent by itself, as on finding the offsets and planning; None
+    where Spark does not tell of every batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +38,25 @@ class Evaluation:
     """R of the worst query: mean processing time of its completed batches / batch interval."""
     query: str | None = None
     """The query `ratio` was measured on."""
+    loads: tuple[Load, ...] = ()
+    """R of each active query that has one, the worst first."""
+    unpaced: tuple[str, ...] = ()
+    """The active queries for which R means nothing: by their trigger, a batch lasts as long as it
+    is told to. They have no R, and are never overdue."""
     overdue: float | None = None
     """Age of the batch in progress / batch interval, where that is above 1; of the worst query."""
     stalled: float | None = None
     """As `overdue`, of the worst query that completed no batch in the window: it has no R, and the
     R of the others says nothing about it."""
+    active_tasks: int | None = None
+    """Tasks that executors are working on, receivers not counted."""
+    silent: float | None = None
+    """Seconds since anything was heard of the query that has been silent longest, where these are
+    more than `SILENT_AFTER` windows and batch intervals. One without data is heard of, too."""
+    silent_query: str | None = None
+    """The query `silent` was measured on."""
     completed: int = 0
-    """Batches completed without a failed output operation, all queries together."""
+    """Batches that active queries completed without a failed output operation."""
     failed: int = 0
     """Batches of the window that failed, all queries together."""
     processing_ms: float | None = None
@@ -78,7 +106,7 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
 
     R is what Spark's ExecutorAllocationManager computes, floor(mean processing time in ms) / batch
     interval in ms over the completed batches, those with a failed output operation left out. Each
-    query is seen by itself and the worst decides.
+    query is seen by itself and the worst decides; one that is not active any more does not count.
 
     Args:
         status: what the agent reported.
@@ -90,20 +118,22 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
     good = [b for b in batches if not b.failed]
     intervals = {q.name: (q.interval_ms or batch_interval * 1000) for q in status.queries}
     active = [q for q in status.queries if q.active]
+    paced = [q for q in active if q.trigger not in UNPACED]
+    names = {q.name for q in active}
 
-    worst: str | None = None
-    ratio: float | None = None
-    silent: list[Query] = []
-    for query in active:
-        measured = _mean_processing_ms(b for b in good if b.query == query.name)
-        if measured is None:
-            silent.append(query)
+    loads: list[Load] = []
+    unmeasured: list[Query] = []
+    for query in paced:
+        load = _load(query.name, [b for b in good if b.query == query.name], intervals[query.name])
+        if load is None:
+            unmeasured.append(query)
         else:
-            candidate = int(measured) / intervals[query.name]
-            if ratio is None or candidate > ratio:
-                worst, ratio = query.name, candidate
-    overdue = _overdue(active, intervals) if fresh else None
-    stalled = _overdue(silent, intervals) if fresh else None
+            loads.append(load)
+    loads.sort(key=lambda load: -load.ratio)
+    worst, ratio = (loads[0].query, loads[0].ratio) if loads else (None, None)
+    overdue = _overdue(paced, intervals) if fresh else None
+    stalled = _overdue(unmeasured, intervals) if fresh else None
+    silent, silent_query = _silent(status, paced, intervals, window) if fresh else (None, None)
 
     late = _furthest_behind(active) if fresh else None
     of_worst = [b for b in good if b.query == worst]
@@ -115,16 +145,21 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
         uptime=status.now - status.started_at,
         ratio=ratio,
         query=worst,
+        loads=tuple(loads),
+        unpaced=tuple(q.name for q in active if q.trigger in UNPACED),
         overdue=overdue,
         stalled=stalled,
-        completed=sum(b.triggers for b in good),
+        active_tasks=_active_tasks(status) if fresh else None,
+        silent=silent,
+        silent_query=silent_query,
+        completed=sum(b.triggers for b in good if b.query in names),
         failed=len(batches) - len(good),
         processing_ms=_mean_processing_ms(of_worst),
         scheduling_ms=_mean([b.scheduling_ms for b in of_worst if b.scheduling_ms is not None]),
         input_rate=records / window if loaded else None,
         processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
-        backlog_records=_total([q.backlog_records for q in active]),
-        pending_batches=_total([q.pending_batches for q in active]),
+        backlog_records=_total([q.backlog_records for q in active]) if fresh else None,
+        pending_batches=_total([q.pending_batches for q in active]) if fresh else None,
         lag=late.behind_ms / 1000 if late and late.behind_ms is not None else None,
         lag_query=late.name if late else None,
         catching_up=_catching_up(b for b in batches if late and b.query == late.name),
@@ -137,6 +172,42 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
         batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
         silence=_why_silent(status, window, active, batches) if ratio is None else None,
     )
+
+
+def _load(name: str, batches: Sequence[Batch], interval_ms: float) -> Load | None:
+    """What the completed batches of one query amount to; None if there are none."""
+    mean = _mean_processing_ms(batches)
+    if mean is None:
+        return None
+    planned = _total([b.planning_ms for b in batches if b.processing_ms])
+    count = sum(b.triggers for b in batches)
+    planning = None if planned is None else int(planned / count) / interval_ms
+    return Load(name, int(mean) / interval_ms, planning)
+
+
+def _silent(
+    status: Status, queries: Sequence[Query], intervals: dict[str, float], window: float
+) -> tuple[float | None, str | None]:
+    """The seconds since the query that has been silent longest was heard of, and which it is; none
+    if no query has been for too long."""
+    longest: tuple[float | None, str | None] = (None, None)
+    for query in queries:
+        if query.heard_at is None:
+            continue
+        # The batches come at once; the rest is from when the agent last looked at Spark.
+        told = [b.completed_at for b in status.batches if b.query == query.name]
+        seconds = status.now - max([query.heard_at, *told])
+        patience = SILENT_AFTER * max(window, intervals[query.name] / 1000)
+        if seconds > patience and seconds > (longest[0] or 0.0):
+            longest = seconds, query.name
+    return longest
+
+
+def _active_tasks(status: Status) -> int | None:
+    """Tasks in progress; None if they are not told of every executor that is registered."""
+    if not status.executors or len(status.executors) != status.registered:
+        return None
+    return sum(max(0, e.active_tasks - e.receivers) for e in status.executors)
 
 
 def _mean_processing_ms(batches: Iterable[Batch]) -> float | None:
@@ -193,6 +264,13 @@ def _why_silent(
     if not active:
         errors = [q.error for q in status.queries if q.error]
         return "no query is active" + (f"; the last one failed: {errors[-1]}" if errors else "")
+    unpaced = [q for q in active if q.trigger in UNPACED]
+    if len(unpaced) == len(active):
+        return (
+            f"it means nothing for query {unpaced[0].name!r}, which has a {unpaced[0].trigger} "
+            "trigger: its batches take as long as they are told to; where its source tells how far "
+            "behind it is, max_lag can scale it up"
+        )
     names = {q.name for q in active}
     failed = sum(1 for b in batches if b.failed and b.query in names)
     if failed:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.observe.evaluation import Load
 from tests.autoscale.deciding import any_bounds, anything, decided, policies, ratios, target
 from tests.fakes import scaled
 
@@ -30,7 +31,7 @@ class TestProperties:
     def test_nothing_is_scaled_on_what_was_not_measured(self, policy, bounds, seen):
         for blind in (replace(seen, registered=None), replace(seen, requested=None)):
             assert isinstance(policy.decide(bounds, blind), Hold)
-        silent = replace(seen, ratio=None, overdue=None, stalled=None)
+        silent = replace(seen, ratio=None, loads=(), overdue=None, stalled=None)
         if seen.requested is not None and bounds.clamp(seen.requested) == seen.requested:
             assert isinstance(policy.decide(bounds, silent), Hold)
 
@@ -69,7 +70,7 @@ class TestProperties:
         seen = replace(seen, overdue=overdue, registered=registered, requested=requested)
         decision = policy.decide(bounds, seen)
         if isinstance(decision, ScaleTo):
-            assert decision.target >= bounds.clamp(registered)
+            assert decision.target >= bounds.clamp(seen.staying)
 
     @given(anything, any_bounds, policies, st.integers(0, 100))
     def test_low_load_never_asks_for_more_than_is_requested(self, seen, bounds, policy, requested):
@@ -77,6 +78,24 @@ class TestProperties:
         low = replace(low, requested=bounds.clamp(requested))
         decision = policy.decide(bounds, low)
         assert target(decision, low.requested) <= low.requested
+
+    @given(anything, any_bounds, policies, ratios, st.integers(0, 100))
+    def test_time_that_the_driver_spends_by_itself_never_asks_for_executors(
+        self, seen, bounds, policy, more, requested
+    ):
+        planning = policy.scale_up_ratio + more
+        load = Load("q", planning * 2, planning)
+        seen = replace(seen, ratio=load.ratio, loads=(load,), stalled=None)
+        seen = replace(seen, requested=bounds.clamp(requested))
+        assert isinstance(policy.decide(bounds, seen), Hold)
+
+    @given(anything, any_bounds, policies, st.floats(1, 1000), st.integers(0, 100))
+    def test_nor_does_a_batch_that_no_executor_has_a_task_of(
+        self, seen, bounds, policy, overdue, requested
+    ):
+        seen = replace(seen, overdue=overdue, stalled=overdue, active_tasks=0, ratio=None, loads=())
+        seen = replace(seen, requested=bounds.clamp(requested))
+        assert isinstance(policy.decide(bounds, seen), Hold)
 
     @given(anything, any_bounds, policies, st.integers(0, 100), st.integers(0, 100))
     def test_who_is_leaving_is_no_capacity(self, seen, bounds, policy, staying, removing):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.observe.evaluation import STALE_AFTER, Evaluation, evaluate
-from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.observe.evaluation import STALE_AFTER, Evaluation, Load, evaluate
+from dagster_sparkscale.observe.status import Executor, Query
 from tests.autoscale import reference
 from tests.fakes import QUERY, batch, status
 
@@ -194,6 +194,88 @@ class TestStaleness:
 
     def test_completed_batches_are_a_measurement_whatever_spark_says_now(self):
         assert seen(spark_age=None, batches=(batch(5),)).ratio == 0.5
+
+
+class TestSilent:
+    """A query that nothing is heard of, by windows and by batch intervals."""
+
+    def query(self, ago: float, **fields) -> Query:
+        return Query(fields.pop("name", QUERY), **{"active": True} | fields, heard_at=2000.0 - ago)
+
+    def test_three_windows_are_too_long(self):
+        assert seen(queries=(self.query(181),)).silent == 181
+        assert seen(queries=(self.query(181),)).silent_query == QUERY
+        assert seen(queries=(self.query(180),)).silent is None
+
+    def test_so_are_three_of_its_intervals_if_these_are_longer(self):
+        assert seen(queries=(self.query(300, interval_ms=100_000),)).silent is None
+        assert seen(queries=(self.query(301, interval_ms=100_000),)).silent == 301
+
+    def test_a_batch_is_heard_of_before_the_agent_looks_at_spark_again(self):
+        assert seen(queries=(self.query(500),), batches=(batch(1, ago=179),)).silent is None
+        other = (batch(1, ago=1, query="other"),)
+        assert seen(queries=(self.query(500),), batches=other).silent == 500
+
+    def test_the_one_that_has_been_silent_longest_is_told(self):
+        queries = (self.query(200, name="a"), self.query(900, name="b"), self.query(300, name="c"))
+        assert (seen(queries=queries).silent, seen(queries=queries).silent_query) == (900, "b")
+
+    @pytest.mark.parametrize(
+        "fields",
+        [{"active": False}, {"trigger": "continuous"}, {"trigger": "real time"}],
+        ids=["ended", "continuous", "real time"],
+    )
+    def test_who_has_ended_or_has_no_pace_may_be_silent(self, fields):
+        assert seen(queries=(self.query(1000, **fields),)).silent is None
+
+    def test_what_a_driver_does_not_tell_or_did_not_look_up_is_no_silence(self):
+        assert seen(queries=(Query(QUERY, active=True),)).silent is None
+        assert seen(queries=(self.query(1000),), spark_age=31.0).silent is None
+
+
+class TestNotActiveAnyMore:
+    """What Spark lists no more, or as ended, does not count."""
+
+    GONE = Query("gone", active=False, interval_ms=1, running_ms=10**9, backlog_records=9)
+
+    def test_its_batches_are_not_those_of_the_stream(self):
+        evaluation = seen(
+            queries=(Query(QUERY, active=True), self.GONE),
+            batches=(batch(9, query="gone"), batch(9, query="listed no more")),
+        )
+        assert evaluation.completed == 0
+        assert evaluation.ratio is None and evaluation.loads == ()
+
+    def test_nor_are_its_lag_shards_and_backlog(self):
+        gone = replace(self.GONE, behind_ms=10**9, source_shards=50, trigger="continuous")
+        here = Query(QUERY, active=True, behind_ms=5, source_shards=2, backlog_records=1)
+        evaluation = seen(queries=(here, gone))
+        assert (evaluation.lag, evaluation.shards, evaluation.backlog_records) == (0.005, 2, 1)
+        assert (evaluation.overdue, evaluation.unpaced) == (None, ())
+
+    def test_what_spark_said_long_ago_is_no_measurement_of_a_backlog(self):
+        old = Query(QUERY, active=True, backlog_records=5, pending_batches=3)
+        evaluation = seen(queries=(old,), spark_age=31.0)
+        assert evaluation.backlog_records is evaluation.pending_batches is None
+
+
+class TestLoads:
+    def test_each_query_with_a_ratio_is_told_the_worst_first(self):
+        queries = tuple(Query(name, active=True) for name in ("a", "b", "c"))
+        batches = (
+            batch(2, query="a", planning_ms=500),
+            batch(8, query="b", planning_ms=7_999),
+            batch(4, query="b", planning_ms=2_000),
+        )
+        loads = seen(queries=queries, batches=batches).loads
+        assert loads == (Load("b", 0.6, 0.4999), Load("a", 0.2, 0.05))
+
+    def test_tasks_are_known_if_every_registered_executor_tells(self):
+        one, two = Executor("1", "a", 2, active_tasks=3), Executor("2", "b", 2, 1, receivers=1)
+        assert seen(executors=(one, two), registered=2).active_tasks == 3
+        assert seen(executors=(one,), registered=2).active_tasks is None
+        assert seen(executors=(one, two), spark_age=31.0).active_tasks is None
+        assert seen(executors=(), registered=0).active_tasks is None
 
 
 class TestSums:
