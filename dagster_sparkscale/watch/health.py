@@ -6,10 +6,14 @@ from enum import Enum
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.watch.sighting import Sighting
 
 STARTUP_GRACE = 300.0
 """Seconds a program has, from its driver's start, to start its first query."""
+SPARK_SILENT = 120.0
+"""Seconds without an answer of Spark to its agent, after which a driver does not count as running.
+The agent asks at least every ten seconds; a long pause for garbage is a minute."""
 
 
 class Health(Enum):
@@ -75,7 +79,26 @@ def _running(sighting: Sighting) -> Finding:
         return Finding(False, "stopped on request", urgent=False)
     if driver.state is DriverState.FAILED:
         return Finding(False, f"driver {driver.epoch} failed: {driver.exit_reason}")
+    if sighting.status is not None and (hangs := _hangs(sighting.status)):
+        return Finding(False, f"driver {driver.epoch} runs, but {hangs}")
     return Finding(True, f"driver {driver.epoch} is {driver.state.value}")
+
+
+def _hangs(status: Status) -> str | None:
+    """That Spark does not answer the agent beside it, in words; None if it does, or may yet."""
+    if status.phase not in ("starting", "running"):
+        return None  # it is about to end, and Spark ends first
+    if status.spark_age is None:
+        age = status.now - status.started_at
+        if age <= STARTUP_GRACE:
+            return None
+        return f"Spark has not answered its agent once in {age:.0f} s: look at the driver's log"
+    if status.spark_age <= SPARK_SILENT:
+        return None
+    return (
+        f"Spark has not answered its agent for {status.spark_age:.0f} s: its JVM hangs, or the "
+        "program has stopped its SparkContext; restart the stream"
+    )
 
 
 def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
@@ -93,11 +116,19 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
     if seen.failed and not seen.completed:
         return Finding(False, f"all {seen.failed} batches of the last {seen.window:g} s failed")
     if seen.stalled is not None:
+        idle = ", and no executor has a task" if seen.active_tasks == 0 else ""
         return Finding(
-            False, f"the batch in progress has taken {seen.stalled:.1f} batch intervals so far"
+            False,
+            f"the batch in progress has taken {seen.stalled:.1f} batch intervals so far{idle}",
         )
     if not any(q.active for q in status.queries):
         return Finding(False, "no query is active")
+    if seen.silent is not None:
+        return Finding(
+            False,
+            f"nothing has been heard of query {seen.silent_query!r} for {seen.silent:.0f} s: no "
+            "batch, and no trigger that found no data",
+        )
     if not seen.completed:
         return Finding(None, seen.silence or "no batch completed")
     return Finding(True, f"{seen.completed} batches completed in the last {seen.window:g} s")
@@ -107,7 +138,11 @@ def _ratio(seen: Evaluation | None) -> Finding:
     load = _load(seen)
     if load is None:
         return Finding(None, "R is unknown", urgent=False)
-    return Finding(load < 1, f"R is {load:.2f}", urgent=False)
+    worst = seen.loads[0] if seen and seen.loads else None
+    text = f"R is {load:.2f}"
+    if worst is not None and worst.ratio == load and (worst.planning or 0) > load / 2:
+        text += f", of which the driver spends {worst.planning:.2f} on planning"
+    return Finding(load < 1, text, urgent=False)
 
 
 def _maximum(seen: Evaluation | None, decision: Decision) -> Finding:

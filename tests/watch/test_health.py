@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
-from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.observe.status import Executor, Query
 from dagster_sparkscale.watch.health import DESCRIPTIONS, STARTUP_GRACE, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, batch, driver, status
@@ -61,6 +61,40 @@ class TestRunning:
         assert (found.passed, found.text) == (True, f"driver 1 is {state.value}")
 
 
+class TestHangingJvm:
+    """The agent answers by itself; Spark, in the JVM beside it, does not."""
+
+    def found(self, **fields):
+        return findings(**fields)[Health.RUNNING]
+
+    def test_a_driver_whose_jvm_hangs_does_not_run(self):
+        found = self.found(spark_age=36_000.0)
+        assert (found.passed, found.urgent) == (False, True)
+        assert found.text == (
+            "driver 1 runs, but Spark has not answered its agent for 36000 s: its JVM hangs, or "
+            "the program has stopped its SparkContext; restart the stream"
+        )
+
+    @pytest.mark.parametrize(("age", "passed"), [(0.0, True), (120.0, True), (120.1, False)])
+    def test_a_pause_is_no_end(self, age, passed):
+        assert self.found(spark_age=age).passed is passed
+
+    def test_one_that_never_answered_has_time_to_start(self):
+        early = self.found(spark_age=None, started_at=2000 - STARTUP_GRACE)
+        late = self.found(spark_age=None, started_at=2000 - STARTUP_GRACE - 1, phase="starting")
+        assert (early.passed, late.passed) == (True, False)
+        assert "has not answered its agent once in 301 s" in late.text
+
+    @pytest.mark.parametrize("phase", ["stopping", "ended"])
+    def test_a_driver_that_is_about_to_end_has_ended_spark_first(self, phase):
+        assert self.found(spark_age=1000.0, phase=phase).passed is True
+
+    def test_a_driver_that_failed_has_failed(self):
+        failed = {"driver": driver(DriverState.FAILED, exit_reason="exit code 1")}
+        found = findings(sighted=failed, spark_age=1000.0)[Health.RUNNING]
+        assert found.text == "driver 1 failed: exit code 1"
+
+
 class TestBatchesCompleting:
     def found(self, **fields):
         return findings(**fields)[Health.BATCHES_COMPLETING]
@@ -114,11 +148,44 @@ class TestBatchesCompleting:
     def test_silence_within_the_interval_cannot_be_told(self):
         assert self.found().passed is None
 
+    def test_an_active_query_that_is_silent_for_far_longer_fails(self):
+        queries = (Query(QUERY, active=True, heard_at=1400.0),)
+        found = self.found(queries=queries)
+        assert (found.passed, found.urgent) == (False, True)
+        assert found.text == (
+            "nothing has been heard of query 'counts' for 600 s: no batch, and no trigger that "
+            "found no data"
+        )
+        assert self.found(queries=(Query(QUERY, active=True, heard_at=1900.0),)).passed is None
+
+    def test_it_fails_though_another_completes_batches(self):
+        queries = (Query(QUERY, active=True), Query("b", active=True, heard_at=1400.0))
+        assert self.found(queries=queries, batches=(batch(1),)).passed is False
+
+    def test_batches_of_a_query_that_has_ended_are_no_sign_of_one_that_is_silent(self):
+        queries = (Query(QUERY, active=True), Query("b", active=False))
+        assert self.found(queries=queries, batches=(batch(1, query="b"),)).passed is None
+
+    @pytest.mark.parametrize(("tasks", "ending"), [(0, ", and no executor has a task"), (1, "")])
+    def test_of_a_stuck_batch_it_says_whether_executors_work_on_it(self, tasks, ending):
+        found = self.found(
+            queries=(Query("a", active=True, running_ms=90_000),),
+            registered=1,
+            executors=(Executor("1", "host", 1, active_tasks=tasks),),
+        )
+        assert found.text == f"the batch in progress has taken 9.0 batch intervals so far{ending}"
+
 
 class TestRatioBelowOne:
     @pytest.mark.parametrize(("seconds", "passed"), [(0, True), (9.999, True), (10, False)])
     def test_it_compares_the_ratio_with_one(self, seconds, passed):
         assert findings(batches=(batch(seconds),))[Health.RATIO_BELOW_ONE].passed is passed
+
+    def test_it_says_what_of_it_no_executor_could_take_over(self):
+        planned = findings(batches=(batch(12, planning_ms=11_000),))[Health.RATIO_BELOW_ONE]
+        assert planned.text == "R is 1.20, of which the driver spends 1.10 on planning"
+        worked = findings(batches=(batch(12, planning_ms=5_000),))[Health.RATIO_BELOW_ONE]
+        assert worked.text == "R is 1.20"
 
     def test_a_stuck_batch_counts_as_what_it_has_taken(self):
         found = findings(queries=(Query("a", active=True, running_ms=25_000),))
