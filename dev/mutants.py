@@ -51,6 +51,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "sources/kinesis/span.py": ("sources/kinesis/test_span*.py",),
     "typed_json.py": ("observe/test_status*.py", "clusters/host/test_folders*.py"),
     "watch/assess.py": ("watch/test_assess*.py", "watch/test_own_policy*.py"),
+    "watch/coverage.py": ("watch/test_coverage*.py",),
     "watch/health.py": ("watch/test_health*.py",),
     "watch/memory.py": ("watch/test_memory*.py",),
     "watch/sighting.py": ("watch/test_assess*.py", "watch/test_collect*.py"),

@@ -130,7 +130,10 @@ def test_the_driver_starts_where_there_is_nothing_else():
     assert {name.split(".")[1] for name in done.stdout.split()} == {"driver"}
 
 
-@pytest.mark.parametrize("module", [*PURE, "lifecycle/recovery", "watch/assess", "watch/health"])
+@pytest.mark.parametrize(
+    "module",
+    [*PURE, "lifecycle/recovery", "watch/assess", "watch/coverage", "watch/health"],
+)
 def test_decisions_are_pure(module):
     """No Dagster, no Spark, no clock, no I/O: what they do depends on what they are given."""
     tops = {name.split(".")[0] for name in imports_of(PACKAGE / f"{module}.py")}

@@ -35,7 +35,7 @@ class AutoscalePolicy(Declaration):
 
         Args:
             bounds: between which numbers of executors the stream can move at present.
-            seen: what it did in the last `interval` seconds.
+            seen: what it did in the last `interval` seconds, or since it was last decided on.
         """
         # Not reached by a stream: it refuses a policy that leaves it at this.
         return Hold(f"{type(self).__name__} does not say how to decide")

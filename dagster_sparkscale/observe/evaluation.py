@@ -31,7 +31,8 @@ class Evaluation:
     """What one stream did in one window. None means not measured, never zero."""
 
     window: float
-    """Seconds."""
+    """Seconds that this is about: the policy's interval, or longer if the evaluation before was
+    longer ago."""
     uptime: float | None = None
     """Seconds since the driver started."""
     ratio: float | None = None
@@ -101,7 +102,9 @@ class Evaluation:
         return None if self.registered is None else max(0, self.registered - self.removing)
 
 
-def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluation:
+def evaluate(
+    status: Status, *, window: float, batch_interval: float, newest: int = 0
+) -> Evaluation:
     """Evaluate the `window` seconds before the agent answered.
 
     R is what Spark's ExecutorAllocationManager computes, floor(mean processing time in ms) / batch
@@ -112,9 +115,15 @@ def evaluate(status: Status, *, window: float, batch_interval: float) -> Evaluat
         status: what the agent reported.
         window: seconds.
         batch_interval: the declared batch interval in seconds, for queries that don't tell theirs.
+        newest: how many of the batches that were recorded last count even if they completed before.
     """
     fresh = status.spark_age is not None and status.spark_age <= STALE_AFTER
-    batches = [b for b in status.batches if status.now - window < b.completed_at]
+    older = len(status.batches) - newest
+    batches = [
+        batch
+        for number, batch in enumerate(status.batches)
+        if status.now - window < batch.completed_at or number >= older
+    ]
     good = [b for b in batches if not b.failed]
     intervals = {q.name: (q.interval_ms or batch_interval * 1000) for q in status.queries}
     active = [q for q in status.queries if q.active]

@@ -9,6 +9,7 @@ from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
 
@@ -42,6 +43,7 @@ def assess(
     now: float,
     operation: str | None = None,
     due: bool = True,
+    before: Evaluated = NEVER,
 ) -> Assessment:
     """Assess one stream.
 
@@ -49,6 +51,7 @@ def assess(
         now: seconds since the epoch, by the clock of the cluster's records.
         operation: the operation in flight on the stream, for people; nothing is done beside it.
         due: whether the policy's interval has passed since its last evaluation.
+        before: that evaluation; batches since then count even if they are older than the window.
     """
     driver, status = sighting.driver, sighting.status
     state = driver.state.value if driver else "unknown" if sighting.error else "not started"
@@ -70,7 +73,8 @@ def assess(
             f"expected {stream.name} epoch {driver.epoch}"
         )
     else:
-        seen = evaluate(status, window=stream.window, batch_interval=stream.batch_interval)
+        window, newest = covered(stream.window, status, before)
+        seen = evaluate(status, window=window, batch_interval=stream.batch_interval, newest=newest)
         if status.phase == "running":
             decision = _by_policy(stream, seen)
         else:

@@ -7,11 +7,12 @@ whose look still hangs is not looked at again, and hanging looks have a limit to
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from queue import Empty, SimpleQueue
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.watch.coverage import to_ask_for
 from dagster_sparkscale.watch.sighting import Sighting, look
 
 AT_ONCE = 3
@@ -41,10 +42,19 @@ class Collector:
         """Since when it is the turn of each stream; of none that was never looked at."""
 
     def collect(
-        self, cluster: ClusterManager, streams: Iterable[Stream], *, deadline: float
+        self,
+        cluster: ClusterManager,
+        streams: Iterable[Stream],
+        *,
+        deadline: float,
+        elapsed: Mapping[str, float] | None = None,
     ) -> dict[str, Sighting]:
         """A sighting of each stream, by name. A stream not seen within `deadline` seconds is
-        reported as such; the rest are not held up by it."""
+        reported as such; the rest are not held up by it.
+
+        Args:
+            elapsed: by name, seconds since the tick of a stream's last evaluation began, or more.
+        """
         began = time.monotonic()
         until = began + deadline
         timeout = min(5.0, deadline)
@@ -67,7 +77,11 @@ class Collector:
                     stream = todo.get_nowait()
                 except Empty:
                     return
-                seen[stream.name] = self._look(cluster, stream, timeout)
+                before = elapsed.get(stream.name) if elapsed else None
+                if before is not None:
+                    before += time.monotonic() - began
+                window = to_ask_for(stream.window, before)
+                seen[stream.name] = self._look(cluster, stream, timeout, window)
                 if len(seen) == len(waiting):
                     finished.set()
 
@@ -90,12 +104,14 @@ class Collector:
             unseen[name] = Sighting(name, error=_hangs(began - hanging[name]))
         return {name: seen.get(name) or unseen[name] for name in declared}
 
-    def _look(self, cluster: ClusterManager, stream: Stream, timeout: float) -> Sighting:
+    def _look(
+        self, cluster: ClusterManager, stream: Stream, timeout: float, window: float
+    ) -> Sighting:
         began = time.monotonic()
         with self._lock:
             self._looking[stream.name] = began
         try:
-            return look(cluster, stream, timeout=timeout)
+            return look(cluster, stream, timeout=timeout, window=window)
         finally:
             slow = time.monotonic() - began > SLOW
             with self._lock:

@@ -1,7 +1,7 @@
 """What the sensor remembers from one tick to the next: its cursor, with types.
 
-Nothing here is needed for safety. A lost cursor costs one repeated check evaluation a stream and
-one early materialization.
+Nothing here is needed for safety. A lost cursor costs one repeated check evaluation a stream, one
+early materialization, and perhaps the look at a batch.
 """
 
 import json
@@ -10,17 +10,21 @@ from dataclasses import asdict, dataclass, field
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
+from dagster_sparkscale.watch.coverage import NEVER, Evaluated
+
 
 @dataclass
 class StreamMemory:
     decided_at: FiniteFloat = 0.0
-    """When a policy last decided, seconds since the epoch."""
+    """When the tick began in which a policy last decided, seconds since the epoch."""
     materialized_at: FiniteFloat = 0.0
     """When a materialization last said that the stream's data moved on."""
     advanced: bool = False
     """Whether records were processed since then."""
     checks: dict[str, str] = field(default_factory=dict)
     """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
+    evaluated: Evaluated = NEVER
+    """The last evaluation that a policy could decide on."""
 
 
 _STREAMS = TypeAdapter(dict[str, StreamMemory])

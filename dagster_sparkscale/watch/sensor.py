@@ -11,10 +11,12 @@ from collections.abc import Mapping
 import dagster as dg
 from dagster import DagsterInstance
 
+from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
 from dagster_sparkscale.watch.assess import Assessment, assess
 from dagster_sparkscale.watch.collect import Collector
+from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.events import Event, told
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sighting import Sighting
@@ -44,7 +46,14 @@ def autoscale_sensor(
     def evaluate_streams(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         now = time.time()
         memory = Memory.load(context.cursor)
-        sightings = collector.collect(streams.cluster(context), streams, deadline=deadline)
+        elapsed = {
+            name: now - known.decided_at
+            for name, known in memory.streams.items()
+            if known.evaluated.at
+        }
+        sightings = collector.collect(
+            streams.cluster(context), streams, deadline=deadline, elapsed=elapsed
+        )
         assessments = _assess_all(context.instance, streams, sightings, memory, now)
         events: list[Event] = []
         requests: list[dg.RunRequest] = []
@@ -81,28 +90,40 @@ def _assess_all(
     memory: Memory,
     now: float,
 ) -> dict[str, Assessment]:
+    due: dict[str, bool] = {}
+
+    def assessed(stream: Stream, operation: str | None = None) -> Assessment:
+        return assess(
+            stream,
+            sightings[stream.name],
+            now=now,
+            operation=operation,
+            due=due[stream.name],
+            before=memory.of(stream.name).evaluated,
+        )
+
     assessments = {}
-    due = {}
     for stream in streams:
         decided_at = memory.of(stream.name).decided_at
         interval = stream.autoscale.interval if stream.autoscale else 0.0
         # Below 0: the clock was set back since.
         due[stream.name] = not 0 <= now - decided_at < interval * _LATE
-        assessments[stream.name] = assess(
-            stream, sightings[stream.name], now=now, due=due[stream.name]
-        )
+        assessments[stream.name] = assessed(stream)
     busy: Mapping[str, str] = {}
     # Most ticks hold everything; only one that does not needs to ask what is in flight.
     if any(assessment.acts for assessment in assessments.values()):
         busy = in_flight(instance, streams.cluster_key, now)
     for name, stream in streams.by_name.items():
+        status, known = sightings[name].status, memory.of(name)
+        evaluated = due[name] and assessments[name].seen is not None
         if name in busy and assessments[name].acts:
             # Not decided: it is due again at the next tick.
-            assessments[name] = assess(
-                stream, sightings[name], now=now, operation=busy[name], due=due[name]
-            )
-        elif due[name]:
-            memory.of(name).decided_at = now
+            assessments[name] = assessed(stream, busy[name])
+        elif evaluated:
+            known.decided_at = now
+        if evaluated and status is not None:
+            # Also beside an operation: what was before it says little of what comes after it.
+            known.evaluated = Evaluated(status.now, status.last_seq)
     return assessments
 
 

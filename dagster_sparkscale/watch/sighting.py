@@ -25,11 +25,14 @@ class Sighting:
     """Only for a failed driver."""
 
 
-def look(cluster: ClusterManager, stream: Stream, *, timeout: float) -> Sighting:
+def look(
+    cluster: ClusterManager, stream: Stream, *, timeout: float, window: float | None = None
+) -> Sighting:
     """Find the stream's driver and ask its agent. Never raises: a fault is a finding.
 
     Args:
         timeout: seconds the agent has to answer.
+        window: seconds of batches to ask it for; None: the stream's window.
     """
     name = stream.name
     driver: Driver | None = None
@@ -46,7 +49,8 @@ def look(cluster: ClusterManager, stream: Stream, *, timeout: float) -> Sighting
             )
         if not driver.state.alive:
             return Sighting(name, driver)
-        status = cluster.status(driver, timeout=timeout, window=stream.window)
+        window = stream.window if window is None else window
+        status = cluster.status(driver, timeout=timeout, window=window)
         return Sighting(name, driver, status)
     except ClusterError as error:
         return Sighting(name, driver, error=str(error))

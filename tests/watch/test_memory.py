@@ -5,11 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
 
 times = st.floats(allow_nan=False, allow_infinity=False)
 remembered = st.builds(
-    StreamMemory, times, times, st.booleans(), st.dictionaries(st.text(), st.text())
+    StreamMemory,
+    times,
+    times,
+    st.booleans(),
+    st.dictionaries(st.text(), st.text()),
+    st.builds(Evaluated, times, st.integers()),
 )
 
 
@@ -52,6 +58,8 @@ def test_fields_of_another_version_are_passed_over():
         *('{"clicks": {"materialized_at": []}}', '{"clicks": {"advanced": "no"}}'),
         *('{"clicks": {"checks": null}}', '{"clicks": {"checks": ["running"]}}'),
         '{"clicks": {"checks": {"running": 5}}}',
+        *('{"clicks": {"evaluated": 5}}', '{"clicks": {"evaluated": {"at": NaN, "seq": 1}}}'),
+        *('{"clicks": {"evaluated": {"seq": 0.5}}}', '{"clicks": {"evaluated": null}}'),
         "[" * 100_000,
     ],
 )
@@ -64,7 +72,9 @@ json_values = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
-fields = st.sampled_from(["decided_at", "materialized_at", "advanced", "checks", "other"])
+fields = st.sampled_from(
+    ["decided_at", "materialized_at", "advanced", "checks", "evaluated", "other"]
+)
 
 
 @given(
@@ -77,6 +87,8 @@ def test_whatever_the_cursor_says_the_sensor_can_work_with_what_is_read(cursor):
     for one in [*memory.streams.values(), memory.of("clicks")]:
         assert math.isfinite(1e9 - one.decided_at)
         assert math.isfinite(1e9 - one.materialized_at)
+        assert math.isfinite(1e9 - one.evaluated.at)
+        assert type(one.evaluated.seq) is int
         assert type(one.advanced) is bool
         assert all(isinstance(outcome, str) for outcome in one.checks.values())
     assert Memory.load(memory.dump(keep=memory.streams)) == memory

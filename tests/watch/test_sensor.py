@@ -1,6 +1,7 @@
 """The sensor as Dagster evaluates it: observations, requests, operations in flight."""
 
 import time
+from dataclasses import replace
 from typing import ClassVar
 
 import dagster as dg
@@ -19,7 +20,8 @@ from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Streams
-from tests.fakes import QUERY, scaled, structured
+from tests import fakes
+from tests.fakes import QUERY, batch, scaled, structured
 from tests.watch.deployment import HOUR, STREAM, Deployment, overload
 
 
@@ -214,6 +216,70 @@ class TestRequests:
         assert request.tags[PREFIX + "cluster"] == "west"
         assert deployed.run(request).success
         assert deployed.world.streams["clicks"].requested == 5
+
+
+class TestBatchesBetweenTicks:
+    """A driver with one slow batch, which completed three seconds after the first tick."""
+
+    @pytest.fixture
+    def slow(self, deployed, clock, monkeypatch):
+        overload(deployed)
+        first = clock[0]
+        plain = fakes._status
+
+        def answer(kept):
+            batches = (batch(25, now=first, ago=-3),) if clock[0] > first else ()
+            return replace(plain(kept), batches=batches, last_seq=len(batches))
+
+        monkeypatch.setattr(fakes, "_status", answer)
+        assert "no batch completed in the last 60 s" in deployed.tick().observed()["reason"]
+        return deployed
+
+    def test_one_that_is_older_than_the_window_by_the_next_tick_is_judged_by(self, slow, clock):
+        clock[0] += 65
+        tick = slow.tick()
+        assert tick.observed()["ratio"] == 2.5
+        assert tick.observed()["input_rate"] == pytest.approx(100 / 65, abs=1e-3)
+        assert len(tick.requests) == 1
+
+    def test_but_only_once(self, slow, clock):
+        clock[0] += 65
+        slow.tick()
+        clock[0] += 65
+        assert slow.tick().observed()["ratio"] is None
+
+    def test_nor_is_it_forgotten_while_the_agent_is_silent(self, slow, clock):
+        kept = slow.world.streams["clicks"]
+        kept.reachable = False
+        clock[0] += 65
+        slow.tick()
+        kept.reachable = True
+        clock[0] += 65
+        assert slow.tick().observed()["ratio"] == 2.5
+
+    def test_a_policy_that_could_not_see_its_stream_is_due_at_the_next_tick(self, clock):
+        deployed = Deployment([scaled(interval=600, max_executors=10)])
+        overload(deployed).reachable = False
+        deployed.tick()
+        deployed.world.streams["clicks"].reachable = True
+        clock[0] += 60
+        assert len(deployed.tick().requests) == 1
+
+    def test_an_agent_is_asked_for_as_much_as_that_takes(self, slow, clock, monkeypatch):
+        asked = []
+        plain = fakes.MemoryAgent.status
+
+        def status(agent, timeout=5.0, window=None):
+            asked.append(window)
+            return plain(agent, timeout, window)
+
+        monkeypatch.setattr(fakes.MemoryAgent, "status", status)
+        clock[0] += 65
+        slow.tick()
+        clock[0] += 3600
+        slow.tick()
+        assert 75 <= asked[0] < 180
+        assert asked[1] == 180
 
 
 class TestOperationsInFlight:
