@@ -1,9 +1,16 @@
-"""The health checks of a stream in Dagster: run by hand here, and by the sensor on every change."""
+"""The health checks of a stream in Dagster: run by hand here, and by the sensor on every change.
+
+What can't be told is no outcome. A check that is run by hand and can't be told is skipped, as
+Dagster calls it: it is neither passed nor failed, and what was stored before stands.
+"""
 
 import time
 from collections.abc import Iterator
 
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import (
+    COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
+)
 
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.operations import Streams, asset_key
@@ -27,24 +34,52 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
             for health in Health
         ],
         required_resource_keys={streams.cluster_key},
-        can_subset=False,
+        can_subset=True,  # else Dagster insists on an outcome of every check
     )
     def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        asked_for = {check.name for check in context.selected_asset_check_keys}
         cluster = streams.cluster(context)
         sighting = look(cluster, stream, timeout=10.0)
         assessment = assess(stream, sighting, now=time.time())
-        runs = assessment.health[Health.RUNNING].passed
         for health, finding in assessment.health.items():
-            # Right after a start nothing is measured yet, and nothing is wrong either. Of a stream
-            # that does not run, nothing can be told that would be good news.
-            passed = runs if finding.passed is None else finding.passed
+            if health.value not in asked_for:
+                continue
+            if finding.passed is None:
+                context.log.info(f"{health.value}: can't be told now: {finding.text}")
+                failure = _stored_failure(context.instance, dg.AssetCheckKey(key, health.value))
+                if failure is not None:
+                    yield _again(failure, finding)
+                continue
             yield dg.AssetCheckResult(
                 asset_key=key,
                 check_name=health.value,
-                passed=bool(passed),
+                passed=finding.passed,
                 severity=severity(finding),
                 description=finding.text,
                 metadata={"log": sighting.log_tail} if sighting.log_tail else {},
             )
 
     return check
+
+
+def _stored_failure(
+    instance: dg.DagsterInstance, key: dg.AssetCheckKey
+) -> dg.AssetCheckEvaluation | None:
+    """The last stored outcome of a check, if that is a failure."""
+    records = instance.event_log_storage.get_asset_check_execution_history(
+        key, limit=1, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
+    )
+    evaluation = records[0].evaluation if records else None
+    return None if evaluation is None or evaluation.passed else evaluation
+
+
+def _again(failure: dg.AssetCheckEvaluation, finding: Finding) -> dg.AssetCheckResult:
+    """A failure that stands, for Dagster's pages to go on showing it."""
+    return dg.AssetCheckResult(
+        asset_key=failure.asset_key,
+        check_name=failure.check_name,
+        passed=False,
+        severity=failure.severity,
+        description=failure.description,
+        metadata={**failure.metadata, "as stored before; now": finding.text},
+    )
