@@ -27,7 +27,8 @@ class Request:
     target: int | None = None
     """Executors wanted, absolute."""
     delta: int | None = None
-    """Executors more (or, below 0, fewer) than are registered now."""
+    """Executors more (or, below 0, fewer) than are registered now and have not been told to
+    leave."""
     epoch: int | None = None
     """The driver the request was made for; None: whichever runs."""
     wait: float = 120.0
@@ -61,6 +62,9 @@ class Story:
 
 def target_of(request: Request, bounds: Bounds, registered: int) -> int:
     """The absolute target of `request`.
+
+    Args:
+        registered: executors, those that are leaving not counted.
 
     Raises:
         Refused: neither or both of target and delta, or a target the stream can't have.
@@ -122,9 +126,10 @@ def rescale(
                 f"{stream.name!r}: its driver does not know its executors yet "
                 f"(it is {before.phase}); try again when it runs"
             )
-        target = target_of(request, stream.bounds, before.registered)
+        target = target_of(request, stream.bounds, before.registered - before.removing)
+        leaving = f", of which {before.removing} are leaving" if before.removing else ""
         tell(
-            f"before: {before.registered} registered, {before.requested} requested; "
+            f"before: {before.registered} registered{leaving}, {before.requested} requested; "
             f"requesting {target}"
         )
         asked = cluster.scale(driver, target)
@@ -190,7 +195,8 @@ def _follow(
             if status.registered is not None and status.registered != story.registered_after:
                 tell(f"{status.registered} registered, {story.target} requested")
                 story.registered_after = status.registered
-            if status.registered == story.target:
+            # On the way down there may be as many as are to come, and some of them leaving.
+            if status.registered == story.target and not status.removing:
                 story.ending = "reached"
                 return
             if status.blocked and time.monotonic() >= deadline:

@@ -14,7 +14,8 @@ class RescaleConfig(OperationConfig):
 
     target: int | None = Field(default=None, description="Executors wanted, absolute.")
     delta: int | None = Field(
-        default=None, description="Executors more than are registered now; below 0: fewer."
+        default=None,
+        description="Executors more than are registered now and stay; below 0: fewer.",
     )
     wait_seconds: float = Field(
         default=120.0, ge=0, description="How long to wait for the executors to come or go."

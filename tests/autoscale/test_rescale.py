@@ -15,6 +15,7 @@ from dagster_sparkscale.clusters.errors import (
     StaleEpoch,
 )
 from dagster_sparkscale.declare.bounds import Bounds
+from tests import fakes
 from tests.fakes import World, dstream, scaled, structured
 from tests.waiting import HANGS
 
@@ -126,6 +127,41 @@ class TestStory:
         story = carry_out(world, asked(delta=1, wait=0))
         assert (story.registered_before, story.requested_before, story.target) == (2, 5, 3)
         assert world.streams["clicks"].requested == 3
+
+    @pytest.fixture
+    def leaving(self, world, monkeypatch):
+        """Eight executors, of which six are leaving, one a look."""
+        kept = world.run(STREAM, executors=8)
+        kept.requested = 2
+        plain = fakes._status
+
+        def answer(kept):
+            staying = max(2, kept.requested)
+            return replace(plain(kept), removing=max(0, kept.registered - staying))
+
+        monkeypatch.setattr(fakes, "_status", answer)
+        return world
+
+    @pytest.mark.parametrize(("delta", "executors"), [(-1, 1), (3, 5)])
+    def test_a_delta_does_not_count_from_those_that_are_leaving(self, leaving, delta, executors):
+        lines = []
+        story = carry_out(leaving, asked(delta=delta), lines=lines)
+        assert story.target == executors
+        assert lines[0].startswith("before: 7 registered, of which 5 are leaving, 2 requested")
+
+    def test_as_many_as_are_wanted_are_not_there_while_some_of_them_are_leaving(
+        self, world, monkeypatch
+    ):
+        world.run(STREAM, executors=3)
+        plain, looks = fakes._status, []
+
+        def answer(kept):
+            looks.append(kept.registered)
+            return replace(plain(kept), registered=3, removing=1 if len(looks) < 5 else 0)
+
+        monkeypatch.setattr(fakes, "_status", answer)
+        assert carry_out(world, asked(3)).ending == "reached"
+        assert len(looks) == 5
 
     def test_up_and_reached(self, world):
         world.run(STREAM, executors=2)
