@@ -199,7 +199,7 @@ def _silent(
 ) -> tuple[float | None, str | None]:
     """The seconds since the query that has been silent longest was heard of, and which it is; none
     if no query has been for too long."""
-    longest: tuple[float | None, str | None] = (None, None)
+    found = []
     for query in queries:
         if query.heard_at is None:
             continue
@@ -207,9 +207,9 @@ def _silent(
         told = [b.completed_at for b in status.batches if b.query == query.name]
         seconds = status.now - max([query.heard_at, *told])
         patience = SILENT_AFTER * max(window, intervals[query.name] / 1000)
-        if seconds > patience and seconds > (longest[0] or 0.0):
-            longest = seconds, query.name
-    return longest
+        if seconds > patience:
+            found.append((seconds, query.name))
+    return max(found, default=(None, None))
 
 
 def _active_tasks(status: Status) -> int | None:

@@ -54,9 +54,8 @@ def covered(declared: float, status: Status, before: Evaluated) -> tuple[float, 
         before: the evaluation before. One of an earlier driver, or by a clock that was set back
             since, says nothing.
     """
-    elapsed = status.now - before.at
-    if before.at < status.started_at or elapsed < 0:
+    if not status.started_at <= before.at <= status.now:
         return declared, 0
-    seconds = min(max(declared, elapsed), LONGEST * declared)
+    seconds = min(max(declared, status.now - before.at), LONGEST * declared)
     # To tenths, as people read it; and never more than the driver has run for.
     return max(declared, math.floor(seconds * 10) / 10), max(0, status.last_seq - before.seq)

@@ -151,6 +151,13 @@ class TestDecided:
         assert decided(ratio=0.5, catching_up=10.0, overdue=1.2).target == 5
         assert decided(ratio=0.2, lag_paced=True, overdue=1.2).target == 5
 
+    def test_nor_is_one_that_no_executor_has_a_task_of_helped_by_more_of_them(self):
+        decision = decided(ratio=0.5, overdue=1.2, active_tasks=0)
+        assert isinstance(decision, Hold)
+        assert "the batch in progress is overdue, and no executor has a task" in decision.reason
+        assert decided(ratio=0.5, overdue=1.2, active_tasks=1).target == 5
+        assert decided(ratio=0.5, active_tasks=0).target == 5  # it looked between two batches
+
     def test_without_a_completed_batch_it_cannot_be_told_whether_more_would_help(self):
         decision = decided(ratio=None)
         assert decision == Hold(
@@ -163,6 +170,12 @@ class TestDecided:
         assert decision.target == 6
         assert "R is unknown" in decision.reason
         assert isinstance(decided(policy, lag=1.0, overdue=1.5, stalled=1.5), Hold)
+
+    def test_nor_is_what_a_stuck_batch_waits_for_called_off(self):
+        decision = decided(ratio=None, overdue=1.2, stalled=1.2, registered=4, requested=9)
+        assert isinstance(decision, Hold)
+        without = decided(RatioPolicy(), ratio=None, overdue=1.2, stalled=1.2, requested=9)
+        assert without.target == 5  # without a limit what is outstanding is overridden, as ever
 
     @pytest.mark.parametrize("ratio", [0.1, 0.5, 1.0])
     def test_what_is_outstanding_is_not_called_off(self, ratio):

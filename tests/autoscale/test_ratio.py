@@ -217,8 +217,9 @@ class TestMendedDefects:
 
     def test_executors_that_are_still_requested_are_awaited(self):
         decision = decided(registered=0, requested=3, ratio=9.0, overdue=5.0, stalled=5.0)
-        assert isinstance(decision, Hold)
-        assert "waiting for the cluster manager" in decision.reason
+        assert decision == Hold(
+            "no executor is registered; 3 requested, waiting for the cluster manager"
+        )
 
     @pytest.mark.parametrize(
         ("bounds", "requested", "moved_to"),
@@ -374,6 +375,8 @@ class TestTriggersWithoutPace:
             "R 0.10 of query 'idle' is at or below 0.3, but R says nothing of query 'live', whose "
             "batches take as long as they are told to"
         )
+        waiting = judged((*self.LONG, batch(3, query="idle")), queries=queries)
+        assert "R says nothing of query 'live'" in waiting.reason
         slow = judged((*self.LONG, batch(9, query="idle")), queries=queries)
         assert slow.target == 3
 

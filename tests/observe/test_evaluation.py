@@ -125,6 +125,14 @@ class TestWindow:
         else:
             assert sum(counts) == 0
 
+    def test_the_newest_count_however_old_they_are(self):
+        batches = (batch(1, ago=90), batch(2, ago=80), batch(3, ago=70), batch(4, ago=5))
+        counts = [
+            evaluate(status(batches=batches), window=60, batch_interval=10, newest=newest).completed
+            for newest in (0, 1, 2, 3, 4, 9)
+        ]
+        assert counts == [1, 1, 2, 3, 4, 4]
+
     def test_rates_are_per_second_of_the_window(self):
         batches = (batch(2, records=300), batch(2, records=300))
         evaluation = seen(window=60, batches=batches)

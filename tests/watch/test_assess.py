@@ -7,9 +7,10 @@ from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import DEFAULT_WINDOW
 from dagster_sparkscale.observe.status import MalformedStatus
 from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import Sighting, look
-from tests.fakes import World, batch, driver, scaled, status, structured
+from tests.fakes import MemoryAgent, World, batch, driver, scaled, status, structured
 
 STREAM = scaled(max_executors=10)
 SLOW = (batch(25),)
@@ -92,6 +93,17 @@ class TestStates:
         early = (batch(25, ago=40),)
         assert assessed(scaled(interval=15), batches=early).seen.ratio is None
         assert assessed(scaled(interval=45), batches=early).seen.ratio == 2.5
+
+    def test_batches_since_the_evaluation_before_count_though_they_are_older(self):
+        sighting = Sighting("clicks", driver(), status(batches=(batch(25, ago=62),), last_seq=9))
+
+        def ratio(before):
+            return assess(STREAM, sighting, now=NOW, before=before).seen.ratio
+
+        assert ratio(NEVER) is None
+        assert ratio(Evaluated(1935.0, 8)) == 2.5
+        assert ratio(Evaluated(1950.0, 8)) == 2.5  # Spark told of it late
+        assert ratio(Evaluated(1950.0, 9)) is None
 
 
 class TestFailed:
@@ -192,6 +204,22 @@ class TestLook:
         assert (sighting.driver.epoch, sighting.status.epoch) == (1, 1)
         assert sighting.error is None
         assert (sighting.history, sighting.log_tail) == ((), "")
+
+    @pytest.mark.parametrize(("window", "asked"), [(None, 60.0), (75.0, 75.0)])
+    def test_the_agent_is_asked_for_the_streams_window_or_for_as_much_as_it_takes(
+        self, monkeypatch, window, asked
+    ):
+        world, given = World(), []
+        world.run(STREAM)
+        plain = MemoryAgent.status
+
+        def status(agent, timeout, window):
+            given.append((timeout, window))
+            return plain(agent, timeout, window)
+
+        monkeypatch.setattr(MemoryAgent, "status", status)
+        look(world.cluster, STREAM, timeout=1.0, window=window)
+        assert given == [(1.0, asked)]
 
     def test_a_stream_that_was_stopped_is_not_asked(self):
         world = World()

@@ -99,6 +99,10 @@ class TestCovered:
         assert covered(60.0, self.SEEN, Evaluated(1935.0, 40)) == (65.0, 10)
         assert covered(60.0, self.SEEN, Evaluated(1934.04, 40)) == (65.9, 10)
 
+    def test_the_driver_may_just_have_started_or_been_looked_at(self):
+        assert covered(60.0, self.SEEN, Evaluated(1000.0, 40)) == (180.0, 10)
+        assert covered(60.0, self.SEEN, Evaluated(2000.0, 48)) == (60.0, 2)
+
     def test_it_has_a_limit(self):
         assert covered(60.0, self.SEEN, Evaluated(1100.0, 0)) == (180.0, 50)
         assert to_ask_for(60.0, 900.0) == 180.0

@@ -57,7 +57,7 @@ def test_fields_of_another_version_are_passed_over():
         '{"clicks": {"decided_at": 1' + "0" * 400 + "}}",
         *('{"clicks": {"materialized_at": []}}', '{"clicks": {"advanced": "no"}}'),
         *('{"clicks": {"checks": null}}', '{"clicks": {"checks": ["running"]}}'),
-        '{"clicks": {"checks": {"running": 5}}}',
+        *('{"clicks": {"checks": {"running": 5}}}', '{"clicks": {"advanced": "yes"}}'),
         *('{"clicks": {"evaluated": 5}}', '{"clicks": {"evaluated": {"at": NaN, "seq": 1}}}'),
         *('{"clicks": {"evaluated": {"seq": 0.5}}}', '{"clicks": {"evaluated": null}}'),
         "[" * 100_000,
