@@ -237,7 +237,9 @@ class TestSilent:
         assert seen(queries=(self.query(1000, **fields),)).silent is None
 
     def test_what_a_driver_does_not_tell_or_did_not_look_up_is_no_silence(self):
-        assert seen(queries=(Query(QUERY, active=True),)).silent is None
+        old = Query("old", active=True)
+        assert seen(queries=(old,)).silent is None
+        assert seen(queries=(old, self.query(500))).silent == 500
         assert seen(queries=(self.query(1000),), spark_age=31.0).silent is None
 
 
