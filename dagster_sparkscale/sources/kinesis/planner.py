@@ -91,7 +91,8 @@ class Planner:
         Raises:
             DataLost: a moment or a record that is older than what the stream retains, and
                 failOnDataLoss.
-            KinesisError: `start` names shards the stream has not, or leaves out some it has.
+            KinesisError: `start` names shards the stream has not, leaves out some it has, or names
+                one and another that it descends from.
         """
         listed, now = self._service.shards(), self._service.now_ms()
         stream = self._service.connection.stream
@@ -303,6 +304,14 @@ def _check_named(given: Mapping[str, Position], listed: Sequence[Shard]) -> None
             f"it has {', '.join(sorted(ids))}"
         )
     behind = ancestors(given, listed)
+    for shard in sorted(given):
+        if above := sorted(ancestors([shard], listed) & set(given)):
+            raise KinesisError(
+                f"startingPosition names {shard} and {', '.join(above)}, which it descends from: "
+                f"what lies between them would be skipped. Name {shard} alone, to begin there and "
+                f"pass over what it descends from; or leave {shard} out, and it is read after "
+                f"{', '.join(above)}"
+            )
     below = {shard.id for shard in listed if ancestors([shard.id], listed) & set(given)}
     if left_out := sorted(ids - set(given) - behind - below):
         raise KinesisError(

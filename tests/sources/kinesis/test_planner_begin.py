@@ -156,6 +156,27 @@ def test_a_map_has_to_name_every_shard_that_another_does_not_stand_for():
     assert offset.shards == {one: found, other: Position(Kind.TRIM, time_ms=service.ms)}
 
 
+def test_a_map_does_not_name_a_shard_and_another_that_it_descends_from():
+    """What lies between the two would be skipped; and if nothing does, their order be lost."""
+    service = MemoryService(1)
+    (root,) = service.open()
+    left, right = service.split(root)
+    lower, upper = service.split(left)
+    trim = Position(Kind.TRIM)
+    for named, below, above in (
+        ({root, lower}, lower, root),
+        ({root, left}, left, root),
+        ({lower, upper, left, right}, lower, left),
+    ):
+        said = f"startingPosition names {below} and {above}, which it descends from"
+        with pytest.raises(KinesisError, match=said):
+            planner_of(service).begin(Start(shards={shard: trim for shard in named}))
+    assert set(planner_of(service).begin(Start(shards={root: trim})).shards) == {root}
+    named = {lower, upper, right}
+    begun = planner_of(service).begin(Start(shards={shard: trim for shard in named}))
+    assert set(begun.shards) == named
+
+
 def test_a_shard_that_is_passed_over_is_not_read():
     service = MemoryService(1)
     (one,) = service.open()

@@ -220,12 +220,21 @@ def test_a_position_that_makes_no_sense_is_refused(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
     made = stream(2)
-    for position, said in (
-        ({"shardId-000000000000": "1" * 20, "shardId-000000000007": "1"}, "which the stream has"),
-        ({"shardId-000000000000": "trim_horizon"}, "does not say where to begin in shardId-"),
+    shard = "shardId-{:012d}".format
+    child, _ = made.split(shard(0))
+    oldest = "trim_horizon"
+    for number, (position, said) in enumerate(
+        (
+            ({shard(0): "1" * 20, shard(7): "1"}, "which the stream has not"),
+            ({shard(0): oldest}, f"does not say where to begin in {shard(1)}"),
+            (
+                {shard(0): oldest, shard(1): oldest, child: oldest},
+                f"names {child} and {shard(0)}, which it descends from",
+            ),
+        )
     ):
         frame = streamed(session, made, emulator.url, startingPosition=json.dumps(position))
-        with running(frame, Sink(), tmp_path / str(len(position))) as query:
+        with running(frame, Sink(), tmp_path / str(number)) as query:
             assert said in failure(query)
 
 
