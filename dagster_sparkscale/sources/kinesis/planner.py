@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from .client import KinesisError
 from .options import Limits, Start
 from .positions import END, Kind, Offset, Position
-from .ranges import Range
+from .ranges import Range, joined
 from .retention import Retention, found
 from .service import Service, arrived_ms
 from .shard_plan import Bounds, Look, Memory, Step
@@ -190,6 +190,18 @@ class Planner:
             shards=len(active),
             covered_ms=self._covered_ms,
         )
+
+    def everything(self, start: Offset) -> Plan:
+        """One batch of all there is up to where `stop_at` says, children of shards that end in it
+        among it; they come after their parents.
+
+        Raises:
+            DataLost, KinesisError: as `plan`.
+        """
+        plan = self.plan(start, None)
+        while (more := self.plan(plan.end, None)).ranges:
+            plan = replace(more, ranges=tuple(joined(plan.ranges + more.ranges)))
+        return plan
 
     def check(self, start: Offset) -> None:
         """Whether what follows `start` is still there, before a batch is repeated. What is not is

@@ -1,5 +1,6 @@
 """What a batch reads of one shard; made by the planner, carried to an executor, read there."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 
@@ -38,6 +39,22 @@ def between(begin: Offset, until: Offset, kept_ms: int | None = None) -> list[Ra
         if ends and (start.kind, start.sequence) != (end.kind, end.sequence):
             ranges.append(Range(shard, start, end, kept_ms=kept_ms))
     return ranges
+
+
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """One range a shard, of some of which those of a shard follow each other; each shard is where
+    its first one was."""
+    found: dict[str, Range] = {}
+    for each in ranges:
+        earlier = found.get(each.shard)
+        found[each.shard] = each if earlier is None else _followed(earlier, each)
+    return list(found.values())
+
+
+def _followed(one: Range, other: Range) -> Range:
+    if not one.whole:  # what was read of the other one does not lie right behind the head
+        return replace(one, end=other.end)
+    return replace(other, start=one.start, head=one.head + other.head)
 
 
 def asked_for(position: Position, page: Page) -> Page:

@@ -23,8 +23,13 @@ one tries twice as many: it may have to begin where this one did."""
 EMPTY_PAGES_TO_STOP = 2000
 """The same for a query that is to stop at a certain point: it has no next batch. More than these
 are never tried."""
-BACK_MS = (1000, 4000, 16_000, 60_000)
-"""How far to look back for a record to end at, in a shard that has fallen silent."""
+BACK_MS = 1000
+BACK_GROWTH = 4
+"""How far to look back for a record to end at, in a shard that has fallen silent, and how many
+times as far if that was not enough."""
+REST_MS = 1000
+"""How much of the stream's time may lie behind such a record: what a look or two more would cost
+is about what it costs to read that."""
 FRESH_S = 240.0
 """An iterator is used for this long; the service lets it live for 300 s."""
 NO_LOOKS_S = 60.0
@@ -213,7 +218,7 @@ class Look:
         left, governed = self._bounds.bytes, self._bounds.governed_ms
         for number, record in enumerate(head):
             if left is not None:
-                left -= len(record["Data"]) * 3 // 4
+                left -= _size(record)
             late = governed is not None and arrived_ms(record) - arrived_ms(head[0]) > governed
             if number and (late or (left is not None and left < 0)):
                 return head[:number]
@@ -237,52 +242,114 @@ class Look:
         return replace(position, time_ms=safe)
 
     def _beyond(self, head: list[Record], iterator: str, until_ms: float) -> Step:
-        """A range that goes on behind `head`, to the first record at `until_ms` or later."""
-        last = head[-1]
-        if self._clock() < self._memory.no_looks_before:
-            return self._forward(head, iterator, until_ms)
-        try:
-            for back in (0, *BACK_MS):
-                if until_ms - back <= arrived_ms(last):
-                    break
-                moment = Position(Kind.TIME, time_ms=int(until_ms - back))
-                found = self._from(moment, 1, hasty=True)
-                if found.records:
-                    first = found.records[0]
-                    if before(last["SequenceNumber"], first["SequenceNumber"]):
-                        end = Position(Kind.AT, first["SequenceNumber"], arrived_ms(first))
-                        return self._open(head, iterator, end, self._behind(found, first))
-                    break  # The clocks of the service disagree here: its stamps are not in order.
-                if found.next is None or self._closed:
+        """A range that goes on behind `head`, to the first record at `until_ms` or later; where
+        none is so late, to the last one there is, or near it."""
+        page, exact = None, not self._bounds.stop
+        if self._clock() >= self._memory.no_looks_before:
+            try:
+                page = self._look(until_ms)
+                if page.records:
+                    # A limit need not be kept to the record. A moment to stop at has to be, and
+                    # the service may have been asked for an earlier one: its own present.
+                    exact |= until_ms < self._bounds.until_ms
+                elif page.next is None or self._closed:
                     return self._open(head, iterator, END, 0)
-                if found.behind_ms:
-                    break  # There is more, and too far from here.
-        except KinesisError:
-            # An end found by reading on will do. If nothing works, that says so.
-            self._memory.no_looks_before = self._clock() + NO_LOOKS_S
-        return self._forward(head, iterator, until_ms)
+                else:
+                    page = None if page.behind_ms else self._latest(arrived_ms(head[-1]), until_ms)
+            except KinesisError:
+                # An end found by reading on will do. If nothing works, that says so.
+                self._memory.no_looks_before = self._clock() + NO_LOOKS_S
+                page = None
+        # Where it comes before the head, clocks of the service disagree: stamps are not in order.
+        if page is None or not before(head[-1]["SequenceNumber"], _first(page)["SequenceNumber"]):
+            return self._forward(head, iterator, until_ms)
+        first = _first(page)
+        if exact or arrived_ms(first) > until_ms:
+            end = Position(Kind.AT, first["SequenceNumber"], arrived_ms(first))
+            return self._open(head, iterator, end, self._behind(page, first))
+        end, behind_ms, _ = self._read_on(first, page.next, until_ms)
+        return self._open(head, iterator, end, behind_ms)
+
+    def _look(self, moment_ms: float) -> Page:
+        """One record of those that arrived at a moment or later."""
+        return self._from(Position(Kind.TIME, time_ms=int(moment_ms)), 1, hasty=True)
+
+    def _latest(self, after_ms: float, until_ms: float) -> Page | None:
+        """Of a shard in which nothing has arrived at `until_ms` or later: a record that others
+        follow for `REST_MS` at most. None if there is none after `after_ms`, or if looks do not
+        tell."""
+        found, low_ms, none_ms, back_ms = None, after_ms, until_ms, BACK_MS
+        while True:
+            # Back in longer and longer strides till something is found, then between the two.
+            moment_ms = until_ms - back_ms
+            if found is not None or moment_ms <= low_ms:
+                if none_ms - low_ms <= REST_MS:
+                    return found
+                moment_ms = (low_ms + none_ms) / 2
+            page = self._look(moment_ms)
+            if page.records:
+                found, low_ms = page, max(moment_ms, arrived_ms(_first(page)))
+            elif page.behind_ms:
+                return found  # There is more, and too far from here.
+            else:
+                none_ms, back_ms = moment_ms, BACK_GROWTH * back_ms
 
     def _forward(self, head: list[Record], iterator: str, until_ms: float) -> Step:
-        """To the end of the next page: what is left where an end cannot be found by time."""
-        limit = FORWARD_RECORDS
-        if self._bounds.records is not None:
-            limit = min(limit, self._bounds.records - len(head))
-        try:
-            page = self._page(iterator, limit)
-        except ExpiredIterator:
-            page = self._from(_after(head[-1]), limit)
-        more = self._wanted(page.records)
-        if page.next is None and len(more) == len(page.records):
-            end, behind = END, 0
-        elif not more:
-            return self._carried(head, self._behind(page, head[-1]))
-        else:
-            over = (n for n, record in enumerate(more) if n and arrived_ms(record) > until_ms)
-            more = more[: next(over, len(more))]
-            end, behind = _after(more[-1]), self._behind(page, more[-1])
-        if sum(len(record["Data"]) for record in more) <= self._bounds.carried_bytes:
-            return self._carried(head + more, behind, end)
-        return self._open(head, iterator, end, behind)
+        """A range that goes on behind `head`, with an end that is found by reading on."""
+        records, size = self._bounds.records, self._bounds.bytes
+        if records is not None:
+            records -= len(head)
+        if size is not None:
+            size -= sum(map(_size, head))
+        end, behind_ms, more = self._read_on(head[-1], iterator, until_ms, records, size)
+        if more is None:
+            return self._open(head, iterator, end, behind_ms)
+        return self._carried(head + more, behind_ms, end)
+
+    def _read_on(
+        self,
+        last: Record,
+        iterator: str | None,
+        until_ms: float,
+        records: int | None = None,
+        size: int | None = None,
+    ) -> tuple[Position, int, list[Record] | None]:
+        """From `last` to the first record that arrived after `until_ms`, or to the tip. One page of
+        it, as the next batch goes on from there; if the query is to stop, as many as it takes, for
+        it may have no next batch.
+
+        Args:
+            records, size: what may be taken at most (bytes); None where `until_ms` is limit enough.
+
+        Returns:
+            The end, how far it is behind the tip, and what lies behind `last`, unless that is too
+            much to travel with a plan.
+        """
+        taken: list[Record] | None = []
+        count = taken_size = carried_size = 0
+        while iterator is not None:
+            limit = FORWARD_RECORDS if records is None else min(FORWARD_RECORDS, records - count)
+            try:
+                page = self._page(iterator, limit)
+            except ExpiredIterator:
+                page = self._from(_after(last), limit)
+            self._memory.lag_is_told |= page.behind_ms > 0
+            for record in page.records:
+                taken_size += _size(record)
+                if arrived_ms(record) > until_ms or (size is not None and taken_size > size):
+                    return _after(last), self._behind(page, last), taken
+                last, count = record, count + 1
+                carried_size += len(record["Data"])
+                if carried_size > self._bounds.carried_bytes:
+                    taken = None
+                elif taken is not None:
+                    taken.append(record)
+            iterator = page.next
+            at_tip = page.behind_ms == 0 and not self._closed
+            at_tip &= self._memory.lag_is_told or not page.records
+            if iterator is not None and (at_tip or not self._bounds.stop or count == records):
+                return _after(last), 0 if at_tip else self._behind(page, last), taken
+        return END, 0, taken
 
     def _open(self, head: list[Record], iterator: str, end: Position, behind_ms: int) -> Step:
         opened = Range(self._shard, self._start, end, head=tuple(head), iterator=iterator)
@@ -291,6 +358,15 @@ class Look:
     def _behind(self, page: Page, last: Record) -> int:
         """How far behind the tip `last` is. An emulator may always say 0."""
         return max(page.behind_ms, self._now_ms - arrived_ms(last), 0)
+
+
+def _first(page: Page) -> Record:
+    return page.records[0]
+
+
+def _size(record: Record) -> int:
+    """Bytes of its data, which is in base64."""
+    return len(record["Data"]) * 3 // 4
 
 
 def _after(record: Record) -> Position:

@@ -136,11 +136,14 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Trigger.Once has one batch, which only a start that may move has to be given up for.
             self._began = True
             return start
+        planner = self._planning()
         if everything:
-            # Trigger.Once has no next batch either for what arrived a moment ago.
-            self._planning().stop_at()
-        limits = None if everything else live(self._options)
-        plan = self._planning().plan(begin, limits)
+            # Trigger.Once has no next batch, for what arrived a moment ago or for the children of
+            # a shard that ends in this one.
+            planner.stop_at()
+            plan = planner.everything(begin)
+        else:
+            plan = planner.plan(begin, live(self._options))
         self._plan = (begin, plan)
         return plan.end.to_json()
 

@@ -144,6 +144,35 @@ def test_once_takes_all_there_is_in_one_batch_whatever_the_limits(
 
 
 @ONE
+def test_once_takes_the_children_of_shards_in_the_same_batch_behind_them(
+    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    made = stream(2)
+    sink = Sink()
+    frame = streamed(session, made, emulator.url)
+    for number in range(2):
+        made.put_around(100, lambda: made.split(made.open_shards()[0].id))
+        made.put_around(100, lambda: made.merge(*(shard.id for shard in made.open_shards()[:2])))
+        run(frame, sink, tmp_path, once=True)
+        assert len(sink.batches) == number + 1
+        made.assert_complete(sink.rows)
+
+
+# The other one would take minutes for so many records, and looks for an end by its time.
+@pytest.mark.parametrize("emulator", ["kinesalite"], indirect=True)
+@pytest.mark.parametrize("trigger", ["availableNow", "once"])
+def test_all_there_is_is_one_batch_where_its_end_is_found_by_reading_on(
+    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path, trigger: str
+) -> None:
+    made = stream()
+    made.put(25_000)
+    sink = Sink()
+    run(streamed(session, made, emulator.url), sink, tmp_path, **{trigger: True})
+    made.assert_complete(sink.rows)
+    assert len([batch for batch in sink.batches.values() if batch]) == 1
+
+
+@ONE
 @pytest.mark.parametrize("trigger", ["availableNow", "once", "processingTime"])
 def test_latest_takes_nothing_that_was_there_and_all_that_comes(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path, trigger: str
