@@ -9,6 +9,10 @@ class KinesisError(Exception):
     """The service said no, or nothing; the text says what to do about it."""
 
 
+class UnknownSequence(KinesisError):
+    """A sequence number that the service knows to be of no record of the shard."""
+
+
 def open_client(session: Any, connection: Connection, connections: int, retries: int) -> Any:
     """
     Args:

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from .client import KinesisError
+from .client import KinesisError, UnknownSequence
 from .options import Options, Start
-from .planner import Planner, wait_until_past
+from .planner import THREADS, Planner, wait_until_past
 from .positions import END, Kind, Offset, Position, before
 from .ranges import Range
+from .retention import Retention, found
 from .service import Service
 from .shards import Shard, ancestors
 
@@ -19,7 +21,8 @@ def plan_bounded(
     what is the tip now). If startingPosition is a moment ago, it waits until that is certain.
 
     Raises:
-        DataLost: startingPosition is older than what the stream retains, and failOnDataLoss.
+        DataLost: startingPosition or endingPosition is older than what the stream retains, and
+            failOnDataLoss.
         KinesisError: a position names what the stream has not.
     """
     planner = Planner(service, options.fail_on_data_loss)
@@ -36,25 +39,54 @@ def plan_bounded(
         if shard.id not in skipped:
             positions.setdefault(shard.id, begun.first())
     if options.end and options.end.shards:
-        return _up_to(options.end.shards, positions, listed)
+        ends = _found(service, options.end.shards, listed, options.fail_on_data_loss)
+        return _up_to(ends, positions, listed)
     end = options.end.everywhere if options.end else None
     planner.stop_at(end.time_ms if end else None)
-    ranges: list[Range] = []
-    point = Offset(begun.stream, positions, begun.from_ms)
-    # Once is enough as a rule; a shard whose end could not be found by time takes more.
-    while (plan := planner.plan(point, None)).ranges:
-        ranges += plan.ranges
-        point = plan.end
+    plan = planner.everything(Offset(begun.stream, positions, begun.from_ms))
     # Parents are listed before their children, and those that came meanwhile are the last.
     order = {shard.id: number for number, shard in enumerate(listed)}
-    return sorted(ranges, key=lambda each: order.get(each.shard, len(order)))
+    return sorted(plan.ranges, key=lambda each: order.get(each.shard, len(order)))
+
+
+def _found(
+    service: Service, ends: Mapping[str, Position], listed: Sequence[Shard], fail: bool
+) -> dict[str, Position]:
+    """Those ends that there are; one that was trimmed has nothing before it.
+
+    Raises:
+        DataLost: the record of an end is no longer there, and `fail`.
+        KinesisError: the stream has not such a shard, or the shard never had such a record.
+    """
+    if unknown := sorted(set(ends) - {shard.id for shard in listed}):
+        raise KinesisError(f"endingPosition names {', '.join(unknown)}, which the stream has not")
+    retention = Retention(service, fail)
+
+    def is_there(shard: str) -> bool:
+        sequence = ends[shard].sequence or ""
+        missing = (
+            f"endingPosition: {shard} has no record {sequence}: give the sequence number of a "
+            "record that the stream still has in this very shard"
+        )
+        try:
+            if found(service, shard, sequence) is not None:
+                return True
+        except UnknownSequence:
+            raise KinesisError(missing) from None
+        oldest = service.records(shard, service.iterator(shard, Position(Kind.TRIM)), 1).records
+        if not oldest or not before(sequence, oldest[0]["SequenceNumber"]):
+            raise KinesisError(missing)
+        retention.report(f"{missing}; it may have had that one, and others before it")
+        return False
+
+    with ThreadPoolExecutor(min(THREADS, len(ends))) as threads:
+        there = dict(zip(ends, threads.map(is_there, ends), strict=True))
+    return {shard: end for shard, end in ends.items() if there[shard]}
 
 
 def _up_to(
     ends: Mapping[str, Position], positions: Mapping[str, Position], listed: Sequence[Shard]
 ) -> list[Range]:
-    if unknown := sorted(set(ends) - {shard.id for shard in listed}):
-        raise KinesisError(f"endingPosition names {', '.join(unknown)}, which the stream has not")
     wanted = {shard: END for shard in ancestors(ends, listed)} | dict(ends)
     return [
         Range(shard, positions[shard], end)

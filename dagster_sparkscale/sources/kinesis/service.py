@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from .client import KinesisError, open_client, open_session
+from .client import KinesisError, UnknownSequence, open_client, open_session
 from .options import Connection
 from .positions import Kind, Position
 from .quota import Limiter, Unlimited
@@ -33,6 +33,8 @@ _EXPECTED = {
     "get_shard_iterator": "ShardIterator",
     "get_records": "Records",
 }
+_NO_RECORD = {"InvalidArgumentException", "ResourceNotFoundException"}
+"""What the service, or an emulator, says of a sequence number that is not of the shard."""
 BROKEN_ANSWERS = 5
 """How often the same question is asked while the answers cannot be read."""
 
@@ -100,6 +102,10 @@ class Service:
 
         Args:
             hasty: give up after one more try.
+
+        Raises:
+            UnknownSequence: `position` is of a record that the shard has not.
+            KinesisError: it did not work, and trying again did not help.
         """
         request: dict[str, Any] = {"StreamName": self.connection.stream, "ShardId": shard}
         match position.kind:
@@ -155,6 +161,7 @@ class Service:
         """
         Raises:
             ExpiredIterator: of an iterator.
+            UnknownSequence: of a sequence number to begin at.
             KinesisError: anything else, after boto3's own retries.
         """
         from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
@@ -176,7 +183,10 @@ class Service:
                     code = "AssumeRole"
                 if code == "ExpiredIteratorException":
                     raise ExpiredIterator from None
-                raise KinesisError(self._refusal(operation, code, error)) from None
+                refusal = self._refusal(operation, code, error)
+                if code in _NO_RECORD and "StartingSequenceNumber" in request:
+                    raise UnknownSequence(refusal) from None
+                raise KinesisError(refusal) from None
             except ResponseParserError as error:
                 broken = str(error)
             except NoCredentialsError:

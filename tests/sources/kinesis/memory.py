@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dagster_sparkscale.sources.kinesis.client import KinesisError
+from dagster_sparkscale.sources.kinesis.client import KinesisError, UnknownSequence
 from dagster_sparkscale.sources.kinesis.options import Connection
 from dagster_sparkscale.sources.kinesis.positions import Kind, Position
 from dagster_sparkscale.sources.kinesis.service import (
@@ -131,7 +131,7 @@ class MemoryService:
                 if position.sequence == str(FIRST_SEQUENCE):
                     return f"{shard} {stored.trimmed} {oldest} {self.ms}"
                 if position.sequence not in stored.places:
-                    raise KinesisError(f"InvalidArgumentException: no {position.sequence}")
+                    raise UnknownSequence(f"InvalidArgumentException: no {position.sequence}")
                 found = stored.places[position.sequence]
                 at_ms = max(oldest, arrived_ms(stored.records[found]))
                 place = max(stored.trimmed, found + (position.kind is Kind.AFTER))

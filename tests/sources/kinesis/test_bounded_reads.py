@@ -111,6 +111,19 @@ def test_between_records_that_are_named(session: SparkSession, stream: Make, emu
         loaded(session, made, emulator.url, endingPosition="trim_horizon")
 
 
+def test_an_end_that_is_no_record_of_its_shard_is_refused_at_planning(
+    session: SparkSession, stream: Make, emulator: Any
+) -> None:
+    made = stream(2)
+    made.put(20)
+    one, other = (shard.id for shard in made.shards())
+    stranger = read_shard(made.client, made.name, other)[3]["SequenceNumber"]
+    for end in (stranger, {"at": str(int(stranger) + 1)}, "1"):
+        frame = loaded(session, made, emulator.url, endingPosition=json.dumps({one: end}))
+        with pytest.raises(REFUSED, match=f"endingPosition: {one} has no record"):
+            frame.collect()
+
+
 @ONE
 def test_a_moment_before_what_is_kept_is_an_error_or_the_oldest_there_is(
     session: SparkSession, stream: Make, proxy: FaultProxy

@@ -141,6 +141,43 @@ def test_shards_the_stream_has_not():
         batch_read(service, start=unknown)
 
 
+def test_an_end_that_no_record_of_the_shard_ever_was():
+    service = MemoryService(2)
+    one, other = service.open()
+    records = numbers(service.put(one, range(BEGAN_MS, BEGAN_MS + 4)))
+    strangers = numbers(service.put(other, [BEGAN_MS]))
+    for sequence in (strangers[0], str(int(records[0]) - 10), str(int(records[-1]) + 10)):
+        end = Start(shards={one: Position(Kind.AFTER, sequence)})
+        for fail in (True, False):
+            with pytest.raises(KinesisError, match=f"{one} has no record {sequence}: give"):
+                batch_read(service, end=end, fail=fail)
+    assert not service.returned, "nothing was read"
+
+
+def test_an_end_between_two_records_of_the_shard_is_none():
+    # The service need not refuse such a number: it may begin with the next record.
+    service = MemoryService()
+    records = numbers(service.put(SHARD, [BEGAN_MS] * 4))
+    service.put(SHARD, [BEGAN_MS])
+    del service.stored[SHARD].records[2]
+    end = Start(shards={SHARD: Position(Kind.AFTER, records[2])})
+    with pytest.raises(KinesisError, match="has no record"):
+        batch_read(service, end=end)
+
+
+def test_an_end_that_was_trimmed_is_lost_or_has_nothing_before_it():
+    service = MemoryService(2)
+    one, other = service.open()
+    (old,) = numbers(service.put(one, [BEGAN_MS]))
+    service.advance(30 * 3_600_000)
+    service.put(one, [service.ms])
+    (wanted,) = numbers(service.put(other, [service.ms]))
+    end = Start(shards={one: Position(Kind.AFTER, old), other: Position(Kind.AFTER, wanted)})
+    with pytest.raises(DataLost, match=f"endingPosition: {one} has no record {old}"):
+        batch_read(service, end=end)
+    assert batch_read(service, end=end, fail=False) == {other: [wanted]}
+
+
 def test_a_moment_that_is_too_old():
     service = MemoryService()
     service.advance(30 * 3_600_000)
