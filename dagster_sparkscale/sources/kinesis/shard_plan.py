@@ -27,9 +27,11 @@ BACK_MS = 1000
 BACK_GROWTH = 4
 """How far to look back for a record to end at, in a shard that has fallen silent, and how many
 times as far if that was not enough."""
-REST_MS = 1000
-"""How much of the stream's time may lie behind such a record: what a look or two more would cost
-is about what it costs to read that."""
+REST_MS = 10_000
+"""How much of the stream's time may lie behind such a record: a page has it, for the next batch."""
+REST_TO_STOP_MS = 1000
+"""The same for a query that is to stop at a certain point, which is read on to: a look or two more
+cost about what it costs to read that."""
 FRESH_S = 240.0
 """An iterator is used for this long; the service lets it live for 300 s."""
 NO_LOOKS_S = 60.0
@@ -276,14 +278,15 @@ class Look:
 
     def _latest(self, after_ms: float, until_ms: float) -> Page | None:
         """Of a shard in which nothing has arrived at `until_ms` or later: a record that others
-        follow for `REST_MS` at most. None if there is none after `after_ms`, or if looks do not
+        follow for a short time only. None if there is none after `after_ms`, or if looks do not
         tell."""
+        rest_ms = REST_TO_STOP_MS if self._bounds.stop else REST_MS
         found, low_ms, none_ms, back_ms = None, after_ms, until_ms, BACK_MS
         while True:
             # Back in longer and longer strides till something is found, then between the two.
             moment_ms = until_ms - back_ms
             if found is not None or moment_ms <= low_ms:
-                if none_ms - low_ms <= REST_MS:
+                if none_ms - low_ms <= rest_ms:
                     return found
                 moment_ms = (low_ms + none_ms) / 2
             page = self._look(moment_ms)
