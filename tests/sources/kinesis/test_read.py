@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.sources.kinesis.client import KinesisError
 from dagster_sparkscale.sources.kinesis.positions import END, Kind, Offset, Position
-from dagster_sparkscale.sources.kinesis.ranges import Range, asked_for, between
+from dagster_sparkscale.sources.kinesis.ranges import Range, asked_for, between, joined
 from dagster_sparkscale.sources.kinesis.read import STALLED, ahead, read
 from dagster_sparkscale.sources.kinesis.retention import DataLost
 from dagster_sparkscale.sources.kinesis.service import Page
@@ -270,6 +270,30 @@ def test_ranges_lie_between_offsets():
         Range("ends", five, END),
         Range("begun", Position(Kind.TIME, time_ms=3), seven),
     ]
+
+
+def test_ranges_of_a_shard_that_follow_each_other_are_one():
+    service = MemoryService(expire_every=1)
+    records = service.put(SHARD, range(BEGAN_MS, BEGAN_MS + 40))
+    service.advance(1000)
+    ten, twenty, thirty = (at(records[number], Kind.AFTER) for number in (9, 19, 29))
+    whole = Range(SHARD, TRIM, ten, head=tuple(records[:10]), whole=True)
+    also_whole = Range(SHARD, ten, twenty, head=tuple(records[10:20]), whole=True)
+    behind = service.iterator(SHARD, at(records[14], Kind.AFTER))
+    open_ended = Range(SHARD, ten, twenty, head=tuple(records[10:15]), iterator=behind)
+    last = Range(SHARD, twenty, thirty, head=tuple(records[20:30]), whole=True)
+    other = Range("other", TRIM, END)
+    for ranges, wanted in (
+        ([whole], records[:10]),
+        ([whole, other, also_whole], records[:20]),
+        ([whole, open_ended, other], records[:20]),
+        ([whole, open_ended, last, other], records[:30]),
+        ([whole, also_whole, other, last], records[:30]),
+    ):
+        one = joined(ranges)
+        assert [each.shard for each in one] == [SHARD, "other"][: len(one)]
+        assert sequences(service, one[0]) == numbers(wanted)
+    assert joined([whole, also_whole])[0].whole, "nothing is left to be read"
 
 
 def test_a_page_from_a_moment_begins_with_the_first_record_of_it():
