@@ -13,20 +13,18 @@ another process and to commit.
 
 `kinesis_bytes_read`: while a writer writes and a query keeps up, what GetRecords returned in all,
 by a proxy's count, for what was delivered.
+
+`kinesis_catch_up`: see `kinesis_catch_up.py`.
 """
 
 import json
-import os
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from binascii import a2b_base64
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +32,8 @@ import orjson
 from pybase64 import b64decode
 
 from benchmarks.figures import Figure
+from benchmarks.kinesis_catch_up import catch_up
+from benchmarks.kinesis_parts import page_cache, source, spark_session
 from dev import kinesis as emulators
 from tests.sources.kinesis.proxy import FaultProxy
 
@@ -57,32 +57,20 @@ def measure() -> list[Figure]:
     with (
         tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name,
         emulators.start("kinesalite", Path(name) / "emulator.log") as emulator,
-        _spark() as spark,
+        spark_session() as spark,
     ):
-        return [*_throughput(spark, emulator, Path(name)), _bytes_read(spark, emulator, Path(name))]
-
-
-@contextmanager
-def _spark() -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    from dagster_sparkscale.sources.kinesis import register
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master("local[2]").appName("kinesis").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    register(spark)
-    try:
-        yield spark
-    finally:
-        spark.stop()
+        return [
+            *_throughput(spark, emulator, Path(name)),
+            _bytes_read(spark, emulator, Path(name)),
+            catch_up(spark, emulator, Path(name)),
+        ]
 
 
 def _throughput(spark: Any, emulator: emulators.Emulator, folder: Path) -> list[Figure]:
     client = emulator.client()
     emulators.create_stream(client, "full", 1)
     span = _fill(client, "full")
-    with _page_cache(emulator.url) as url:
+    with page_cache(emulator.url) as url:
         ways: dict[str, Callable[[], float]] = {
             "ours": lambda: _read_by_query(spark, url, folder, span),
             "bare": lambda: _read_by_loop(emulators.client(url)),
@@ -127,18 +115,6 @@ def _ratios(rates: dict[str, list[float]], peer: str) -> list[float]:
     return [mine / theirs for mine, theirs in zip(rates["ours"], rates[peer], strict=True)]
 
 
-@contextmanager
-def _page_cache(url: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "benchmarks.page_cache", url]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def _fill(client: Any, stream: str) -> int:
     """Put the records and, some seconds later, one more. Returns a span of time in milliseconds:
     one of it has half the records, two have all but that one."""
@@ -155,21 +131,9 @@ def _fill(client: Any, stream: str) -> int:
     return round((took / 2 + 1) * 1000)
 
 
-def _source(spark: Any, url: str, stream: str, **options: str) -> Any:
-    given = {
-        "streamName": stream,
-        "endpointUrl": url,
-        "region": emulators.REGION,
-        "awsAccessKeyId": "emulator",
-        "awsSecretAccessKey": "emulator",
-        **options,
-    }
-    return spark.readStream.format("kinesis-direct").options(**given).load()
-
-
 def _read_by_query(spark: Any, url: str, folder: Path, span_ms: int) -> float:
     """Records a second of the second batch."""
-    rows = _source(
+    rows = source(
         spark,
         url,
         "full",
@@ -259,7 +223,7 @@ def _bytes_read(spark: Any, emulator: emulators.Emulator, folder: Path) -> Figur
             calls.append(len(log))
 
         writer.start()
-        rows = _source(spark, proxy.url, "live", startingPosition="trim_horizon")
+        rows = source(spark, proxy.url, "live", startingPosition="trim_horizon")
         query = (
             rows.writeStream.foreachBatch(take)
             .option("checkpointLocation", checkpoint)
