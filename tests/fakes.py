@@ -112,6 +112,7 @@ class World:
     on_look: Callable[[Kept], None] = lambda kept: None
     """Called before each answer of an agent: time passes here and nowhere else."""
     on_find: Callable[[str], None] = lambda stream: None
+    on_prepare: Callable[[], None] = lambda: None
     on_check: Callable[[Stream], None] = lambda stream: None
     on_wait: Callable[[str], None] = lambda stream: None
     """Called with a stream whose lease is waited for: whoever holds it may give it back here."""
@@ -253,6 +254,7 @@ class MemoryCluster(ClusterManager):
 
     def prepare(self) -> None:
         self._world.calls.append("prepare")
+        self._world.on_prepare()
 
 
 @contextmanager

@@ -313,7 +313,10 @@ class TestHealthChecksByHand:
         world.run(structured())  # just started: R is unknown
         if stored is not None:
             self.store(instance, "ratio_below_one", stored)
-        assert set(self.outcomes(world, instance)) == {"running"}
+        assert set(self.outcomes(world, instance)) == {
+            "running",
+            "declaration_applied",
+        }
         assert self.shown(instance, "ratio_below_one") == ("PLANNED", stored)
 
     def test_a_stored_failure_stands_and_is_not_hidden(self, world, instance):

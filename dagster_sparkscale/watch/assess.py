@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
+from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
@@ -26,6 +27,8 @@ class Assessment:
     seen: Evaluation | None = None
     epoch: int | None = None
     """None: no driver is known."""
+    drift: tuple[str, ...] = ()
+    """What a restart would change, the declaration being another than the driver's; a line each."""
 
     @property
     def acts(self) -> bool:
@@ -61,6 +64,9 @@ def assess(
         decision = Hold(sighting.error)
     elif driver is None:
         decision = Hold("not started: materialize the asset to start it")
+    elif driver.hold is not None and not driver.state.alive:
+        held = driver.hold
+        decision = Hold(f"held by {held.by}, in the middle of: {held.step}; {held.undo}")
     elif driver.state is DriverState.STOPPED:
         decision = Hold("stopped on request")
     elif driver.state is DriverState.FAILED:
@@ -80,7 +86,9 @@ def assess(
         else:
             decision = Hold(f"the driver is {status.phase}")
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
-    health = examine(sighting, seen, decision, max_lag=max_lag)
+    alive = driver is not None and driver.state.alive
+    drifted = drift(driver.declared, stream) if driver is not None and alive else ()
+    health = examine(sighting, seen, decision, max_lag=max_lag, drift=drifted)
     if decision.operation is not None:
         otherwise = f"otherwise: {decision}: {decision.reason}"
         if operation is not None:
@@ -94,6 +102,7 @@ def assess(
         health=health,
         seen=seen,
         epoch=driver.epoch if driver else None,
+        drift=drifted,
     )
 
 

@@ -48,6 +48,7 @@ def observation_values(stream: Stream, assessment: Assessment) -> dict[str, Any]
         "executors_maximum": stream.bounds.maximum,
         "epoch": assessment.epoch,
         "state": assessment.state,
+        "drift": "; ".join(assessment.drift) or None,
         "query": seen.query,
         "decision": str(assessment.decision),
         "reason": assessment.decision.reason,

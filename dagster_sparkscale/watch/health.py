@@ -1,5 +1,6 @@
-"""Is a stream healthy: six checks, from what was seen. Pure."""
+"""Is a stream healthy: seven checks, from what was seen. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -23,6 +24,7 @@ class Health(Enum):
     BELOW_MAXIMUM = "below_maximum"
     LAG_WITHIN_LIMIT = "lag_within_limit"
     NO_DATA_LOST = "no_data_lost"
+    DECLARATION_APPLIED = "declaration_applied"
 
 
 DESCRIPTIONS = {
@@ -32,6 +34,7 @@ DESCRIPTIONS = {
     Health.BELOW_MAXIMUM: "The policy is not held back by the maximum number of executors.",
     Health.LAG_WITHIN_LIMIT: "The stream is no further behind its source than max_lag allows.",
     Health.NO_DATA_LOST: "No source has lost data before it was read.",
+    Health.DECLARATION_APPLIED: "The driver was started with what is declared now.",
 }
 
 
@@ -53,11 +56,13 @@ def examine(
     seen: Evaluation | None,
     decision: Decision,
     max_lag: float | None = None,
+    drift: Sequence[str] = (),
 ) -> dict[Health, Finding]:
     """The outcome of every check for one look at a stream.
 
     Args:
         max_lag: seconds it may be behind its source; None: nobody says.
+        drift: what a restart would change, in words.
     """
     return {
         Health.RUNNING: _running(sighting),
@@ -66,6 +71,7 @@ def examine(
         Health.BELOW_MAXIMUM: _maximum(seen, decision),
         Health.LAG_WITHIN_LIMIT: _lag(seen, max_lag),
         Health.NO_DATA_LOST: _lost(seen),
+        Health.DECLARATION_APPLIED: _applied(sighting, drift),
     }
 
 
@@ -176,6 +182,17 @@ def _lost(seen: Evaluation | None) -> Finding:
         "downstream: the stream was behind, or stopped, for longer than its source keeps data"
     )
     return Finding(False, text, urgent=False, mark=str(seen.lost))
+
+
+def _applied(sighting: Sighting, drift: Sequence[str]) -> Finding:
+    driver = sighting.driver
+    if driver is None or not driver.state.alive or driver.declared is None:
+        return Finding(None, "it is not known what a driver was started with", urgent=False)
+    if not drift:
+        return Finding(True, "the driver was started with what is declared", urgent=False)
+    changes = "; ".join(drift)
+    text = f"the declaration has changed since the driver was started; a restart applies: {changes}"
+    return Finding(False, text, urgent=False, mark=changes)
 
 
 def _load(seen: Evaluation | None) -> float | None:

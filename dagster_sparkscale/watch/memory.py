@@ -5,7 +5,7 @@ early materialization, and perhaps the look at a batch.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
@@ -46,7 +46,7 @@ class Memory:
     def of(self, stream: str) -> StreamMemory:
         return self.streams.setdefault(stream, StreamMemory())
 
-    def dump(self, keep: Mapping[str, object]) -> str:
+    def dump(self, keep: Collection[str]) -> str:
         """The cursor, without streams that are not in `keep` any more."""
         return json.dumps(
             {name: asdict(memory) for name, memory in self.streams.items() if name in keep},

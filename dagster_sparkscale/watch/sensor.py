@@ -19,6 +19,7 @@ from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.events import Event, told
 from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
 from dagster_sparkscale.watch.sighting import Sighting
 
 DEADLINE = 30.0
@@ -41,7 +42,7 @@ def autoscale_sensor(
 ) -> dg.SensorDefinition:
     """The sensor that evaluates `streams` and requests runs of what is decided."""
     intervals = [stream.autoscale.interval for stream in streams if stream.autoscale]
-    collector = Collector()
+    collector, orphan_search = Collector(), OrphanSearch()
 
     def evaluate_streams(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         now = time.time()
@@ -54,6 +55,10 @@ def autoscale_sensor(
         sightings = collector.collect(
             streams.cluster(context), streams, deadline=deadline, elapsed=elapsed
         )
+        origin = context.code_location_origin
+        owner = streams.owner(origin.location_name if origin else None)
+        left = max(0.1, deadline - (time.time() - now))
+        orphans = orphan_search.search(streams.cluster(context), streams.by_name, owner, left)
         assessments = _assess_all(context.instance, streams, sightings, memory, now)
         events: list[Event] = []
         requests: list[dg.RunRequest] = []
@@ -61,14 +66,15 @@ def autoscale_sensor(
             assessment, log_tail = assessments[stream.name], sightings[stream.name].log_tail
             events += told(stream, assessment, memory.of(stream.name), log_tail, now)
             requests += operations.requests(stream, assessment.decision, assessment.epoch, now)
-        lines = [str(assessment) for assessment in assessments.values()]
+        events += told_of(orphans, memory)
+        lines = [*map(str, orphans), *map(str, assessments.values())]
         # One record for all: a thousand calls of Dagster's logger cost more than a thousand looks.
         context.log.info("\n".join(lines))
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _shortened(lines),
             asset_events=events,
-            cursor=memory.dump(keep=streams.by_name),
+            cursor=memory.dump(keep={*streams.by_name, *(o.driver.stream for o in orphans)}),
         )
 
     return dg.SensorDefinition(

@@ -6,9 +6,12 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
+from dagster_sparkscale.clusters.starts import ATTEMPT
+from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
+from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from dagster_sparkscale.observe.status import Query
 from tests.fakes import World, structured
 from tests.waiting import HANGS
@@ -218,8 +221,56 @@ class TestRestart:
     def test_one_that_never_ran_is_started(self, world):
         assert start(world, restart=True).action is Action.STARTED
 
+    def test_what_would_keep_the_new_one_from_a_launch_is_found_while_the_old_one_runs(self, world):
+        world.run(STREAM)
+
+        def gone(stream):
+            raise ClusterError("there is no file jobs/clicks.py")
+
+        world.on_check = gone
+        with pytest.raises(ClusterError, match="there is no file"):
+            start(world, restart=True)
+        assert world.cluster.find("clicks").state is DriverState.RUNNING
+        assert world.cluster.store().read("clicks").desired == "running"
+
+    def test_cut_off_between_stop_and_start_it_is_a_failure_that_recovery_completes(
+        self, world, monkeypatch
+    ):
+        class Killed(BaseException):
+            """What Dagster does to a run that is terminated."""
+
+        def killed(*_, **__):
+            raise Killed
+
+        world.run(STREAM)
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(type(world.cluster), "submit", killed)
+            start(world, restart=True)
+        driver, record = world.cluster.find("clicks"), world.cluster.store().read("clicks")
+        assert (driver.state, record.desired) == (DriverState.FAILED, "restarting")
+        later = driver.ended_at + 3600
+        decision = recover(RecoveryPolicy(), driver, world.cluster.history("clicks"), later)
+        assert isinstance(decision, Restart)
+        assert start(world, cause="recovery", failed_epoch=1).driver.epoch == 2
+        assert world.cluster.store().read("clicks").desired == "running"
+
 
 class TestRecovery:
+    def test_what_never_comes_to_a_launch_is_remembered_and_counts(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+
+        def gone():
+            raise ClusterError("no master")
+
+        world.on_prepare = gone
+        for _ in range(3):
+            with pytest.raises(ClusterError, match="no master"):
+                self.recovery(world)
+        assert [s.cause for s in world.cluster.history("clicks")] == ["manual", *[ATTEMPT] * 3]
+        world.on_prepare = lambda: None
+        assert self.recovery(world).driver.epoch == 2
+
     def recovery(self, world, epoch=1):
         return start(world, cause="recovery", failed_epoch=epoch)
 

@@ -32,7 +32,8 @@ def test_every_check_has_a_description_and_an_outcome():
 
 def test_a_healthy_stream_passes_every_check():
     told = (Query(QUERY, active=True, behind_ms=900, source_lost=0),)
-    healthy = findings(max_lag=1.0, queries=told, batches=(batch(5),))
+    started = {"driver": driver(declared={})}
+    healthy = findings(max_lag=1.0, queries=told, batches=(batch(5),), sighted=started)
     assert {h: f.passed for h, f in healthy.items()} == dict.fromkeys(Health, True)
 
 
@@ -298,3 +299,33 @@ def test_every_finding_says_something(seen, sighting, decision, max_lag):
     assert set(found) == set(Health)
     assert all(f.text for f in found.values())
     assert found[Health.RUNNING].passed is not None
+
+
+class TestDeclarationApplied:
+    def found(self, *drift: str, **fields):
+        sighting = Sighting("clicks", **{"driver": driver(declared={})} | fields)
+        return examine(sighting, None, HOLD, drift=drift)[Health.DECLARATION_APPLIED]
+
+    def test_a_driver_with_what_is_declared_passes(self):
+        assert self.found().passed is True
+
+    def test_what_a_restart_would_change_is_told_as_a_warning_and_each_change_is_news(self):
+        finding = self.found("max_executors 4 -> 8", "env TOKEN has changed")
+        assert (finding.passed, finding.urgent) == (False, False)
+        assert finding.text == (
+            "the declaration has changed since the driver was started; a restart applies: "
+            "max_executors 4 -> 8; env TOKEN has changed"
+        )
+        assert finding.mark != self.found("max_executors 4 -> 9").mark
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"driver": None},
+            {"driver": driver()},
+            {"driver": driver(DriverState.STOPPED, declared={})},
+        ],
+        ids=["never started", "of an older release", "stopped"],
+    )
+    def test_of_what_is_not_known_it_says_nothing(self, fields):
+        assert self.found(**fields).passed is None

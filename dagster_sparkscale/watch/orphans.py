@@ -1,0 +1,106 @@
+"""Streams that run and are not declared any more: nobody else looks at them.
+
+Taken out of the list, or renamed, a stream has no asset, no checks and no policy; its driver runs
+on. Those that another code location has started, in the same state folder, are that one's.
+"""
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.operations import metadata
+from dagster_sparkscale.watch.memory import Memory
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """A driver that runs, or may, for a stream that nobody declares."""
+
+    driver: Driver
+    asset: tuple[str, ...]
+
+    def __str__(self) -> str:
+        driver = self.driver
+        return (
+            f"{driver.stream}: orphan: driver {driver.epoch} is {driver.state.value} "
+            f"({driver.where}), and no stream of that name is declared any more; declare it again, "
+            "or run the job stop_orphan"
+        )
+
+
+def find_orphans(
+    cluster: ClusterManager, declared: Collection[str], owner: str
+) -> Sequence[Orphan]:
+    """The orphans of `owner`.
+
+    Raises:
+        ClusterError: it can't be told which streams there are.
+    """
+    found = []
+    for name in cluster.store().streams():
+        if name in declared:
+            continue
+        try:
+            record = cluster.store().read(name)
+            # Of an older release nobody knows whose it is.
+            if record is None or record.owner not in ("", owner) or not record.epoch:
+                continue
+            driver = cluster.find(name)
+        except ClusterError:
+            continue  # who declares it is told
+        if driver is not None and driver.state.alive:
+            found.append(Orphan(driver, record.asset or (name,)))
+    return found
+
+
+class OrphanSearch:
+    """Looks for orphans, tick by tick, and never for longer than it is told to."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    def search(
+        self, cluster: ClusterManager, declared: Collection[str], owner: str, seconds: float
+    ) -> Sequence[Orphan]:
+        """The orphans of `owner`; none where they could not be looked for within `seconds`."""
+        if self._thread is not None and self._thread.is_alive():
+            return ()  # a look of an earlier tick hangs
+        found: list[Orphan] = []
+
+        def look() -> None:
+            try:
+                found.extend(find_orphans(cluster, declared, owner))
+            except Exception:
+                return  # each declared stream's own look tells what is wrong
+
+        # A daemon: a look that hangs must not keep the code server from ending.
+        self._thread = threading.Thread(target=look, name="sparkscale-orphans", daemon=True)
+        self._thread.start()
+        self._thread.join(seconds)
+        return () if self._thread.is_alive() else tuple(found)
+
+
+def told_of(orphans: Sequence[Orphan], memory: Memory) -> Iterator[dg.AssetObservation]:
+    """What Dagster is told of orphans: each once, and again when something of it has changed."""
+    for orphan in orphans:
+        known = memory.of(orphan.driver.stream)
+        now = f"{orphan.driver.epoch} {orphan.driver.state.value}"
+        if known.checks.get("orphan") == now:
+            continue
+        known.checks["orphan"] = now
+        yield dg.AssetObservation(
+            asset_key=dg.AssetKey(list(orphan.asset)),
+            description=str(orphan),
+            metadata=metadata(
+                {
+                    "state": "orphan",
+                    "epoch": orphan.driver.epoch,
+                    "where": orphan.driver.where,
+                    "reason": str(orphan),
+                }
+            ),
+        )

@@ -1,0 +1,121 @@
+"""A stream taken out of the list runs on: it is shown, and can be stopped, as an orphan."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.watch.orphans import OrphanSearch, find_orphans
+from tests.fakes import World, structured
+from tests.waiting import HANGS, wait_for
+from tests.watch.deployment import Deployment, failure_of
+
+OURS = "/spark_cluster"
+
+
+@pytest.fixture
+def deployed() -> Deployment:
+    """`clicks` is declared; `old` was, and runs on."""
+    deployed = Deployment([structured()])
+    deployed.world.run(structured())
+    started = Deployment([structured("old", key_prefix=("web",))], deployed.world)
+    assert started.defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=started.instance
+    )
+    return deployed
+
+
+def remember(world: World, stream: str, **fields: object) -> Record:
+    record = world.records[stream]
+    world.records[stream] = replace(record, revision=record.revision + 1, **fields)  # type: ignore[arg-type]
+    return world.records[stream]
+
+
+def told(tick: object) -> list[tuple[str, str]]:
+    return [
+        (event.asset_key.to_user_string(), event.metadata[PREFIX + "state"].value)
+        for event in tick.data.asset_events  # type: ignore[attr-defined]
+        if PREFIX + "state" in (event.metadata or {})
+    ]
+
+
+def test_it_is_shown_at_its_own_asset_once_and_in_every_tick(deployed: Deployment) -> None:
+    first, second = deployed.tick(), deployed.tick()
+    assert ("web/old", "orphan") in told(first)
+    assert ("web/old", "orphan") not in told(second)
+    for tick in (first, second):
+        assert (
+            "old: orphan: driver 1 is running (memory process 1), and no stream of that name is "
+            "declared any more; declare it again, or run the job stop_orphan"
+        ) in tick.data.skip_message
+
+
+def test_it_is_told_again_when_something_of_it_has_changed(deployed: Deployment) -> None:
+    deployed.tick()
+    deployed.world.streams["old"].driver = replace(
+        deployed.world.streams["old"].driver, state=DriverState.UNKNOWN
+    )
+    assert ("web/old", "orphan") in told(deployed.tick())
+
+
+def test_the_job_stops_it(deployed: Deployment) -> None:
+    result = deployed.by_hand("stop_orphan", stream="old")
+    assert result.success
+    (event,) = result.get_asset_observation_events()
+    assert event.asset_observation_data.asset_observation.asset_key.path == ["web", "old"]
+    assert deployed.world.streams["old"].driver.state is DriverState.STOPPED
+    assert "orphan" not in deployed.tick().data.skip_message
+
+
+@pytest.mark.parametrize(
+    ("stream", "fault"),
+    [
+        ("clicks", "stream = 'clicks': is declared, so it is no orphan: use stop"),
+        ("never", "stream = 'never': nothing is remembered of it; there is clicks, old"),
+    ],
+)
+def test_the_job_refuses_what_is_none(deployed: Deployment, stream: str, fault: str) -> None:
+    assert failure_of(deployed.by_hand("stop_orphan", stream=stream)) == fault
+
+
+def test_that_of_another_code_location_is_left_to_it(deployed: Deployment) -> None:
+    remember(deployed.world, "old", owner="other_team/spark_cluster")
+    assert "orphan" not in deployed.tick().data.skip_message
+    text = failure_of(deployed.by_hand("stop_orphan", stream="old"))
+    assert "was started by code location 'other_team', cluster 'spark_cluster'" in text
+    assert deployed.world.streams["old"].driver.state is DriverState.RUNNING
+
+
+def test_of_an_older_release_nobody_knows_whose_it_is_and_it_is_shown(
+    deployed: Deployment,
+) -> None:
+    remember(deployed.world, "old", owner="", asset=())
+    assert ("old", "orphan") in told(deployed.tick())
+
+
+def test_one_that_has_ended_is_none(deployed: Deployment) -> None:
+    deployed.world.end("old")
+    assert list(find_orphans(deployed.world.cluster, {"clicks"}, OURS)) == []
+
+
+def test_a_look_that_hangs_holds_up_no_tick_and_is_not_begun_twice(deployed: Deployment) -> None:
+    search, answer = OrphanSearch(), threading.Event()
+    cluster, looks = deployed.world.cluster, []
+
+    def hang(stream: str) -> None:
+        looks.append(stream)
+        assert answer.wait(HANGS)
+
+    deployed.world.on_find = hang
+    try:
+        for _ in range(3):
+            assert search.search(cluster, {"clicks"}, OURS, 0.05) == ()
+        assert looks == ["old"]
+    finally:
+        answer.set()
+    wait_for("the look to end", lambda: not (search._thread and search._thread.is_alive()))
+    found = search.search(cluster, {"clicks"}, OURS, HANGS)
+    assert [orphan.driver.stream for orphan in found] == ["old"]
