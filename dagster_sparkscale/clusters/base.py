@@ -56,6 +56,9 @@ class Driver:
     ended_at: float | None = None
     exit_reason: str | None = None
     """Why it ended, in words: `exit code 1`, `killed by signal 9`, `stop requested`."""
+    ending: str | None = None
+    """How its queries were ended, as the driver that was asked to stop has told; None: it has not.
+    """
     where: str = ""
     """Host and process, pod or application id: where a person would look."""
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)

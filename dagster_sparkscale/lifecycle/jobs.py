@@ -80,6 +80,7 @@ def stop_by_name(cluster: ClusterManager, stream: str, config: StopConfig, holde
                 "state": ended.state.value,
                 "state_before": driver.state.value,
                 "exit_reason": ended.exit_reason,
+                "ending": ended.ending,
             }
         ),
     )

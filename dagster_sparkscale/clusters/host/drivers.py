@@ -129,9 +129,19 @@ class HostedDriver:
             state = DriverState.STOPPED
             before = fate.ended_at is not None and fate.ended_at < record.desired_since
             reason = f"{reason}, before it was asked to stop" if before else "stop requested"
+        told = None if state.alive else files.ending()
+        if told is not None and not told.clean and state is DriverState.STOPPED:
+            reason = f"{reason}; {told.in_words()}"
         where = f"process {fate.pid} on {record.host}" if fate.pid else f"host {record.host}"
         where += f", log {files.log}"
-        return replace(driver, state=state, where=where, ended_at=fate.ended_at, exit_reason=reason)
+        return replace(
+            driver,
+            state=state,
+            where=where,
+            ended_at=fate.ended_at,
+            exit_reason=reason,
+            ending=told.in_words() if told else None,
+        )
 
     def end(self, lease: Lease, graceful: bool, timeout: float) -> Driver:
         """End the driver and return once nothing of it is left; by force after `timeout` seconds.

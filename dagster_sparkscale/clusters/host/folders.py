@@ -28,6 +28,8 @@ from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
 from dagster_sparkscale.clusters.store import Conflict, Record
+from dagster_sparkscale.driver import stopped
+from dagster_sparkscale.observe.stopped import Stopped, read_stopped
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5
@@ -132,6 +134,8 @@ class SubmissionFolder:
         self.driver = path / "driver.json"
         self.supervisor = path / "supervisor.json"
         self.exit = path / "exit.json"
+        self.stopped = path / stopped.FILE
+        """Left by a driver that was asked to stop."""
         self.alive = path / "alive"
         """Locked by supervisor and driver while they live, and touched now and then."""
         self.gone = path / "gone"
@@ -168,6 +172,13 @@ class SubmissionFolder:
             raise ClusterError(
                 f"{self.token}: missing; without it the driver can only be stopped, not asked"
             ) from None
+
+    def ending(self) -> Stopped | None:
+        """How the driver has ended, as it has told; None if it has not, or can't be understood."""
+        try:
+            return read_stopped(self.stopped.read_bytes())
+        except (OSError, typed_json.Malformed):
+            return None
 
     def write_private(self, path: Path, text: str) -> None:
         """Write a file that nobody else may read, before anything secret is in it.

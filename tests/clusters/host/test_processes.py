@@ -76,11 +76,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def impatient(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL soon follows SIGTERM."""
+    """SIGKILL soon follows the two SIGTERMs."""
+    waits = []
 
     def soon(condition: Callable[[], bool], seconds: float) -> bool:
-        monkeypatch.setattr(processes, "wait_until", wait_until)  # only this first time
-        return wait_until(condition, 0.5)
+        waits.append(seconds)
+        return wait_until(condition, 0.5 if len(waits) <= 2 else seconds)
 
     wait_until = processes.wait_until
     monkeypatch.setattr(processes, "wait_until", soon)
