@@ -1,5 +1,6 @@
 """The agent's HTTP endpoint."""
 
+import contextlib
 import hmac
 import io
 import json
@@ -22,9 +23,15 @@ from .wire import Answer
 MAX_BODY = 64 * 1024
 """Bytes of a request's body, at most."""
 MAX_CONNECTIONS = 32
+"""Connections of those who have shown the token, at most."""
+MAX_STRANGERS = 64
+"""Connections on which nobody has shown the token yet, at most. The oldest makes room for the next,
+so that whoever has the token and shows it at once is served, however many sit there or drip."""
 REQUEST_WITHIN = 15.0
-"""Seconds from one answer (or the connection) to the end of the next request. A bound on the
-whole: a client that sends a byte now and then does not keep its connection longer."""
+"""Seconds from one answer (or the token) to the end of the next request. A bound on the whole: a
+client that sends a byte now and then does not keep its connection longer."""
+TOKEN_WITHIN = 5.0
+"""Seconds from the connection to the token."""
 LONGEST_STOP = 24 * 3600.0
 
 
@@ -49,7 +56,9 @@ class Server(ThreadingHTTPServer):
         if ":" in bind:
             self.address_family = socket.AF_INET6
         self.agent, self.stop_program = agent, stop
-        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._strangers: dict[socket.socket, None] = {}  # in the order in which they came
+        self._known: set[socket.socket] = set()
         super().__init__((bind, port), Handler)
 
     def start(self, poll_s: float = 0.5) -> None:
@@ -59,20 +68,40 @@ class Server(ThreadingHTTPServer):
         ).start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._slots.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        with self._lock:
+            if len(self._strangers) >= MAX_STRANGERS:
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                with contextlib.suppress(OSError):  # its thread reads the end, and closes it
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._strangers[request] = None
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._slots.release()
+            self._forget(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._slots.release()
+            self._forget(request)
+
+    def admit(self, request: socket.socket) -> bool:
+        """Whether there is room for a connection on which the token was shown."""
+        with self._lock:
+            if request in self._known:
+                return True
+            if request not in self._strangers or len(self._known) >= MAX_CONNECTIONS:
+                return False
+            del self._strangers[request]
+            self._known.add(request)
+            return True
+
+    def _forget(self, request: socket.socket) -> None:
+        with self._lock:
+            self._strangers.pop(request, None)
+            self._known.discard(request)
 
     def server_bind(self) -> None:
         # Not HTTPServer's, which looks its own name up: that may take long, and is of no use.
@@ -88,7 +117,7 @@ class _Timed(io.RawIOBase):
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self.deadline = time.monotonic() + REQUEST_WITHIN
+        self.deadline = time.monotonic() + TOKEN_WITHIN
 
     def readable(self) -> bool:
         return True
@@ -115,9 +144,10 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.close()
         self._raw = _Timed(self.connection)
         self.rfile = io.BufferedReader(self._raw)
+        self._within = TOKEN_WITHIN
 
     def handle_one_request(self) -> None:
-        self._raw.deadline = time.monotonic() + REQUEST_WITHIN
+        self._raw.deadline = time.monotonic() + self._within
         super().handle_one_request()
 
     def do_GET(self) -> None:
@@ -167,13 +197,19 @@ class Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
             self.close_connection = True  # the body, unread, must not pass for a request
             raise HttpRefusal(401, "Authorization: must be the stream's bearer token")
+        if not self.server.admit(self.connection):
+            self.close_connection = True
+            raise HttpRefusal(503, f"{MAX_CONNECTIONS} connections are open: try again later")
+        if self._within != REQUEST_WITHIN:
+            self._within = REQUEST_WITHIN
+            self._raw.deadline = time.monotonic() + REQUEST_WITHIN
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding"):
             self.close_connection = True
             raise HttpRefusal(411, "Transfer-Encoding: give a Content-Length instead")
         text = self.headers.get("Content-Length", "0")
-        if not (text.isascii() and text.isdigit()) or int(text[:10]) > MAX_BODY:
+        if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) > MAX_BODY:
             self.close_connection = True
             raise HttpRefusal(413, f"Content-Length: {text[:20]}: must be at most {MAX_BODY}")
         body = self.rfile.read(int(text))

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver import server as server_module
-from dagster_sparkscale.driver.server import MAX_BODY, MAX_CONNECTIONS, REQUEST_WITHIN, Server
+from dagster_sparkscale.driver.server import (
+    MAX_BODY,
+    MAX_CONNECTIONS,
+    MAX_STRANGERS,
+    REQUEST_WITHIN,
+    TOKEN_WITHIN,
+    Server,
+)
 from tests.driver.serving import TOKEN, all_of, ask, client_of, connected, is_answered
 from tests.waiting import HANGS, wait_for
 
@@ -25,7 +32,10 @@ def test_a_body_that_is_too_large_is_not_read(client: http.client.HTTPConnection
     assert client.getresponse().status == 413
 
 
-@pytest.mark.parametrize("length", ["-1", "x", "1e3", "\N{FULLWIDTH DIGIT NINE}"])
+@pytest.mark.parametrize(
+    "length",
+    ["-1", "x", "1e3", "\N{FULLWIDTH DIGIT NINE}", "3" * 12, "00000000003000000000", "9" * 5000],
+)
 def test_a_bad_length_is_refused(server: Server, length: str) -> None:
     with connected(server) as connection:
         request = f"PUT /v1/executors HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -75,24 +85,55 @@ def test_a_body_that_ends_early_is_not_acted_upon(server: Server, stops: list[An
     assert stops == []
 
 
-def test_silent_clients_do_not_keep_others_out(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_module, "REQUEST_WITHIN", 0.5)
+def test_silent_clients_are_cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "TOKEN_WITHIN", 0.1)
+    with connected(server) as connection:
+        assert all_of(connection) == b""
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/status HT", b"GET /v1/status HTTP/1.1\r\nA: b"])
+def test_whoever_has_the_token_is_served_however_many_have_not(server: Server, sent: bytes) -> None:
+    """Not when those before have been cut off: at once, each time, on a connection of his own."""
     with contextlib.ExitStack() as opened:
-        for _ in range(MAX_CONNECTIONS + 5):
+        for _ in range(3):
+            for _ in range(MAX_STRANGERS):
+                opened.enter_context(connected(server)).sendall(sent)
+            assert is_answered(server)
+
+
+def test_strangers_do_not_end_a_connection_on_which_the_token_was_shown(server: Server) -> None:
+    with contextlib.closing(client_of(server)) as client, contextlib.ExitStack() as opened:
+        assert ask(client, "GET", "/v1/status")[0] == 200
+        kept = client.sock
+        for _ in range(2 * MAX_STRANGERS):
             opened.enter_context(connected(server))
-        wait_for("somebody else is answered", lambda: is_answered(server))
+        assert ask(client, "GET", "/v1/status")[0] == 200
+        assert client.sock is kept
 
 
-def test_a_connection_too_many_is_closed_at_once_and_another_is_served_when_one_has_gone(
+def test_of_strangers_too_many_the_one_who_came_first_goes(server: Server) -> None:
+    with contextlib.ExitStack() as opened:
+        others = [opened.enter_context(connected(server)) for _ in range(MAX_STRANGERS)]
+        opened.enter_context(connected(server))
+        assert all_of(others[0]) == b""
+        # The others are still there.
+        others[1].sendall(b"GET /v1/status HTTP/1.1\r\n\r\n")
+        assert b" 401 " in all_of(others[1])
+
+
+def test_of_those_with_the_token_one_too_many_is_told_and_another_served_when_one_has_gone(
     server: Server,
 ) -> None:
     with contextlib.ExitStack() as opened:
-        others = [opened.enter_context(connected(server)) for _ in range(MAX_CONNECTIONS)]
-        with connected(server) as one_too_many:
-            assert all_of(one_too_many) == b""
-        others[0].close()
+        clients = [
+            opened.enter_context(contextlib.closing(client_of(server)))
+            for _ in range(MAX_CONNECTIONS)
+        ]
+        assert {ask(client, "GET", "/v1/status")[0] for client in clients} == {200}
+        with contextlib.closing(client_of(server)) as one_too_many:
+            code, answer = ask(one_too_many, "GET", "/v1/status")
+        assert (code, answer["error"]) == (503, "32 connections are open: try again later")
+        clients[0].close()
         wait_for("one that comes later is answered", lambda: is_answered(server))
 
 
@@ -117,7 +158,22 @@ def test_a_client_that_sends_a_byte_every_second_is_cut_off_like_a_silent_one(
         opened.put(connection)
         with contextlib.suppress(ConnectionResetError):
             assert all_of(connection) == b""
-    assert seconds <= REQUEST_WITHIN + 5
+    assert seconds <= TOKEN_WITHIN + 5
+
+
+def test_one_who_has_shown_the_token_has_longer_for_the_rest(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(server_module, "time", SimpleNamespace(monotonic=lambda: seconds))
+    body = json.dumps({"epoch": 3}).encode()
+    request = f"POST /v1/stop HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+    with connected(server) as connection:
+        connection.sendall(f"{request}Content-Length: {len(body)}\r\n\r\n".encode() + body[:3])
+        wait_for("the token is seen", lambda: server._known)
+        seconds = (TOKEN_WITHIN + REQUEST_WITHIN) / 2
+        connection.sendall(body[3:])
+        assert b" 409 " in connection.recv(100)
 
 
 def test_a_client_that_asks_now_and_then_keeps_its_connection(
