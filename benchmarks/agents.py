@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.keeper import Snapshot
 from dagster_sparkscale.driver.options import Options
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
@@ -37,12 +36,15 @@ class SteadyAgent(Agent):
             self.history.add(Batch("q", self._next, 5_000, 0, 1_000))
             self._next += 10
 
-    def _fresh_snapshot(self) -> Snapshot:
+    def _refresh(self) -> None:
         self._complete_batches()
-        query = Query("q", active=True, interval_ms=10_000, running_ms=1_000, backlog_records=1_000)
+
+    def _spark(self) -> Spark:
         executors = tuple(Executor(str(i), "127.0.0.1", 2, active_tasks=1) for i in range(4))
-        spark = Spark(registered=4, executors=executors)
-        return Snapshot(time.monotonic(), spark, (query,))
+        return Spark(age=0.0, registered=4, requested=4, executors=executors)
+
+    def _queries(self) -> tuple[Query, ...]:
+        return (Query("q", True, interval_ms=10_000, running_ms=1_000, backlog_records=1_000),)
 
 
 def agent(name: str) -> Agent:

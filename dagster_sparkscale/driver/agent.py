@@ -1,7 +1,7 @@
-"""The agent: what HTTP threads ask of it, and how they get it of the thread that talks to Spark.
+"""The agent: what HTTP threads ask of it, and the threads that look at Spark and act on it.
 
-HTTP threads never call Spark. They read a snapshot that the Spark thread refreshes, and leave a
-wish (a target, a fresh snapshot) that it takes up (`keeper.py`).
+HTTP threads never call Spark. They read what was seen last, having asked the threads that look to
+look again (`looks.py`), and leave a target for the one that acts (`keeper.py`).
 """
 
 import threading
@@ -10,19 +10,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from .dstreams import DStreams, ended
 from .history import History
-from .keeper import Keeper, NotReady, Snapshot
+from .jvm import Jvm, PerContext
+from .keeper import Keeper, NotReady
 from .log import say
+from .looks import Look
 from .options import Options
+from .private_spark import PrivateSpark
 from .queries import Queries
 from .rates import Rates
+from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker, hosting
 from .structured import StructuredStreaming
-from .wire import Answer, Spark
+from .wire import Answer, Query, Spark
 
 FRESH = 1.0
-"""Seconds a snapshot is good for."""
+"""Seconds what was seen is good for."""
 REFRESH_WITHIN = 2.0
-"""Seconds an answer waits for a fresh snapshot at most; then it gives the old one, and its age."""
+"""Seconds an answer waits for fresh looks at most; then it gives what is there, and its age."""
+STALE_AFTER = 30.0
+"""Seconds after which what was seen of a query is not told any more, as it is not known: three
+times as long as there is between two looks."""
 TARGET_WITHIN = 8.0
 """Seconds a new target may take to reach the cluster manager before the answer says it has not."""
 
@@ -35,17 +43,36 @@ class Agent:
         self.rates = rates or Rates()
         self.history = History()
         self.queries = Queries(self.history, options.interval_ms)
-        self.structured = StructuredStreaming(self.queries)
+        self.private = PrivateSpark()
+        self.structured = StructuredStreaming(self.queries, self.private)
         self.started_at = time.time()
         self.phase = "starting"
         """`starting`, `running`, `stopping` or `ended`."""
-        self._keeper = Keeper(self.structured, self.history)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._target = options.initial_executors
-        self._wish = 0
-        self._granted = 0
-        self._snapshot: Snapshot | None = None
         self._attached = False
+        self._trackers = PerContext(lambda c: ReceiverTracker(Jvm(c), self.private))
+        self._graphs = PerContext(lambda c: DStreams(Jvm(c), self.history, self.private))
+        self._receivers = Look("receivers", self._look_at_receivers)
+        self._graph = Look("dstreams", self._look_at_graph)
+        self._triggers = Look("queries", self.structured.look)
+        self._keeper = Keeper(self._receivers, self.private)
+        self._executors = Look(
+            "executors", lambda: self._keeper.turn(self._target), self._keeper.pause
+        )
+        self._looks: tuple[Look[Any], ...] = (
+            *(self._executors, self._receivers, self._graph, self._triggers),
+        )
+
+    def _look_at_receivers(self) -> Receivers | None:
+        tracker = self._trackers.get()
+        return NO_RECEIVERS if tracker is None else tracker.look()
+
+    def _look_at_graph(self) -> Query | None:
+        dstreams, before = self._graphs.get(), self._graph.seen
+        if dstreams is not None:
+            return dstreams.observe()
+        return ended(before.value) if before and before.value else None  # it went with its context
 
     # For HTTP threads.
 
@@ -58,34 +85,60 @@ class Agent:
             since, window: which batches, as `History.read` takes them; `window` in seconds.
             batches: whether any at all.
         """
-        snapshot = self._fresh_snapshot()
+        if self._attached:
+            self._refresh()
         now = time.time()
         listed, last = self.history.read(since, None if window is None else now - window)
-        spark = Spark(requested=self._target if self._attached else None)
-        if snapshot is not None:
-            age = round(max(0.0, time.monotonic() - snapshot.taken), 3)
-            spark = replace(snapshot.spark, age=age, requested=spark.requested)
+        bound = self._keeper.bound
         return Answer(
             stream=self.options.stream,
             epoch=self.options.epoch,
             phase=self.phase,
             now=now,
             started_at=self.started_at,
-            app_id=self._keeper.app_id,
-            ui_url=self._keeper.ui_url,
-            spark=spark,
+            app_id=bound.app_id if bound else None,
+            ui_url=bound.ui_url if bound else None,
+            spark=self._spark(),
             rates=self.rates.current(),
-            queries=snapshot.queries if snapshot else (),
+            queries=self._queries(),
             batches=tuple(listed) if batches else (),
             last_seq=last,
+            spark_version=bound.version if bound else None,
+            missing=self.private.missing,
+            ages={look.name: _rounded(look.age) for look in self._looks},
         )
 
-    def _fresh_snapshot(self) -> Snapshot | None:
-        with self._changed:
-            known = self._snapshot
-            if self._attached and (known is None or time.monotonic() - known.taken > FRESH):
-                self._wish_and_wait(REFRESH_WITHIN)
-            return self._snapshot
+    def _refresh(self) -> None:
+        """Have the looks that are not fresh made again, all at once, unless they hang."""
+        until = time.monotonic() + REFRESH_WITHIN
+        stale = [look for look in self._looks if look.age is None or look.age > FRESH]
+        asked = [(look, look.ask()) for look in stale if not look.hangs]
+        for look, ticket in asked:
+            look.wait(ticket, until)
+
+    def _spark(self) -> Spark:
+        requested = self._target if self._attached else None
+        executors, receivers = self._executors.seen, self._receivers.seen
+        if executors is None:
+            return Spark(requested=requested)
+        listed = executors.value.executors
+        if receivers is not None and receivers.value is not None:
+            listed = hosting(listed, receivers.value)
+        return replace(
+            executors.value, age=_rounded(executors.age), requested=requested, executors=listed
+        )
+
+    def _queries(self) -> tuple[Query, ...]:
+        """What is known of each query and of the graph. What a look held up has not shown for long
+        is unknown: batches that wait now, how far behind it is now."""
+        triggers, graph = self._triggers.seen, self._graph.seen
+        queries = self.queries.listed(triggers.value if triggers else {})
+        if triggers is None or triggers.age > STALE_AFTER:
+            queries = [_unknown_now(query) for query in queries]
+        if graph is not None and graph.value is not None:
+            stale = graph.age > STALE_AFTER
+            queries.append(_unknown_now(graph.value) if stale else graph.value)
+        return tuple(queries)
 
     def set_target(self, target: int) -> None:
         """Set the absolute number of executors; returns once the cluster manager was told.
@@ -94,7 +147,7 @@ class Agent:
             NotReady: it was not told in time. The target stands all the same, unless Spark is
                 not there yet or has gone.
         """
-        with self._changed:
+        with self._lock:
             if self.phase != "running" or not self._attached:
                 raise NotReady(f"the driver is {self.phase}: executors cannot be set now")
             if not self._keeper.scalable:
@@ -103,12 +156,18 @@ class Agent:
                 say(f"target {self._target} -> {target} executors")
             self._target = target
             self._keeper.stated = None
-            if not self._wish_and_wait(TARGET_WITHIN) or self._keeper.stated != target:
-                why = "; ".join(
-                    f"{who}: {what}" for who, what in sorted(self._keeper.trouble.items())
-                )
-                why = why or "Spark gave no answer in time"
-                raise NotReady(f"{why}; the target of {target} stands and is asked for again")
+            asked = self._executors.ask()
+        told = self._executors.wait(asked, time.monotonic() + TARGET_WITHIN)
+        if self._target != target:
+            raise NotReady(f"the target of {target} was overtaken by one of {self._target}")
+        if not told or self._keeper.stated != target:
+            trouble = {
+                "Spark": self._executors.trouble,
+                "the cluster manager": self._keeper.trouble,
+            }
+            why = "; ".join(f"{who}: {what}" for who, what in trouble.items() if what)
+            why = why or "Spark gave no answer in time"
+            raise NotReady(f"{why}; the target of {target} stands and is asked for again")
 
     def set_rates(self, wanted: Any) -> None:
         """Set and remove live limits of sources; returns once they are in the sources' file.
@@ -122,39 +181,39 @@ class Agent:
         except OSError as error:
             raise NotReady(f"rates: they cannot be written: {error}") from None
 
-    def _wish_and_wait(self, seconds: float) -> bool:
-        """Have the Spark thread make a turn that begins from now on; whether it has in time."""
-        self._wish += 1
-        wish = self._wish
-        self._changed.notify_all()
-        return self._changed.wait_for(lambda: self._granted >= wish, seconds)
-
     # For the main thread.
 
     def attach(self, context: Any) -> None:
         """Take charge of a SparkContext that has just been created: state the initial target
-        before anything else, then start the thread that keeps it."""
-        self._keeper.begin(context, self._target, self.options.max_executors)
+        before anything else, then start the threads that keep it and look."""
+        self._keeper.begin(self._target, self.options.max_executors)
         self._attached = True
-        threading.Thread(target=self._run, name="sparkscale-agent", daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._wish > self._granted, self._keeper.pause())
-                wish = self._wish
-            snapshot = self._keeper.turn(self._target)
-            with self._changed:
-                self._snapshot = snapshot or self._snapshot
-                self._granted = wish
-                self._changed.notify_all()
+        for look in self._looks:
+            look.begin()
 
     def announcement(self, url: str, pid: int, host: str) -> Mapping[str, Any]:
         """What is announced to whoever submitted the driver."""
+        bound = self._keeper.bound
         return {
             "url": url,
             "pid": pid,
             "host": host,
-            "app_id": self._keeper.app_id,
-            "ui_url": self._keeper.ui_url,
+            "app_id": bound.app_id if bound else None,
+            "ui_url": bound.ui_url if bound else None,
         }
+
+
+def _unknown_now(query: Query) -> Query:
+    """A query without what is true of a moment only."""
+    return replace(
+        query,
+        running_ms=None,
+        pending_batches=None,
+        backlog_records=None,
+        behind_ms=None,
+        source_shards=None,
+    )
+
+
+def _rounded(age: float | None) -> float | None:
+    return None if age is None else round(age, 3)

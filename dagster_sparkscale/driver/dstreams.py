@@ -1,4 +1,4 @@
-"""What the one DStreams graph of an application does: batches, what waits, where receivers are.
+"""What the one DStreams graph of an application does: batches, what waits.
 
 Read when somebody asks, from `org.apache.spark.streaming.ui.StreamingJobProgressListener`, which
 every StreamingContext keeps anyway: nothing of ours runs while batches do.
@@ -7,11 +7,12 @@ every StreamingContext keeps anyway: nothing of ours runs while batches do.
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from .history import LIMIT, History
 from .jvm import Jvm
+from .private_spark import BATCHES, PrivateSpark
 from .reports import NOTHING_TOLD, SourceReport, combine, read_report
 from .wire import REPORTS, Batch, Query
 
@@ -19,20 +20,18 @@ QUERY = "dstream"
 """The name that the batches of a DStreams application go by; it has but one graph."""
 
 
-@dataclass(frozen=True)
-class Receivers:
-    """Where the receivers run, from `org.apache.spark.streaming.scheduler.ReceiverTracker`."""
-
-    per_executor: Mapping[str, int] = field(default_factory=dict)
-    unplaced: int = 0
-    """Receivers that run nowhere at the moment, as they do while they are being started."""
-
-
 class DStreams:
     """Reads the active StreamingContext, if the program has one. For one thread."""
 
-    def __init__(self, jvm: Jvm, history: History, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        jvm: Jvm,
+        history: History,
+        private: PrivateSpark,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._jvm = jvm
+        self._private = private
         self._class = jvm.view.org.apache.spark.streaming.StreamingContext
         self._history = history
         self._clock = clock
@@ -48,19 +47,21 @@ class DStreams:
         found = self._class.getActive()
         return found.get() if found.isDefined() else None
 
-    def observe(self) -> tuple[Query | None, Receivers]:
-        """The graph's state, None if the program never started one; and its receivers.
+    def observe(self) -> Query | None:
+        """The graph's state; None if the program never started one.
 
         Batches completed since the last call go into the history.
         """
         streaming = self.active()
-        if streaming is None:
-            if self._seen is None:
-                return None, Receivers()
-            self._collect(self._seen)  # what completed while it was being stopped
-            # What is lost stays lost.
-            ended = self._state(active=False, report=SourceReport(lost=self._report.lost))
-            return ended, Receivers()
+        if streaming is not None:
+            unknown = Query(QUERY, active=True)
+            return self._private.use(BATCHES, lambda: self._observe(streaming), unknown)
+        if self._seen is None:
+            return None
+        self._collect(self._seen)  # what completed while it was being stopped
+        return ended(self._state(active=False, report=self._report))
+
+    def _observe(self, streaming: Any) -> Query:
         listener = streaming.progressListener()
         if self._seen is None or not listener.equals(self._seen):
             self._seen, self._completed = listener, 0
@@ -71,13 +72,12 @@ class DStreams:
         running = self._jvm.read(listener.runningBatches())
         waiting = self._jvm.read(listener.waitingBatches())
         begun = [b["processingStartTime"] for b in running if b["processingStartTime"]]
-        state = replace(
+        return replace(
             self._state(active=True, report=self._report),
             running_ms=max(0, int(self._clock() * 1000) - min(begun)) if begun else None,
             pending_batches=len(waiting) + len(running),
             backlog_records=sum(records_of(batch) for batch in waiting),
         )
-        return state, self._receivers(streaming)
 
     def _state(self, active: bool, report: SourceReport) -> Query:
         return Query(
@@ -115,13 +115,12 @@ class DStreams:
             behind = self._report.behind_ms if batch is unseen[-1] else None
             self._history.add(replace(batch, behind_ms=behind))
 
-    def _receivers(self, streaming: Any) -> Receivers:
-        allocated = self._jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())
-        per_executor: dict[str, int] = {}
-        for executor in allocated.values():
-            if executor is not None:
-                per_executor[executor] = per_executor.get(executor, 0) + 1
-        return Receivers(per_executor, sum(executor is None for executor in allocated.values()))
+
+def ended(query: Query) -> Query:
+    """A graph that is not active any more. What is lost stays lost."""
+    return Query(
+        query.name, active=False, interval_ms=query.interval_ms, source_lost=query.source_lost
+    )
 
 
 def records_of(data: Mapping[str, Any]) -> int:

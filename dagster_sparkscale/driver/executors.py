@@ -1,16 +1,21 @@
 """The executors of one SparkContext: how many there are, asking for more, removing some."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .jvm import Jvm
 from .log import say
+from .private_spark import DECOMMISSION, DETAILS, KILL, KILL_AGAIN, REGISTERED, PrivateSpark
 from .victims import Candidate, choose
 from .wire import Executor
 
 LEAVE_WITHIN = 120.0
 """Seconds a decommissioned executor is given to move its blocks and leave before it is killed."""
+
+KILL_AGAIN_AFTER = 15.0
+"""Seconds an executor that was killed is given to go before it is killed again."""
 
 MOST_UNREGISTERED = 200
 """Launched executors that are called off before they register, at most."""
@@ -18,25 +23,34 @@ MOST_UNREGISTERED = 200
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    told_at: float
+    """An executor that was told to leave."""
+
+    kill_at: float
+    """When it is killed (again), if it is still there."""
     killed: bool
 
 
 class Executors:
     """Brings the executors of one SparkContext to an absolute number, again and again.
 
-    Uses `org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend`. For one thread.
+    Uses `org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend`. For one thread. Takes
+    none of streaming's locks.
     """
 
-    def __init__(self, jvm: Jvm, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        jvm: Jvm,
+        private: PrivateSpark,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._jvm = jvm
+        self._private = private
         self._clock = clock
-        self._backend = jvm.spark.schedulerBackend()
+        self._backend = private.use(REGISTERED, jvm.spark.schedulerBackend, None)
         self._leaving: dict[str, Leave] = {}
         conf = jvm.spark.conf()
         self._decommissions = conf.getBoolean("spark.decommission.enabled", False)
-        self._kind = self._backend.getClass().getSimpleName()
-        self.scalable = self._kind != "LocalSchedulerBackend"
+        self.scalable = not jvm.spark.isLocal()
         """False for a `local[...]` master, which has no executors of its own."""
 
     def request(self, target: int) -> bool:
@@ -55,7 +69,7 @@ class Executors:
         numbered from 0, before anybody can state a target. Killed now they cost nothing; what
         slips through is removed once it has registered.
         """
-        if self._kind != "StandaloneSchedulerBackend":
+        if not self._jvm.spark.master().startswith("spark://"):
             return
         conf = self._jvm.spark.conf()
         if most is None or conf.contains("spark.cores.max"):
@@ -64,29 +78,37 @@ class Executors:
             most = cores // per_executor if cores else MOST_UNREGISTERED
         surplus = range(target, min(most, target + MOST_UNREGISTERED))
         if surplus:
-            self._backend.doKillExecutors(self._jvm.seq(str(number) for number in surplus))
+            self._kill_whatever_spark_thinks([str(number) for number in surplus])
 
-    def observe(self, receivers: Mapping[str, int]) -> tuple[Executor, ...]:
-        """The executors registered now. `receivers`: how many each one hosts."""
+    def observe(self) -> tuple[Executor, ...] | None:
+        """The executors registered now, without their receivers; None if this Spark does not
+        tell."""
         if not self.scalable:
             return ()
-        ids = set(filter(None, self._backend.getExecutorIds().mkString(",").split(",")))
+        listed = self._private.use(REGISTERED, self._ids, None)
+        if listed is None:
+            return None
+        ids = set(listed)
         self._leaving = {id: leave for id, leave in self._leaving.items() if id in ids}
-        known = {
-            item["id"]: item
-            for item in self._jvm.read(self._jvm.spark.statusStore().executorList(True))
-        }
-        # statusStore lags behind the backend by an event queue: an executor may be missing there.
+        # The store lags behind the backend by an event queue: an executor may be missing there.
+        nothing: dict[str, Any] = {}
+        known = self._private.use(DETAILS, self._details, nothing)
         return tuple(
             Executor(
                 id=id,
                 host=known.get(id, {}).get("hostPort", "").rpartition(":")[0],
                 cores=known.get(id, {}).get("totalCores", 0),
                 active_tasks=known.get(id, {}).get("activeTasks", 0),
-                receivers=receivers.get(id, 0),
             )
             for id in sorted(ids, key=lambda id: (len(id), id))
         )
+
+    def _ids(self) -> list[str]:
+        return [*filter(None, self._backend.getExecutorIds().mkString(",").split(","))]
+
+    def _details(self) -> dict[str, Any]:
+        listed = self._jvm.read(self._jvm.spark.statusStore().executorList(True))
+        return {item["id"]: item for item in listed}
 
     @property
     def removing(self) -> int:
@@ -116,34 +138,60 @@ class Executors:
         return choice.blocked
 
     def _tell_to_leave(self, id: str) -> None:
-        if self._decommissions:
-            info = self._jvm.view.org.apache.spark.scheduler.ExecutorDecommissionInfo(
-                "sparkscale: scaling down", self._jvm.view.scala.Option.empty()
-            )
-            # adjustTargetNumExecutors false: the target is stated absolutely, by request(). The
-            # answer is false for one that is being decommissioned already, as by its worker.
-            self._backend.decommissionExecutor(id, info, False, False)
-            self._leaving[id] = Leave(self._clock(), killed=False)
+        if self._decommissions and self._private.use(
+            DECOMMISSION, lambda: self._decommission(id), False
+        ):
+            self._leaving[id] = Leave(self._clock() + LEAVE_WITHIN, killed=False)
         else:
             self._kill([id])
 
+    def _decommission(self, id: str) -> bool:
+        info = self._jvm.view.org.apache.spark.scheduler.ExecutorDecommissionInfo(
+            "sparkscale: scaling down", self._jvm.view.scala.Option.empty()
+        )
+        # adjustTargetNumExecutors false: the target is stated absolutely, by request(). The
+        # answer is false for one that is being decommissioned already, as by its worker.
+        self._backend.decommissionExecutor(id, info, False, False)
+        return True
+
     def kill_overdue(self) -> None:
         """Kill the executors that were told to leave long ago and have not."""
-        late = [
-            id
-            for id, leave in self._leaving.items()
-            if not leave.killed and self._clock() - leave.told_at > LEAVE_WITHIN
-        ]
-        if late:
+        late = [id for id, leave in self._leaving.items() if self._clock() >= leave.kill_at]
+        first = [id for id in late if not self._leaving[id].killed]
+        again = [id for id in late if self._leaving[id].killed]
+        if first:
             say(
-                f"killing executor(s) {', '.join(late)}: decommissioned {LEAVE_WITHIN:.0f} s ago "
+                f"killing executor(s) {', '.join(first)}: decommissioned {LEAVE_WITHIN:.0f} s ago "
                 "and still there"
             )
-            self._kill(late)
+            self._kill(first)
+        if again and self._private.has(KILL_AGAIN):
+            say(f"killing executor(s) {', '.join(again)} again: still there")
+            self._kill_whatever_spark_thinks(again)
 
     def _kill(self, ids: Sequence[str]) -> None:
-        # adjustTargetNumExecutors false, countFailures false, force true.
-        self._backend.killExecutors(self._jvm.seq(ids), False, False, True)
+        # adjustTargetNumExecutors false, countFailures false, force true. It answers with those
+        # that the cluster manager has taken note of.
+        taken = self._private.use(
+            KILL,
+            lambda: self._backend.killExecutors(self._jvm.seq(ids), False, False, True).mkString(
+                ","
+            ),
+            "",
+        ).split(",")
         for id in ids:
-            told_at = self._leaving[id].told_at if id in self._leaving else self._clock()
-            self._leaving[id] = Leave(told_at, killed=True)
+            wait = KILL_AGAIN_AFTER if id in taken else 0.0
+            self._leaving[id] = Leave(self._clock() + wait, killed=True)
+
+    def _kill_whatever_spark_thinks(self, ids: Sequence[str]) -> None:
+        """Have the cluster manager kill executors, registered or not.
+
+        Spark kills none for a second time (SPARK-9795): once it has asked, it takes it for done,
+        though the master was down or answered that it would not.
+        """
+        self._private.use(
+            KILL_AGAIN, lambda: self._backend.doKillExecutors(self._jvm.seq(ids)), None
+        )
+        for id in ids:
+            if id in self._leaving:
+                self._leaving[id] = Leave(self._clock() + KILL_AGAIN_AFTER, killed=True)

@@ -1,20 +1,22 @@
-"""What the agent's one thread does with Spark: keeps the executors at a target, and looks.
+"""Keeps the executors at a target.
 
-py4j pins a connection and a JVM thread to each Python thread, and a JVM that hangs must not hang an
-answer: nothing else of the agent talks to Spark.
+What acts takes no lock of streaming's: `StreamingContext.start` holds one until there is an
+executor, and would bar the way to the very executors it waits for. Where receivers are is looked
+at by somebody else (`looks.py`), and waited for only before an executor is removed.
 """
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .dstreams import DStreams
 from .executors import Executors
-from .history import History
-from .jvm import Jvm
+from .jvm import Jvm, PerContext
 from .log import say
-from .structured import StructuredStreaming
-from .wire import Query, Spark
+from .looks import Look, first_line
+from .private_spark import DETAILS, PrivateSpark, check_version
+from .receivers import Receivers, hosting
+from .wire import Executor, Spark
 
 SETTLED, UNSETTLED, HOPELESS = 10.0, 1.0, 5.0
 """Seconds between looks at the executors: when they are as many as the target; when not; and when
@@ -22,6 +24,8 @@ they have not been for `HOPELESS_AFTER` seconds, as in a full cluster."""
 HOPELESS_AFTER = 60.0
 PLACING_WITHIN = 30.0
 """Seconds a scale-down waits for receivers that are being started."""
+RECEIVERS_WITHIN = 2.0
+"""Seconds a scale-down waits for a look at where the receivers are, each time it is tried."""
 
 
 class NotReady(Exception):
@@ -29,31 +33,38 @@ class NotReady(Exception):
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """What Spark said when it was last asked."""
+class Bound:
+    """What belongs to one SparkContext."""
 
-    taken: float
-    """`time.monotonic()`."""
-    spark: Spark
-    """Without its age, and without what is requested."""
-    queries: tuple[Query, ...]
+    executors: Executors
+    app_id: str | None
+    ui_url: str | None
+    version: str
 
 
 class Keeper:
-    """Brings the executors of whichever SparkContext the program has to the target."""
+    """Brings the executors of whichever SparkContext the program has to the target.
 
-    def __init__(self, structured: StructuredStreaming, history: History) -> None:
-        self._structured = structured
-        self._history = history
-        self.app_id: str | None = None
-        self.ui_url: str | None = None
+    Args:
+        receivers: looks where receivers are; None: that cannot be told.
+    """
+
+    def __init__(
+        self,
+        receivers: Look[Receivers | None],
+        private: PrivateSpark,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._receivers = receivers
+        self._private = private
+        self._clock = clock
         self.stated: int | None = None
         """The last target that the cluster manager has taken note of; None has it stated anew."""
-        self.trouble: dict[str, str] = {}
-        """Who does not do its part, and why."""
-        self._context: Any = None
-        self._executors: Executors | None = None
-        self._dstreams: DStreams | None = None
+        self.trouble: str | None = None
+        """Why the cluster manager has not taken note of a target."""
+        self._per_context = PerContext(self._bind)
+        self.bound: Bound | None = None
+        """Of the SparkContext seen last."""
         self._stated_at = 0.0
         self._unsettled_since: float | None = None
         self._placing_since: float | None = None
@@ -61,130 +72,118 @@ class Keeper:
     @property
     def scalable(self) -> bool:
         """False for a `local[...]` master, which has no executors of its own."""
-        return self._executors is None or self._executors.scalable
+        return self.bound is None or self.bound.executors.scalable
 
-    def begin(self, context: Any, target: int, most: int | None) -> None:
-        """Take charge of a SparkContext that has just been created: state the initial target
+    def begin(self, target: int, most: int | None) -> None:
+        """Take charge of the SparkContext that has just been created: state the initial target
         before anything else.
 
         Args:
             most: executors that the cluster may have started by itself; None: not known.
         """
-        self._bind(context)
-        assert self._executors is not None
-        self._state(target)
-        if self._executors.scalable:
+        executors = self._current().executors
+        self._state(executors, target)
+        if executors.scalable:
             try:
-                self._executors.call_off_surplus(target, most)
-            except Exception as error:  # no public interface; they go once they have registered
-                say(f"surplus executors cannot be called off early: {_first_line(error)}")
+                executors.call_off_surplus(target, most)
+            except Exception as error:  # they go once they have registered
+                say(f"surplus executors cannot be called off early: {first_line(error)}")
         say(f"initial target: {target} executors")
-
-    def turn(self, target: int) -> Snapshot | None:
-        """Do what brings the executors to `target`, and look. None if Spark cannot be asked."""
-        try:
-            snapshot = self._turn(target)
-        except Exception as error:
-            self._report_trouble("Spark", f"{type(error).__name__}: {_first_line(error)}")
-            return None
-        self._no_trouble("Spark")
-        return snapshot
 
     def pause(self) -> float:
         """Seconds until the next turn, if nobody asks for one before."""
         if self._unsettled_since is None:
             return SETTLED
-        lasted = time.monotonic() - self._unsettled_since
+        lasted = self._clock() - self._unsettled_since
         return HOPELESS if lasted > HOPELESS_AFTER else UNSETTLED
 
-    def _bind(self, context: Any) -> None:
-        jvm = Jvm(context)
-        self._context = context._jsc
-        self._executors = Executors(jvm)
-        self._dstreams = DStreams(jvm, self._history)
-        self.app_id, self.ui_url = context.applicationId, context.uiWebUrl
-
-    def _turn(self, target: int) -> Snapshot:
-        from pyspark import SparkContext
-
-        context = SparkContext._active_spark_context
-        if context is None or context._jsc is None:
+    def _current(self) -> Bound:
+        bound = self._per_context.get()
+        if bound is None:
             raise NotReady("the program has stopped its SparkContext")
-        if context._jsc is not self._context:  # the program has made a new one
-            self._structured.reset()
-            self._bind(context)
-            self._stated_at = 0.0
-        assert self._executors is not None and self._dstreams is not None
-        began = time.monotonic()
-        graph, receivers = self._dstreams.observe()
-        executors = self._executors.observe(receivers.per_executor)
-        settled = len(executors) == target
-        if (
-            self.stated != target
-            or began - self._stated_at >= SETTLED
-            or (not settled and began - self._stated_at >= UNSETTLED)
-        ):
-            self._state(target)
-        self._executors.kill_overdue()
-        blocked = None
-        if not self._executors.scalable:
-            blocked, settled = "a local master has no executors of its own", True
-        elif len(executors) > target:
-            if self._being_placed(receivers.unplaced):
-                blocked = f"{receivers.unplaced} receiver(s) are being started; waiting for them"
-            else:
-                before = self._executors.removing
-                blocked = self._executors.shrink(executors, target)
-                if self._executors.removing != before:
-                    self._state(target)
-        self._unsettled_since = None if settled else (self._unsettled_since or began)
-        queries = self._structured.observe()
-        return Snapshot(
-            taken=began,
-            spark=Spark(
-                registered=len(executors),
-                removing=self._executors.removing,
-                blocked=blocked,
-                executors=executors,
-            ),
-            queries=(*queries, graph) if graph else tuple(queries),
+        if bound is not self.bound:
+            self.bound, self.stated = bound, None
+        return bound
+
+    def _bind(self, context: Any) -> Bound:
+        return Bound(
+            executors=Executors(Jvm(context), self._private),
+            app_id=context.applicationId,
+            ui_url=context.uiWebUrl,
+            version=check_version(context),
         )
 
-    def _state(self, target: int) -> None:
-        assert self._executors is not None
-        self._stated_at = time.monotonic()
+    def turn(self, target: int) -> Spark:
+        """Do what brings the executors to `target`.
+
+        Returns what is seen of them, without its age, what is requested and where receivers are.
+
+        Raises:
+            NotReady: the program has no SparkContext.
+            Exception: whatever Spark raises; the target has been stated all the same, if it could.
+        """
+        executors = self._current().executors
+        again = SETTLED if self._unsettled_since is None else UNSETTLED
+        if self.stated != target or self._clock() - self._stated_at >= again:
+            self._state(executors, target)
+        registered = executors.observe()
+        executors.kill_overdue()
+        blocked = None
+        if not executors.scalable:
+            blocked = "a local master has no executors of its own"
+        elif registered is None:
+            blocked = "this Spark does not tell which executors there are"
+        elif len(registered) > target:
+            blocked = self._shrink(executors, registered, target)
+        else:
+            self._placing_since = None  # the next scale-down waits anew
+        settled = registered is None or not executors.scalable or len(registered) == target
+        self._unsettled_since = None if settled else (self._unsettled_since or self._clock())
+        return Spark(
+            registered=None if registered is None else len(registered),
+            removing=executors.removing,
+            blocked=blocked,
+            executors=(registered or ()) if self._private.has(DETAILS) else (),
+        )
+
+    def _shrink(
+        self, executors: Executors, registered: Sequence[Executor], target: int
+    ) -> str | None:
+        """Have as many executors leave as are too many. Returns why fewer go, if so."""
+        receivers = self._receivers.now(RECEIVERS_WITHIN)
+        if receivers is None:
+            return (
+                "where receivers run cannot be told: an executor may host one, so none is removed"
+            )
+        if self._being_placed(receivers.unplaced):
+            return f"{receivers.unplaced} receiver(s) are being started; waiting for them"
+        before = executors.removing
+        blocked = executors.shrink(hosting(registered, receivers), target)
+        if executors.removing != before:
+            self._state(executors, target)
+        return blocked
+
+    def _state(self, executors: Executors, target: int) -> None:
+        self._stated_at = self._clock()
         try:
-            taken = self._executors.request(target)
+            taken = executors.request(target)
             why = "it did not take the number of executors"
         except Exception as error:
-            taken, why = False, f"{type(error).__name__}: {_first_line(error)}"
+            taken, why = False, f"{type(error).__name__}: {first_line(error)}"
         if taken:
             self.stated = target
-            self._no_trouble("the cluster manager")
-        elif self._executors.scalable:
-            self._report_trouble("the cluster manager", why)
+            if self.trouble is not None:
+                say("the cluster manager answers again")
+            self.trouble = None
+        elif executors.scalable:
+            if self.trouble != why:
+                say(f"trouble with the cluster manager: {why}; trying on")
+            self.trouble = why
 
     def _being_placed(self, unplaced: int) -> bool:
         if not unplaced:
             self._placing_since = None
             return False
-        now = time.monotonic()
+        now = self._clock()
         self._placing_since = self._placing_since or now
         return now - self._placing_since < PLACING_WITHIN
-
-    def _report_trouble(self, who: str, what: str) -> None:
-        if self.trouble.get(who) != what:
-            say(f"trouble with {who}: {what}; trying on")
-        self.trouble[who] = what
-
-    def _no_trouble(self, who: str) -> None:
-        if self.trouble.pop(who, None) is not None:
-            say(f"{who} answers again")
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
-    # py4j's own line only names the call, by a number that changes; Java's exception comes next.
-    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
-        del lines[0]
-    return lines[0][:300] if lines else "no reason given"

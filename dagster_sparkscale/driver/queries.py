@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .history import History
+from .jvm import Lifetime
 from .progress import backlog, milliseconds, planning, why_it_died
 from .reports import NOTHING_TOLD, SourceReport, report_of
 from .wire import Batch, Query
@@ -23,6 +24,8 @@ class TrackedQuery:
     label: str
     run_id: str
     started_ms: int
+    lifetime: Lifetime | None = None
+    """That of the SparkContext it runs in."""
     active: bool = True
     error: str | None = None
     interval_ms: int | None = None
@@ -41,6 +44,11 @@ class TrackedQuery:
     """What its sources told of themselves when they were last asked."""
     idled: bool = False
     """Whether it has found no data since: the report is then older than Spark's own."""
+
+    def end(self) -> None:
+        """It is not active any more. What is lost stays lost."""
+        self.active, self.backlog = False, None
+        self.report = SourceReport(lost=self.report.lost)
 
     def next_trigger(self, interval_ms: int) -> int:
         """When the trigger after the last one that is known of began, as Spark's
@@ -68,8 +76,8 @@ class Queries:
         self._lock = threading.Lock()
         self._queries: dict[str, TrackedQuery] = {}
 
-    def started(self, event: Mapping[str, Any]) -> None:
-        """`QueryStartedEvent`."""
+    def started(self, event: Mapping[str, Any], lifetime: Lifetime | None = None) -> None:
+        """`QueryStartedEvent`, of a query that lives no longer than that."""
         with self._lock:
             label = event.get("name") or event["id"]
             same = self._queries.get(label)
@@ -77,7 +85,7 @@ class Queries:
                 label = f"{label} {event['id'][:8]}"  # of two sessions: names are unique in one
             self._queries.pop(label, None)  # started again, it is the newest
             self._queries[label] = TrackedQuery(
-                label, event["runId"], milliseconds(event["timestamp"])
+                label, event["runId"], milliseconds(event["timestamp"]), lifetime
             )
             ended = [query.label for query in self._queries.values() if not query.active]
             for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
@@ -90,7 +98,7 @@ class Queries:
         took = int(durations.get("triggerExecution", progress["batchDuration"]))
         with self._lock:
             query = self._find(progress["runId"])
-            if query is None:
+            if query is None or not query.active:
                 return
             interval = query.interval_ms or self._interval_ms
             overran = max(0, (query.processing_ms or 0) - interval)
@@ -127,7 +135,7 @@ class Queries:
         """
         with self._lock:
             query = self._find(event["runId"])
-            if query is None:
+            if query is None or not query.active:
                 return
             at = milliseconds(event["timestamp"])
             interval = query.interval_ms or self._interval_ms
@@ -155,9 +163,7 @@ class Queries:
             query = self._find(event["runId"])
             if query is None:
                 return
-            query.active = False
-            query.backlog = None
-            query.report = SourceReport(lost=query.report.lost)  # what is lost stays lost
+            query.end()
             if not event.get("exception"):
                 return
             query.error = why_it_died(event["exception"])
@@ -172,6 +178,14 @@ class Queries:
                     batch_id=None if query.batch_id is None else query.batch_id + 1,
                 )
             )
+
+    def end_with_context(self) -> None:
+        """End the queries whose SparkContext is gone: Spark's bus of events went with it, so that
+        no event tells of their end."""
+        with self._lock:
+            for query in self._queries.values():
+                if query.active and query.lifetime is not None and query.lifetime.over:
+                    query.end()
 
     def _find(self, run_id: str) -> TrackedQuery | None:
         found = (query for query in self._queries.values() if query.run_id == run_id)

@@ -84,7 +84,7 @@ class Spark:
     """What Spark said when the agent last asked it."""
 
     age: float | None = None
-    """Seconds since then; None before the first answer."""
+    """Seconds since then; None before the first answer. Of queries, see `Answer.ages`."""
     registered: int | None = None
     requested: int | None = None
     removing: int = 0
@@ -114,6 +114,12 @@ class Answer:
     batches: tuple[Batch, ...] = ()
     rates: Mapping[str, Any] | None = None
     """The live limits of sources in force, by source and limit; None where the agent has none."""
+    spark_version: str | None = None
+    missing: tuple[str, ...] = ()
+    """What can't be told or done, as this Spark lacks what it needs; each for people."""
+    ages: Mapping[str, float | None] | None = None
+    """Seconds since each part of Spark was last seen, by its name: `executors`, `receivers`,
+    `dstreams`, `queries`; null: not yet. One that is held up grows old alone."""
     api: int = 1
 
     def as_json(self) -> dict[str, Any]:

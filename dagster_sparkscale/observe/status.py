@@ -52,6 +52,12 @@ class Status:
     """Number of batches the agent has ever recorded; pass it as `since` to get only newer ones."""
     rates: Mapping[str, Mapping[str, int | float]] | None = field(default=None, hash=False)
     """The live limits of sources in force, by source and limit; None where the agent has none."""
+    spark_version: str | None = None
+    missing: tuple[str, ...] = ()
+    """What can't be told or done, as that Spark lacks what it needs; each for people."""
+    ages: Mapping[str, float | None] | None = field(default=None, hash=False)
+    """Seconds since the agent last saw each part of Spark: `executors`, `receivers`, `dstreams`,
+    `queries`; None for one it has not seen yet."""
 
     @property
     def source_shards(self) -> int | None:
@@ -98,6 +104,9 @@ class Status:
             batches=answer.batches,
             last_seq=answer.last_seq,
             rates=_checked(answer.rates),
+            spark_version=answer.spark_version,
+            missing=answer.missing,
+            ages=answer.ages,
         )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.stopped import NOT_CLEAN
+from dagster_sparkscale.observe.status import Status
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster, Driver, told
 from tests.driver.shared import Shared
@@ -186,3 +187,29 @@ def test_what_was_received_is_processed_before_it_stops_and_the_next_goes_on_fro
         assert again.exit_code() == NOT_CLEAN
         [graph] = told(again).queries
         assert (graph.name, graph.drained) == ("dstream", False)
+
+
+def test_the_agent_acts_and_answers_while_the_graph_waits_for_executors(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """`StreamingContext.start` holds a lock until there is an executor: just then the target must
+    get through."""
+    arguments = ("1", "1", str(tmp_path / "out"))  # no receiver is ever started
+    settings = {"spark.executor.memory": "64g"}  # more than the worker has
+    with cluster.driver(
+        tmp_path / "driver", PROGRAMS / "sockets.py", *arguments, initial=1, settings=settings
+    ) as driver:
+
+        def held_up(seen: Status) -> bool:
+            ages = seen.ages or {}
+            graph = ages.get("dstreams")
+            return "executors" in ages and seen.phase == "running" and (graph is None or graph > 4)
+
+        driver.wait(held_up, "the graph is being started")
+        answer = driver.scale(2)
+        assert answer.status_code == 200, answer.text
+        seen = driver.status()
+        assert (seen.registered, seen.requested) == (0, 2)
+        assert seen.spark_age is not None and seen.ages is not None
+        assert seen.ages["receivers"] is None or seen.ages["receivers"] > seen.spark_age
+        assert held_up(seen)

@@ -1,11 +1,13 @@
 """Events of Structured Streaming queries, as Spark 4.3 posts them, and what is made of them."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dagster_sparkscale.driver.history import History
+from dagster_sparkscale.driver.jvm import Lifetime
 from dagster_sparkscale.driver.progress import (
     backlog,
     planning,
@@ -29,9 +31,15 @@ class Told:
         self.now = 0.0
         self.queries = Queries(self.history, interval_ms, lambda: T0 / 1000 + self.now)
 
-    def started(self, at: float = 0, run: str = "run", name: str | None = "q") -> None:
+    def started(
+        self,
+        at: float = 0,
+        run: str = "run",
+        name: str | None = "q",
+        lifetime: Lifetime | None = None,
+    ) -> None:
         event = {"id": f"id-of-{run}", "runId": run, "name": name, "timestamp": stamp(at)}
-        self.queries.started(event)
+        self.queries.started(event, lifetime)
 
     def batch(self, at: float, took: float, number: int = 0, rows: int = 5, **more: Any) -> None:
         progress = {
@@ -341,3 +349,33 @@ FRAMES = "".join(f'  File "app.py", line {line}, in work\n    work()\n' for line
 )
 def test_of_whatever_a_query_died_of_one_line_is_told(text: str, told: str) -> None:
     assert why_it_died(text) == told
+
+
+def test_a_query_ends_with_its_context_alone() -> None:
+    """Its last lag and shards would else count for ever."""
+    told = Told()
+    first, second = (SimpleNamespace(_jsc=object()) for _ in range(2))
+    source = {"latestOffset": '{"behind_ms": 9000, "shards": 4, "lost": 2}'}
+    told.started(lifetime=Lifetime(first))
+    told.batch(0, 1, sources=[source])
+    told.started(run="other", name="other", lifetime=Lifetime(second))
+    told.queries.end_with_context()
+    assert told.queries.active() == ["run", "other"]
+    first._jsc = None  # as SparkContext.stop leaves it
+    told.queries.end_with_context()
+    told.batch(3, 1, number=1, sources=[source])  # the last of its events, which come late
+    assert told.queries.active() == ["other"]
+    [ended, _] = told.queries.listed({})
+    assert (ended.name, ended.active, ended.error) == ("q", False, None)
+    assert (ended.behind_ms, ended.source_shards, ended.source_lost) == (None, None, 2)
+
+
+def test_why_a_query_died_is_told_though_its_context_went_first() -> None:
+    told = Told()
+    context = SimpleNamespace(_jsc=object())
+    told.started(lifetime=Lifetime(context))
+    context._jsc = object()  # the program has made another one of it
+    told.queries.end_with_context()
+    told.died(5, "java.lang.RuntimeException: boom")
+    [query] = told.queries.listed({})
+    assert (query.active, query.error) == (False, "java.lang.RuntimeException: boom")

@@ -1,0 +1,221 @@
+"""What is used of Spark that Spark does not promise to keep, and what its absence costs.
+
+Every use of a private class or member has its place in this list, and passes `PrivateSpark.use` or,
+where it says so, a guard of its own. What another release of Spark lacks costs that feature, a line
+in the log and an entry of the status; it fails nothing else.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .log import say
+
+T = TypeVar("T")
+
+TESTED = ("4.3",)
+"""Releases of Spark that this was tested with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something that only private parts of Spark make possible."""
+
+    name: str
+    """As the log and the status call it."""
+    without: str
+    """What happens where it is missing."""
+    uses: tuple[str, ...]
+    """The private classes and members."""
+
+
+_JSON = "com.fasterxml.jackson.module.scala.DefaultScalaModule"  # which Spark brings for itself
+
+TARGET = Feature(
+    "setting the number of executors",  # guarded where it is used, in keeper.py
+    "it stays as it is, and the log says that there is trouble with the cluster manager",
+    ("org.apache.spark.api.python.PythonUtils.toScalaMap",),
+)
+REGISTERED = Feature(
+    "which executors there are",
+    "their number is not known, and none is removed",
+    (
+        "org.apache.spark.SparkContext.schedulerBackend",
+        "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.getExecutorIds",
+    ),
+)
+DETAILS = Feature(
+    "what executors do",
+    "their hosts, cores and tasks are not known, and those to leave are chosen without",
+    (
+        "org.apache.spark.SparkContext.statusStore",
+        "org.apache.spark.status.AppStatusStore.executorList",
+        _JSON,
+    ),
+)
+DECOMMISSION = Feature(
+    "decommissioning executors",
+    "those that are to leave are killed",
+    (
+        "org.apache.spark.scheduler.ExecutorDecommissionInfo",
+        "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.decommissionExecutor",
+    ),
+)
+KILL = Feature(
+    "killing executors",
+    "the cluster manager is asked past Spark, which does not count them as leaving",
+    ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.killExecutors",),
+)
+KILL_AGAIN = Feature(
+    "killing executors again, and before they have registered",
+    "an executor whose kill was lost stays; surplus ones leave only once they have registered",
+    ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.doKillExecutors",),
+)
+RECEIVERS = Feature(
+    "where receivers run",
+    "no executor is removed while a StreamingContext is active",
+    (
+        "org.apache.spark.streaming.StreamingContext.scheduler",
+        "org.apache.spark.streaming.scheduler.JobScheduler.receiverTracker",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.allocatedExecutors",
+        _JSON,
+    ),
+)
+BATCHES = Feature(
+    "batches of DStreams",
+    "they are not told",
+    (
+        "org.apache.spark.streaming.StreamingContext.progressListener",
+        "org.apache.spark.streaming.ui.StreamingJobProgressListener",
+        "org.apache.spark.streaming.ui.BatchUIData",
+        _JSON,
+    ),
+)
+EVENTS = Feature(
+    "events of queries",
+    "queries and their batches are not told",
+    (
+        "pyspark.sql.streaming.readwriter.DataStreamWriter",
+        "org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper",
+    ),
+)
+INTERVAL = Feature(
+    "the interval of a query's trigger",
+    "the declared batch interval stands for it",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.trigger",
+    ),
+)
+TRIGGER = Feature(
+    "when a query's batch in progress began",
+    "it is estimated from the batch before",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.getLatestExecutionContext",
+        "org.apache.spark.sql.execution.streaming.runtime.ProgressContext.currentTriggerStartTimestamp",
+    ),
+)
+DRAIN = Feature(
+    "stopping receivers before their graph",  # guarded where it is used, in drain.py
+    "it is left to Spark's own graceful stop",
+    (
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.trackerState",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.endpoint",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.receiverJobExitLatch",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.hasUnallocatedBlocks",
+        "org.apache.spark.streaming.scheduler.StopAllReceivers",
+    ),
+)
+KINESIS_DSTREAM = Feature(
+    "reading Kinesis with DStreams",  # sources/kinesis/dstream, in the program
+    "such a stream fails",
+    (
+        "org.apache.spark.streaming.scheduler.JobScheduler.inputInfoTracker",
+        "org.apache.spark.streaming.StreamingContext.waiter",
+        "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
+    ),
+)
+
+# What Java throws where a class or a member is not there, or not to be got at.
+_ABSENT = {
+    "java.lang.AbstractMethodError",
+    "java.lang.ClassNotFoundException",
+    "java.lang.IllegalAccessError",
+    "java.lang.IllegalAccessException",
+    "java.lang.IncompatibleClassChangeError",
+    "java.lang.NoClassDefFoundError",
+    "java.lang.NoSuchFieldError",
+    "java.lang.NoSuchFieldException",
+    "java.lang.NoSuchMethodError",
+    "java.lang.NoSuchMethodException",
+    "java.lang.reflect.InaccessibleObjectException",
+}
+
+
+class PrivateSpark:
+    """Which features this Spark turned out not to have. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._missing: dict[str, Feature] = {}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of those features."""
+        with self._lock:
+            return tuple(sorted(self._missing))
+
+    def has(self, feature: Feature) -> bool:
+        """Whether it has not turned out to be missing."""
+        with self._lock:
+            return feature.name not in self._missing
+
+    def use(self, feature: Feature, call: Callable[[], T], otherwise: T) -> T:
+        """What `call` returns; `otherwise` if this Spark lacks what it needs, which is said once,
+        and not tried again: Spark stays the same while the driver lives.
+
+        Raises:
+            Exception: what `call` raises for another reason.
+        """
+        if not self.has(feature):
+            return otherwise
+        try:
+            return call()
+        except Exception as error:
+            if not is_absent(error):
+                raise
+            with self._lock:
+                first = feature.name not in self._missing
+                self._missing[feature.name] = feature
+            if first:
+                say(
+                    f"this Spark lacks {feature.name}: {feature.without}. It would be in "
+                    f"{' and '.join(feature.uses)}: {str(error).splitlines()[0][:200]}"
+                )
+            return otherwise
+
+
+def is_absent(error: Exception) -> bool:
+    """Whether it failed because there is no such class or member, here or in the JVM."""
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception.getClass().getName() in _ABSENT
+    if isinstance(error, Py4JNetworkError):
+        return False
+    if isinstance(error, Py4JError):
+        return "does not exist" in str(error)
+    if isinstance(error, ImportError):
+        return True
+    # py4j takes an unknown class for a package.
+    return isinstance(error, TypeError) and "JavaPackage" in str(error)
+
+
+def check_version(context: Any) -> str:
+    """The release of Spark that runs; says so if it is none that this was tested with."""
+    version = str(context.version)
+    if ".".join(version.split(".")[:2]) not in TESTED:
+        say(f"Spark {version}: tested with {', '.join(TESTED)} only; what it lacks will be told")
+    return version

@@ -1,0 +1,75 @@
+"""What an agent tells of a Spark that answers in parts."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.driver import agent as agent_module
+from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.looks import Look
+from dagster_sparkscale.driver.receivers import Receivers
+from dagster_sparkscale.driver.wire import Executor, Query, Spark
+from tests.driver.serving import options
+from tests.waiting import HANGS
+
+EXECUTORS = (Executor("0", "here", 2, 1), Executor("1", "here", 2))
+GRAPH = Query(
+    **{"name": "dstream", "active": True, "interval_ms": 1000, "running_ms": 400},
+    **{"pending_batches": 3, "backlog_records": 50, "behind_ms": 900},
+    **{"source_shards": 2, "source_lost": 1},
+)
+
+
+def seeing(agent: Agent, **parts: Any) -> None:
+    """Have an agent see parts of a Spark, once."""
+    for name, value in parts.items():
+        look: Look[Any] = Look(name, lambda value=value: value, lambda: HANGS)
+        look.begin()
+        assert look.now(HANGS) is value
+        setattr(agent, f"_{name}", look)
+
+
+@pytest.fixture
+def agent(agent: Agent) -> Agent:
+    seeing(
+        agent,
+        executors=Spark(registered=2, executors=EXECUTORS),
+        receivers=Receivers({"1": 2}),
+        graph=GRAPH,
+        triggers={},
+    )
+    return agent
+
+
+def test_an_answer_is_put_together_of_what_each_look_saw(agent: Agent) -> None:
+    answer = agent.status()
+    assert answer.spark.registered == 2
+    assert [executor.receivers for executor in answer.spark.executors] == [0, 2]
+    assert answer.queries == (GRAPH,)
+
+
+def test_what_is_true_of_a_moment_is_unknown_once_its_look_has_hung_for_long(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_module, "STALE_AFTER", 0.0)
+    [graph] = agent.status().queries
+    assert graph == Query("dstream", True, interval_ms=1000, source_lost=1)
+    assert agent.status().spark.registered == 2  # which is another look's
+
+
+def test_what_no_look_has_seen_yet_is_unknown() -> None:
+    answer = Agent(options()).status()
+    assert answer.spark == Spark()
+    assert answer.queries == ()
+    ages: Mapping[str, Any] = answer.ages or {}
+    assert ages == dict.fromkeys(("executors", "receivers", "dstreams", "queries"))
+
+
+def test_each_age_is_of_its_own_look(agent: Agent) -> None:
+    began = time.monotonic()
+    seeing(agent, graph=None)
+    assert agent._graph.seen is not None and agent._receivers.seen is not None
+    assert agent._receivers.seen.at < began <= agent._graph.seen.at
+    assert agent.status().queries == ()

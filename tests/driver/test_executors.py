@@ -1,0 +1,219 @@
+"""Removing executors of a Spark that behaves as it does when something goes wrong.
+
+What goes well is tried on a real cluster (`test_structured.py`, `test_dstreams.py`). A kill that is
+lost needs a master that fails at the very moment, so there is a backend here that does as Spark's
+`CoarseGrainedSchedulerBackend` does: it kills no executor for a second time (SPARK-9795).
+"""
+
+import threading
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.driver import keeper as keeper_module
+from dagster_sparkscale.driver.executors import KILL_AGAIN_AFTER, LEAVE_WITHIN, Executors
+from dagster_sparkscale.driver.keeper import PLACING_WITHIN, Bound, Keeper
+from dagster_sparkscale.driver.looks import Look
+from dagster_sparkscale.driver.private_spark import PrivateSpark
+from dagster_sparkscale.driver.receivers import NO_RECEIVERS, Receivers
+from tests.waiting import HANGS
+
+
+class Seq(list[str]):
+    def mkString(self, between: str) -> str:
+        return between.join(self)
+
+
+class Backend:
+    """Of Standalone, while its master may be away."""
+
+    def __init__(self, executors: int) -> None:
+        self.registered = {str(number) for number in range(executors)}
+        self.pending: set[str] = set()
+        self.decommissioned: list[str] = []
+        self.master_is_there = True
+        self.master_answers = True
+
+    def getExecutorIds(self) -> Seq:
+        return Seq(sorted(self.registered))
+
+    def decommissionExecutor(self, id: str, *_: Any) -> bool:
+        self.decommissioned.append(id)
+        return True
+
+    def killExecutors(self, ids: Iterable[str], adjust: bool, count: bool, force: bool) -> Seq:
+        assert (adjust, count, force) == (False, False, True)
+        kill = [id for id in ids if id in self.registered and id not in self.pending]
+        self.pending |= set(kill)
+        return Seq(kill if kill and self.doKillExecutors(kill) else [])
+
+    def doKillExecutors(self, ids: Iterable[str]) -> bool:
+        if self.master_is_there:
+            self.registered -= set(ids)
+        return self.master_answers
+
+
+class Spark:
+    """A SparkContext with that backend."""
+
+    def __init__(self, backend: Backend, decommissions: bool) -> None:
+        self.backend = backend
+        self.targets: list[int] = []
+        self._decommissions = decommissions
+
+    def schedulerBackend(self) -> Backend:
+        return self.backend
+
+    def conf(self) -> Any:
+        return SimpleNamespace(getBoolean=lambda name, default: self._decommissions)
+
+    def isLocal(self) -> bool:
+        return False
+
+    def requestTotalExecutors(self, target: int, *_: Any) -> bool:
+        self.targets.append(target)
+        return True
+
+    def statusStore(self) -> Any:
+        return SimpleNamespace(executorList=lambda active: [])
+
+
+def jvm_of(spark: Spark) -> Any:
+    scheduler = SimpleNamespace(ExecutorDecommissionInfo=lambda *_: None)
+    apache = SimpleNamespace(spark=SimpleNamespace(scheduler=scheduler))
+    scala = SimpleNamespace(Option=SimpleNamespace(empty=lambda: None))
+    view = SimpleNamespace(org=SimpleNamespace(apache=apache), scala=scala)
+    return SimpleNamespace(spark=spark, view=view, seq=list, read=lambda it: it, empty_map=dict)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Cluster:
+    """Four executors, kept at a target by a clock that a test moves on."""
+
+    def __init__(self, decommissions: bool = False) -> None:
+        self.backend = Backend(4)
+        self.spark = Spark(self.backend, decommissions)
+        self.clock = Clock()
+        self.receivers: Receivers | None = NO_RECEIVERS
+        self.streaming_answers = threading.Event()
+        self.streaming_answers.set()
+        look = Look("receivers", self._look_at_receivers)
+        look.begin()
+        private = PrivateSpark()
+        bound = Bound(Executors(jvm_of(self.spark), private, self.clock), None, None, "4.3.0")
+        self.keeper = Keeper(look, private, self.clock)
+        self.keeper._current = lambda: bound
+
+    def _look_at_receivers(self) -> Receivers | None:
+        assert self.streaming_answers.wait(HANGS)
+        return self.receivers
+
+    def turn(self, target: int, after: float = 0.0) -> Any:
+        self.clock.now += after
+        return self.keeper.turn(target)
+
+
+@pytest.mark.parametrize("master_answers", [True, False])
+def test_an_executor_whose_kill_was_lost_is_killed_again(master_answers: bool) -> None:
+    cluster = Cluster()
+    cluster.backend.master_is_there, cluster.backend.master_answers = False, master_answers
+    assert cluster.turn(3).removing == 1
+    assert cluster.turn(3, after=KILL_AGAIN_AFTER).registered == 4
+    cluster.backend.master_is_there = True
+    cluster.turn(3, after=KILL_AGAIN_AFTER)
+    seen = cluster.turn(3)
+    assert (seen.registered, seen.removing) == (3, 0)
+
+
+def test_an_executor_that_was_killed_is_given_time_to_go() -> None:
+    cluster = Cluster()
+    cluster.backend.master_is_there = False
+    cluster.turn(3)
+    cluster.backend.master_is_there = True
+    assert cluster.turn(3, after=KILL_AGAIN_AFTER - 1).registered == 4
+    assert len(cluster.backend.registered) == 4
+    cluster.turn(3, after=1)
+    assert len(cluster.backend.registered) == 3
+
+
+def test_one_that_the_cluster_manager_has_not_taken_note_of_is_killed_again_at_once() -> None:
+    cluster = Cluster()
+    cluster.backend.master_is_there = cluster.backend.master_answers = False
+    cluster.turn(3)
+    cluster.backend.master_is_there = True
+    cluster.turn(3)
+    assert len(cluster.backend.registered) == 3
+
+
+def test_a_decommissioned_executor_whose_kill_was_lost_is_killed_again() -> None:
+    cluster = Cluster(decommissions=True)
+    cluster.turn(3)
+    assert len(cluster.backend.decommissioned) == 1
+    cluster.backend.master_is_there = False
+    assert cluster.turn(3, after=LEAVE_WITHIN - 1).registered == 4
+    assert not cluster.backend.pending
+    cluster.turn(3, after=1)
+    assert list(cluster.backend.pending) == cluster.backend.decommissioned
+    cluster.backend.master_is_there = True
+    cluster.turn(3, after=KILL_AGAIN_AFTER)
+    assert len(cluster.backend.registered) == 3
+
+
+def test_executors_are_asked_for_while_streaming_gives_no_answer() -> None:
+    cluster = Cluster()
+    cluster.streaming_answers.clear()
+    assert cluster.turn(6).registered == 4
+    assert cluster.spark.targets == [6]
+    cluster.streaming_answers.set()
+
+
+def test_none_is_removed_while_nobody_knows_where_receivers_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keeper_module, "RECEIVERS_WITHIN", 0.01)
+    cluster = Cluster()
+    cluster.turn(4)
+    cluster.streaming_answers.clear()
+    seen = cluster.turn(3)
+    assert seen.blocked == (
+        "where receivers run cannot be told: an executor may host one, so none is removed"
+    )
+    assert (seen.registered, seen.removing) == (4, 0)
+    cluster.streaming_answers.set()
+    monkeypatch.setattr(keeper_module, "RECEIVERS_WITHIN", HANGS)
+    assert cluster.turn(3).blocked is None
+    assert len(cluster.backend.registered) == 3
+
+
+def test_a_spark_that_does_not_tell_where_receivers_are_has_none_removed() -> None:
+    cluster = Cluster()
+    cluster.receivers = None
+    assert "where receivers run cannot be told" in cluster.turn(1).blocked
+    assert len(cluster.backend.registered) == 4
+
+
+def test_the_executors_of_receivers_stay() -> None:
+    cluster = Cluster()
+    cluster.receivers = Receivers({"3": 2, "0": 1})
+    assert "2 executor(s) hold receivers" in cluster.turn(1).blocked
+    assert cluster.backend.registered == {"0", "3"}
+
+
+def test_each_scale_down_waits_for_the_receivers_that_are_being_started() -> None:
+    cluster = Cluster()
+    cluster.receivers = Receivers({"0": 1}, unplaced=1)
+    assert cluster.turn(3).blocked == "1 receiver(s) are being started; waiting for them"
+    cluster.turn(4, after=10)  # it is called off
+    seen = cluster.turn(3, after=PLACING_WITHIN)
+    assert seen.blocked == "1 receiver(s) are being started; waiting for them"
+    assert len(cluster.backend.registered) == 4
+    assert cluster.turn(3, after=PLACING_WITHIN).blocked is None  # but not for ever
+    assert len(cluster.backend.registered) == 3
