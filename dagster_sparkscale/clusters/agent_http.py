@@ -19,7 +19,12 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any
 from urllib.parse import urlsplit
 
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
+from dagster_sparkscale.clusters.errors import (
+    AgentRefused,
+    AgentUnreachable,
+    StaleEpoch,
+    Superseded,
+)
 
 MAX_ANSWER = 16_000_000
 IDLE_CONNECTIONS = 256
@@ -63,7 +68,7 @@ class Connections:
 
         Raises:
             AgentUnreachable: no answer, or no usable one, in time.
-            AgentRefused, StaleEpoch: it answered and refused.
+            AgentRefused, StaleEpoch, Superseded: it answered and refused.
         """
         headers = {"Authorization": f"Bearer {token}", "Connection": "keep-alive"}
         data = None
@@ -239,6 +244,8 @@ def _judge(who: str, code: int, data: bytes) -> bytes:
     text = str(said)[:500] if said else f"HTTP status {code}"
     if code == 401:
         raise AgentRefused(f"{who} refused the token: {text}")
+    if code == 409 and isinstance(answer, dict) and "operation" in answer:
+        raise Superseded(f"{who} has been changed by a later operation: {text}")
     if code == 409:
         raise StaleEpoch(f"{who} belongs to another start of the stream: {text}")
     if code == 503:

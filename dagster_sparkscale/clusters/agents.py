@@ -28,18 +28,21 @@ class RemoteAgent:
         path = "/v1/status" if window is None else f"/v1/status?window={window:.3f}"
         return self._status("GET", path, None, timeout)
 
-    def scale(self, target: int, timeout: float = 10.0) -> Status:
+    def scale(self, target: int, timeout: float = 10.0, operation: int | None = None) -> Status:
         """Set the absolute number of executors.
 
         Raises:
             StaleEpoch: it is of another epoch.
+            Superseded: an operation with a higher number has asked for a change.
         """
-        return self._status("PUT", "/v1/executors", {"target": target}, timeout)
+        body = _numbered({"target": target}, operation)
+        return self._status("PUT", "/v1/executors", body, timeout)
 
     def set_rates(
         self,
         rates: Mapping[str, Mapping[str, int | float | None] | None],
         timeout: float = 10.0,
+        operation: int | None = None,
     ) -> Status:
         """Set and remove live limits of sources. The status has those then in force.
 
@@ -50,16 +53,24 @@ class RemoteAgent:
 
         Raises:
             StaleEpoch: it is of another epoch.
+            Superseded: an operation with a higher number has asked for a change.
         """
-        return self._status("PUT", "/v1/rates", {"rates": rates}, timeout)
+        return self._status("PUT", "/v1/rates", _numbered({"rates": rates}, operation), timeout)
 
-    def stop(self, graceful: bool, patience: float, timeout: float = 10.0) -> None:
+    def stop(
+        self,
+        graceful: bool,
+        patience: float,
+        timeout: float = 10.0,
+        operation: int | None = None,
+    ) -> None:
         """Ask the driver to end, within `patience` seconds; returns when it has agreed to.
 
         Raises:
             StaleEpoch: it is of another epoch.
+            Superseded: an operation with a higher number has asked for a change.
         """
-        body = {"graceful": graceful, "timeout": patience}
+        body = _numbered({"graceful": graceful, "timeout": patience}, operation)
         answer = self._call("POST", "/v1/stop", body, timeout)
         # Another server at that address may answer anything at all.
         if not answer.startswith(b"{"):
@@ -90,3 +101,9 @@ class RemoteAgent:
     @property
     def _who(self) -> str:
         return f"the agent of {self.stream!r} at {self.url}"
+
+
+def _numbered(body: dict[str, Any], operation: int | None) -> dict[str, Any]:
+    """With the number of the operation that asks, which a later one's outdoes; None: it has none,
+    and an older agent would not know it."""
+    return body if operation is None else {**body, "operation": operation}

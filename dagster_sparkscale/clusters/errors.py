@@ -17,6 +17,10 @@ class StaleEpoch(AgentRefused):
     """The stream has been started again since: the operation belongs to a driver that is gone."""
 
 
+class Superseded(StaleEpoch):
+    """A later operation has changed the stream since: this one must not undo what it did."""
+
+
 class OperationInProgress(ClusterError):
     """Another operation holds the stream's lease."""
 

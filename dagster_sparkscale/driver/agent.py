@@ -16,6 +16,7 @@ from .jvm import Jvm, PerContext
 from .keeper import Keeper, NotReady
 from .log import say
 from .looks import Look
+from .operation_order import OperationOrder
 from .options import Options
 from .private_spark import PrivateSpark
 from .queries import Queries
@@ -45,10 +46,12 @@ class Agent:
         self.queries = Queries(self.history, options.interval_ms)
         self.private = PrivateSpark()
         self.structured = StructuredStreaming(self.queries, self.private)
+        self.operations = OperationOrder()
         self.started_at = time.time()
         self.phase = "starting"
         """`starting`, `running`, `stopping` or `ended`."""
         self._lock = threading.Lock()
+        self._setting_rates = threading.Lock()
         self._target = options.initial_executors
         self._attached = False
         self._trackers = PerContext(lambda c: ReceiverTracker(Jvm(c), self.private))
@@ -103,6 +106,7 @@ class Agent:
             queries=self._queries(),
             batches=tuple(listed) if batches else (),
             last_seq=last,
+            operation=self.operations.latest,
             spark_version=bound.version if bound else None,
             missing=self.private.missing,
             ages={look.name: _rounded(look.age) for look in self._looks},
@@ -140,14 +144,19 @@ class Agent:
             queries.append(_unknown_now(graph.value) if stale else graph.value)
         return tuple(queries)
 
-    def set_target(self, target: int) -> None:
+    def set_target(self, target: int, operation: int | None = None) -> None:
         """Set the absolute number of executors; returns once the cluster manager was told.
 
+        Args:
+            operation: the number of the operation that wants it; None: of one without.
+
         Raises:
+            Overtaken: a later operation has been here.
             NotReady: it was not told in time. The target stands all the same, unless Spark is
                 not there yet or has gone.
         """
         with self._lock:
+            self.operations.admit(operation)
             if self.phase != "running" or not self._attached:
                 raise NotReady(f"the driver is {self.phase}: executors cannot be set now")
             if not self._keeper.scalable:
@@ -169,17 +178,23 @@ class Agent:
             why = why or "Spark gave no answer in time"
             raise NotReady(f"{why}; the target of {target} stands and is asked for again")
 
-    def set_rates(self, wanted: Any) -> None:
+    def set_rates(self, wanted: Any, operation: int | None = None) -> None:
         """Set and remove live limits of sources; returns once they are in the sources' file.
 
+        Args:
+            operation: the number of the operation that wants it; None: of one without.
+
         Raises:
+            Overtaken: a later operation has been here.
             BadRates: `wanted` is none; the text says what is wrong.
             NotReady: the file cannot be written. The limits are as before.
         """
-        try:
-            self.rates.change(wanted)
-        except OSError as error:
-            raise NotReady(f"rates: they cannot be written: {error}") from None
+        with self._setting_rates:  # or one that was admitted earlier might be carried out later
+            self.operations.admit(operation)
+            try:
+                self.rates.change(wanted)
+            except OSError as error:
+                raise NotReady(f"rates: they cannot be written: {error}") from None
 
     # For the main thread.
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent
 from .keeper import NotReady
+from .operation_order import Overtaken
 from .options import MAX_EXECUTORS
 from .rates import BadRates
 from .wire import Answer
@@ -33,6 +34,7 @@ client that sends a byte now and then does not keep its connection longer."""
 TOKEN_WITHIN = 5.0
 """Seconds from the connection to the token."""
 LONGEST_STOP = 24 * 3600.0
+_LARGEST = 2**63
 
 
 class HttpRefusal(Exception):
@@ -178,6 +180,12 @@ class Handler(BaseHTTPRequestHandler):
                 raise HttpRefusal(404, f"{method} {url.path[:100]}: there is no such thing here")
         except HttpRefusal as refusal:
             code, answer = refusal.code, refusal.body
+        except Overtaken as overtaken:
+            code = 409
+            answer = {
+                **{"error": str(overtaken), "epoch": self.server.agent.options.epoch},
+                "operation": overtaken.latest,
+            }
         except NotReady as reason:
             code, answer = 503, {"error": str(reason)}
         except OSError:  # the client has gone, or took too long over its body
@@ -240,15 +248,15 @@ class Handler(BaseHTTPRequestHandler):
             raise HttpRefusal(
                 400, f"target: {_shown(target)}: must be a whole number from 1 to {MAX_EXECUTORS}"
             )
-        self._same_epoch(given)
-        self.server.agent.set_target(target)
+        operation = self._fenced(given)
+        self.server.agent.set_target(target, operation)
         return self.server.agent.status(batches=False)
 
     def _rates(self, body: bytes) -> Answer:
         given = self._json(body)
-        self._same_epoch(given)
+        operation = self._fenced(given)
         try:
-            self.server.agent.set_rates(given.get("rates"))
+            self.server.agent.set_rates(given.get("rates"), operation)
         except BadRates as error:
             raise HttpRefusal(400, str(error)) from None
         return self.server.agent.status(batches=False)
@@ -265,16 +273,23 @@ class Handler(BaseHTTPRequestHandler):
                 f"timeout: {_shown(timeout)}: must be seconds, above 0 and at most "
                 f"{LONGEST_STOP:.0f}",
             )
-        self._same_epoch(given)
+        self.server.agent.operations.admit(self._fenced(given))
         # Asked for once it is answered: an abrupt stop may end the process first.
         return 202, {"stopping": True}, lambda: self.server.stop_program(graceful, timeout)
 
-    def _same_epoch(self, given: dict[str, Any]) -> None:
+    def _fenced(self, given: dict[str, Any]) -> int | None:
+        """The number of the operation that asks, None if it has none; of this driver's epoch."""
         epoch, current = given.get("epoch"), self.server.agent.options.epoch
         if type(epoch) is not int:
             raise HttpRefusal(400, f"epoch: {_shown(epoch)}: must be the epoch of the driver meant")
         if epoch != current:
             raise HttpRefusal(409, f"epoch: {epoch}: this driver's is {current}", epoch=current)
+        operation = given.get("operation")
+        if operation is not None and (type(operation) is not int or not 0 <= operation < _LARGEST):
+            raise HttpRefusal(
+                400, f"operation: {_shown(operation)}: must be the number of an operation, or null"
+            )
+        return operation
 
     def _json(self, body: bytes) -> dict[str, Any]:
         try:

@@ -114,6 +114,8 @@ class Answer:
     batches: tuple[Batch, ...] = ()
     rates: Mapping[str, Any] | None = None
     """The live limits of sources in force, by source and limit; None where the agent has none."""
+    operation: int | None = None
+    """The highest number of an operation that has asked for a change; None: none with a number."""
     spark_version: str | None = None
     missing: tuple[str, ...] = ()
     """What can't be told or done, as this Spark lacks what it needs; each for people."""

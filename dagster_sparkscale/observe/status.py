@@ -52,6 +52,8 @@ class Status:
     """Number of batches the agent has ever recorded; pass it as `since` to get only newer ones."""
     rates: Mapping[str, Mapping[str, int | float]] | None = field(default=None, hash=False)
     """The live limits of sources in force, by source and limit; None where the agent has none."""
+    operation: int | None = None
+    """The highest number of an operation that has asked the agent for a change."""
     spark_version: str | None = None
     missing: tuple[str, ...] = ()
     """What can't be told or done, as that Spark lacks what it needs; each for people."""
@@ -104,6 +106,7 @@ class Status:
             batches=answer.batches,
             last_seq=answer.last_seq,
             rates=_checked(answer.rates),
+            operation=answer.operation,
             spark_version=answer.spark_version,
             missing=answer.missing,
             ages=answer.ages,

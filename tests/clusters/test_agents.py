@@ -13,7 +13,12 @@ import pytest
 
 from dagster_sparkscale.clusters.agent_http import Connections
 from dagster_sparkscale.clusters.agents import RemoteAgent
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
+from dagster_sparkscale.clusters.errors import (
+    AgentRefused,
+    AgentUnreachable,
+    StaleEpoch,
+    Superseded,
+)
 from tests.waiting import HANGS, patience
 
 TOKEN = "s3cret-token"
@@ -123,6 +128,25 @@ def test_it_scales_and_stops_as_agreed(connections: Connections, agent: Agent) -
         ("PUT", "/v1/rates", {"rates": limits, "epoch": 3}),
         ("POST", "/v1/stop", {"graceful": True, "epoch": 3, "timeout": 60.0}),
     ]
+
+
+def test_it_names_the_operation_that_asks(connections: Connections, agent: Agent) -> None:
+    asked = remote(connections, agent.url)
+    asked.scale(4, HANGS, operation=7)
+    asked.set_rates({}, HANGS, operation=8)
+    agent.code, agent.body = 202, b"{}"
+    asked.stop(True, 60.0, operation=0)
+    assert [body["operation"] for _, _, _, body in agent.asked] == [7, 8, 0]
+
+
+def test_a_change_that_came_after_a_later_operation_is_told_from_one_for_another_start(
+    connections: Connections, agent: Agent
+) -> None:
+    agent.code = 409
+    agent.body = b'{"error": "operation: 6: too late", "epoch": 3, "operation": 7}'
+    with pytest.raises(Superseded, match="changed by a later operation: operation: 6: too late"):
+        remote(connections, agent.url).scale(4, HANGS, operation=6)
+    assert issubclass(Superseded, StaleEpoch)
 
 
 @pytest.mark.parametrize("body", [b"", b"hello", b"<html>"])

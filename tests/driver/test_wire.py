@@ -68,19 +68,19 @@ def test_a_driver_that_runs_is_understood_after_dagster_was_updated() -> None:
     assert (status.registered, status.requested, status.removing) == (2, 4, 1)
     assert (status.queries, status.batches, status.executors) == ((QUERY,), (BATCH,), (EXECUTOR,))
     # What it did not tell yet is not known.
-    assert (status.spark_version, status.ages) == (None, None)
+    assert (status.operation, status.spark_version, status.ages) == (None, None, None)
     assert status.missing == ()
 
 
 def test_what_was_added_since_arrives() -> None:
     answer = Answer(
         **{"stream": "clicks", "epoch": 3, "phase": "running", "now": 1.0, "started_at": 0.0},
-        **{"last_seq": 0, "spark_version": "4.3.0"},
+        **{"last_seq": 0, "operation": 7, "spark_version": "4.3.0"},
         missing=("where receivers run",),
         ages={"executors": 0.5, "receivers": None},
     )
     status = Status.from_json(json.dumps(answer.as_json()))
-    assert status.spark_version == "4.3.0"
+    assert (status.operation, status.spark_version) == (7, "4.3.0")
     assert (status.missing, status.ages) == (answer.missing, answer.ages)
 
 
