@@ -63,6 +63,7 @@ class Agent:
         self._executors = Look(
             "executors", lambda: self._keeper.turn(self._target), self._keeper.pause
         )
+        self._limits = Look("the file with live limits", self.rates.keep)
         self._looks: tuple[Look[Any], ...] = (
             *(self._executors, self._receivers, self._graph, self._triggers),
         )
@@ -202,8 +203,9 @@ class Agent:
         """Take charge of a SparkContext that has just been created: state the initial target
         before anything else, then start the threads that keep it and look."""
         self._keeper.begin(self._target, self.options.max_executors)
+        self.rates.tell_jvm(context._jvm)
         self._attached = True
-        for look in self._looks:
+        for look in (*self._looks, self._limits):
             look.begin()
 
     def announcement(self, url: str, pid: int, host: str) -> Mapping[str, Any]:

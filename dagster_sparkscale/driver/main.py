@@ -26,7 +26,8 @@ from .stopped import FILE
 def main(argv: Sequence[str] | None = None) -> int:
     """Start the agent and Spark, run the program, and return the driver's exit code."""
     options = parse(sys.argv[1:] if argv is None else argv)
-    rates = Rates.prepare()
+    # Beside the announcement, which nobody cleans away while the driver runs.
+    rates = Rates.prepare(options.announce.parent if options.announce else None)
     atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
     agent = Agent(options, rates)
     announced = options.announce

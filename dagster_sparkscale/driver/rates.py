@@ -1,13 +1,16 @@
 """Live limits of sources: set over HTTP, and read by the sources from a file.
 
 A source runs in the JVM or in Python workers that it forks, and knows the file by the environment
-variable RATES_FILE. The file holds {"<stream>": {"maxRecordsPerTrigger": 1000, ...}, ...}: only the
-limits there are. It is replaced as a whole, so whoever reads it never sees half of it.
+variable RATES_FILE, or by the JVM's system property RATES_PROPERTY. The file holds
+{"<stream>": {"maxRecordsPerTrigger": 1000, ...}, ...}: only the limits there are. It is replaced as
+a whole, so whoever reads it never sees half of it.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -16,7 +19,7 @@ from typing import Any
 
 from .announce import announce
 from .log import say
-from .wire import RATES_FILE
+from .wire import RATES_FILE, RATES_PROPERTY
 
 LIMITS = {
     "maxRecordsPerTrigger": "a whole number above 0",
@@ -40,25 +43,36 @@ class Rates:
 
     Args:
         folder: where the file is kept; None: nowhere, and limits cannot be set.
+        own: whether the folder is for the file alone, and goes with it.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path | None = None, own: bool = False) -> None:
+        self._folder, self._own = folder, own
         self._lock = threading.Lock()
         self._limits: Limits = {}
+        self._gone = False
+        """Whether the file was cleaned away, and could not be written again."""
+        self._closed = False
 
     @classmethod
-    def prepare(cls) -> "Rates":
-        """Make a private folder with an empty file in it, and name the file in the environment.
+    def prepare(cls, folder: Path | None = None) -> "Rates":
+        """Make an empty file and name it in the environment.
 
         To be called before the JVM is started, which takes the environment over. Where there is
         no room for the file the driver runs without it.
+
+        Args:
+            folder: where it is to be; None: in a private one among the temporary files, which
+                may be cleaned away while the driver runs.
         """
         os.environ.pop(
             RATES_FILE, None
         )  # another driver's, if one of its programs started this one
         try:
-            rates = cls(Path(tempfile.mkdtemp(prefix="sparkscale-")))
+            if folder is None:
+                rates = cls(Path(tempfile.mkdtemp(prefix="sparkscale-")), own=True)
+            else:
+                rates = cls(folder.absolute())
             rates._write({})
         except OSError as error:
             say(f"sources cannot be given live limits: {error}")
@@ -66,14 +80,34 @@ class Rates:
         os.environ[RATES_FILE] = str(rates.file)
         return rates
 
+    def tell_jvm(self, jvm: Any) -> None:
+        """Name the file to a JVM that may have been there before it, by py4j."""
+        if self.file is not None:
+            jvm.java.lang.System.setProperty(RATES_PROPERTY, str(self.file))
+
     @property
     def file(self) -> Path | None:
         return self._folder / "rates.json" if self._folder else None
 
     def current(self) -> Limits:
-        """The limits in force, by source."""
+        """The limits in force, by source: none while the file is gone."""
         with self._lock:
+            if self._gone:
+                return {}
             return {source: dict(limits) for source, limits in self._limits.items()}
+
+    def keep(self) -> None:
+        """Write the file again if somebody has cleaned it away.
+
+        Raises:
+            OSError: it is gone, and can't be written. Until it can, no limit is in force.
+        """
+        with self._lock:
+            if self.file is None or self._closed or os.path.exists(self.file):
+                return
+            self._gone = True
+            self._write(self._limits)
+        say(f"{self.file}, with the live limits, was gone: it has been written again")
 
     def change(self, wanted: Any) -> None:
         """Set and remove limits; all that `wanted` says, or nothing.
@@ -105,12 +139,34 @@ class Rates:
     def _write(self, limits: Limits) -> None:
         if self.file is None:
             raise OSError("this driver has no file for the limits of its sources")
+        if self._own and not self._closed:
+            _make_private(self.file.parent)
         announce(self.file, limits)
+        self._gone = False
 
     def close(self) -> None:
-        """Remove the file and its folder. They stay behind if a signal kills the driver first."""
-        if self._folder is not None:
+        """Remove the file. It stays behind if a signal kills the driver first."""
+        self._closed = True
+        if self._folder is None:
+            return
+        if self._own:
             shutil.rmtree(self._folder, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                (self._folder / "rates.json").unlink()
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder among the temporary files, where others may have made one of its name.
+
+    Raises:
+        OSError: it can't be made, or is somebody else's.
+    """
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise OSError(f"{folder}: is not this user's folder any more")
 
 
 def _check(wanted: Any) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 RATES_FILE = "SPARKSCALE_RATES_FILE"
 """Environment variable by which sources know the file with their live limits."""
+RATES_PROPERTY = "spark.sparkscale.rates.file"
+"""System property of the driver's JVM that names the same file: a JVM that was there before the
+driver's Python, as in cluster mode, does not have its environment."""
 REPORTS = "spark.sparkscale.source."
 """Begins the names of the system properties by which a DStream's sources tell of themselves."""
 

@@ -53,6 +53,85 @@ def test_nothing_is_left_of_it(rates: Rates) -> None:
     assert not rates.file.parent.exists()
 
 
+def test_in_a_folder_that_is_given_it_is_all_that_goes(tmp_path: Path) -> None:
+    (tmp_path / "token").touch()
+    rates = Rates.prepare(tmp_path)
+    assert rates.file == tmp_path / "rates.json"
+    assert os.environ[RATES_FILE] == str(rates.file)
+    assert stat.S_IMODE(rates.file.stat().st_mode) == 0o600
+    rates.change({"clicks": {RECORDS: 1}})
+    assert written(rates) == {"clicks": {RECORDS: 1}}
+    rates.close()
+    assert os.listdir(tmp_path) == ["token"]
+
+
+def test_a_relative_folder_is_named_so_that_everybody_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Rates.prepare(Path("."))
+    assert os.environ[RATES_FILE] == str(tmp_path / "rates.json")
+
+
+@pytest.mark.parametrize("cleaned", ["file", "folder"])
+def test_what_was_cleaned_away_is_written_again(
+    rates: Rates, cleaned: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert rates.file is not None
+    rates.change({"clicks": {RECORDS: 1}})
+    rates.keep()
+    assert "has been written again" not in "".join(capfd.readouterr())
+    rates.file.unlink()
+    if cleaned == "folder":
+        rates.file.parent.rmdir()
+    rates.keep()
+    assert written(rates) == rates.current() == {"clicks": {RECORDS: 1}}
+    assert stat.S_IMODE(rates.file.parent.stat().st_mode) == 0o700
+    assert "was gone: it has been written again" in "".join(capfd.readouterr())
+
+
+def test_a_folder_that_was_cleaned_away_does_not_keep_limits_from_being_set(rates: Rates) -> None:
+    assert rates.file is not None
+    rates.file.unlink()
+    rates.file.parent.rmdir()
+    rates.change({"clicks": {RECORDS: 1}})
+    assert written(rates) == {"clicks": {RECORDS: 1}}
+
+
+def test_while_the_file_is_gone_no_limit_is_told_to_be_in_force(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    rates = Rates.prepare(tmp_path / "folder")
+    rates.change({"clicks": {RECORDS: 1}})
+    (tmp_path / "folder").rename(tmp_path / "moved")
+    with pytest.raises(OSError, match="No such file"):
+        rates.keep()
+    assert rates.current() == {}
+    (tmp_path / "moved" / "rates.json").unlink()
+    (tmp_path / "moved").rename(tmp_path / "folder")
+    rates.keep()
+    assert written(rates) == rates.current() == {"clicks": {RECORDS: 1}}
+
+
+def test_what_others_have_put_in_the_place_of_its_folder_is_not_written_to(
+    rates: Rates, tmp_path: Path
+) -> None:
+    assert rates.file is not None
+    rates.file.unlink()
+    rates.file.parent.rmdir()
+    rates.file.parent.symlink_to(tmp_path)
+    with pytest.raises(OSError, match="is not this user's folder any more"):
+        rates.keep()
+    assert os.listdir(tmp_path) == []
+    rates.file.parent.unlink()
+
+
+def test_once_it_has_ended_it_is_not_written_again(rates: Rates) -> None:
+    assert rates.file is not None
+    rates.close()
+    rates.keep()
+    assert not rates.file.exists()
+
+
 def test_what_is_not_named_stays_and_null_removes(rates: Rates) -> None:
     rates.change({"clicks": {RECORDS: 1000, SPAN: 2.5}, "orders": {BYTES: 10**6}})
     rates.change({"clicks": {RECORDS: 500, BYTES: 7}})

@@ -69,6 +69,8 @@ def tell(stream: str, /, **told: Any) -> None:
     context._jvm.java.lang.System.setProperty(f"spark.sparkscale.source.{stream}", json.dumps(told))
 
 
+limits = context._jvm.java.lang.System.getProperty("spark.sparkscale.rates.file")
+print(f"the JVM knows {limits}")
 streaming = StreamingContext(context, 1)
 left = [2, 1, 0]
 
