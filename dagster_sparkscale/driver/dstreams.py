@@ -13,6 +13,7 @@ from typing import Any
 from .history import LIMIT, History
 from .jvm import Jvm
 from .private_spark import BATCHES, PrivateSpark
+from .receivers import active_graph
 from .reports import NOTHING_TOLD, SourceReport, combine, read_report
 from .wire import REPORTS, Batch, Query
 
@@ -32,7 +33,6 @@ class DStreams:
     ) -> None:
         self._jvm = jvm
         self._private = private
-        self._class = jvm.view.org.apache.spark.streaming.StreamingContext
         self._history = history
         self._clock = clock
         self._recorded: deque[int] = deque(maxlen=2 * LIMIT)
@@ -42,17 +42,12 @@ class DStreams:
         self._seen: Any = None
         self._report = NOTHING_TOLD
 
-    def active(self) -> Any:
-        """The Scala StreamingContext that is started and not stopped; None if there is none."""
-        found = self._class.getActive()
-        return found.get() if found.isDefined() else None
-
     def observe(self) -> Query | None:
         """The graph's state; None if the program never started one.
 
         Batches completed since the last call go into the history.
         """
-        streaming = self.active()
+        streaming = active_graph(self._jvm, self._private)
         if streaming is not None:
             unknown = Query(QUERY, active=True)
             return self._private.use(BATCHES, lambda: self._observe(streaming), unknown)

@@ -3,6 +3,9 @@
 Every use of a private class or member has its place in this list, and passes `PrivateSpark.use` or,
 where it says so, a guard of its own. What another release of Spark lacks costs that feature, a line
 in the log and an entry of the status; it fails nothing else.
+
+Not in it is the way into the JVM, without which there is no agent at all: `_active_spark_context`,
+`_ensure_initialized`, `_jsc` and `_jvm` of pyspark's SparkContext, and `_jsparkSession`.
 """
 
 import threading
@@ -71,6 +74,11 @@ KILL_AGAIN = Feature(
     "killing executors again, and before they have registered",
     "an executor whose kill was lost stays; surplus ones leave only once they have registered",
     ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.doKillExecutors",),
+)
+DSTREAMS = Feature(
+    "DStreams",  # deprecated, so that they may go one day
+    "no program can use them, and none has receivers",
+    ("org.apache.spark.streaming.StreamingContext.getActive",),
 )
 RECEIVERS = Feature(
     "where receivers run",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .jvm import Jvm
-from .private_spark import RECEIVERS, PrivateSpark
+from .private_spark import DSTREAMS, RECEIVERS, PrivateSpark
 from .wire import Executor
 
 
@@ -29,11 +29,21 @@ def hosting(executors: Iterable[Executor], receivers: Receivers) -> tuple[Execut
     )
 
 
+def active_graph(jvm: Jvm, private: PrivateSpark) -> Any:
+    """The Scala StreamingContext that is started and not stopped; None if there is none.
+
+    Waits for a lock that `StreamingContext.start` holds until there is an executor.
+    """
+    graphs = jvm.view.org.apache.spark.streaming.StreamingContext
+    found = private.use(DSTREAMS, lambda: graphs.getActive(), None)
+    return found.get() if found is not None and found.isDefined() else None
+
+
 class ReceiverTracker:
     """Reads the tracker of the active StreamingContext, if the program has one.
 
-    It takes two locks: one that `StreamingContext.start` holds until there is an executor, and the
-    tracker's own, held while a graceful stop waits for the receivers.
+    Waits for two locks: that of `active_graph`, and the tracker's own, held while a graceful stop
+    waits for the receivers.
     """
 
     def __init__(self, jvm: Jvm, private: PrivateSpark) -> None:
@@ -41,10 +51,10 @@ class ReceiverTracker:
 
     def look(self) -> Receivers | None:
         """None if this Spark does not tell."""
-        found = self._jvm.view.org.apache.spark.streaming.StreamingContext.getActive()
-        if not found.isDefined():
+        streaming = active_graph(self._jvm, self._private)
+        if streaming is None:
             return NO_RECEIVERS
-        return self._private.use(RECEIVERS, lambda: self._allocated(found.get()), None)
+        return self._private.use(RECEIVERS, lambda: self._allocated(streaming), None)
 
     def _allocated(self, streaming: Any) -> Receivers:
         allocated = self._jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())

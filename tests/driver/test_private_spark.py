@@ -1,16 +1,73 @@
-"""A real driver on a Spark that lacks some of the private parts that its agent would use."""
+"""A Spark that lacks some of the private parts that its agent would use."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pyspark
 import pytest
+from py4j import protocol as proto
+from py4j.java_gateway import JavaPackage
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from dagster_sparkscale.driver import private_spark
+from dagster_sparkscale.driver.dstreams import DStreams
+from dagster_sparkscale.driver.history import History
+from dagster_sparkscale.driver.receivers import NO_RECEIVERS, ReceiverTracker
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster
 
-pytestmark = pytest.mark.spark
+
+class Packages:
+    """A JVM that has no class at all: py4j takes every unknown one for a package."""
+
+    def send_command(self, *_: str) -> str:
+        return proto.SUCCESS_PACKAGE
 
 
+def test_a_spark_without_dstreams_has_no_receivers(capfd: pytest.CaptureFixture[str]) -> None:
+    private = private_spark.PrivateSpark()
+    jvm: Any = SimpleNamespace(view=SimpleNamespace(org=JavaPackage("org", Packages(), "d")))
+    assert ReceiverTracker(jvm, private).look() == NO_RECEIVERS
+    assert DStreams(jvm, History(), private).observe() is None
+    assert private.missing == ("DStreams",)
+    assert "".join(capfd.readouterr()).count("this Spark lacks DStreams") == 1
+
+
+def test_what_fails_for_another_reason_is_not_taken_for_missing() -> None:
+    private = private_spark.PrivateSpark()
+    for error in (TypeError("a bug of ours"), Py4JNetworkError("no JVM"), ValueError("no")):
+
+        def fail(error: Exception = error) -> None:
+            raise error
+
+        with pytest.raises(type(error)):
+            private.use(private_spark.DETAILS, fail, None)
+    assert private.missing == ()
+
+
+def test_nothing_is_tried_again_once_it_is_missing() -> None:
+    private, tried = private_spark.PrivateSpark(), []
+
+    def absent() -> str:
+        tried.append(1)
+        raise Py4JError("An error occurred: Method none([]) does not exist")
+
+    assert [private.use(private_spark.KILL, absent, "else") for _ in range(3)] == ["else"] * 3
+    assert len(tried) == 1
+    assert not private.has(private_spark.KILL) and private.has(private_spark.DETAILS)
+
+
+@pytest.mark.parametrize(("version", "told"), [("4.3.1", False), ("4.4.0", True), ("5.0", True)])
+def test_a_release_that_was_not_tested_is_told(
+    version: str, told: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert private_spark.check_version(SimpleNamespace(version=version)) == version
+    said = "".join(capfd.readouterr())
+    assert (f"Spark {version}: tested with 4.3 only" in said) == told
+
+
+@pytest.mark.spark
 def test_what_spark_lacks_costs_that_alone_and_is_told(cluster: Cluster, tmp_path: Path) -> None:
     lacking = (
         *(private_spark.DETAILS, private_spark.TRIGGER, private_spark.INTERVAL),
@@ -40,6 +97,4 @@ def test_what_spark_lacks_costs_that_alone_and_is_told(cluster: Cluster, tmp_pat
 
 
 def test_the_release_that_the_tests_run_on_is_one_that_was_tested() -> None:
-    import pyspark
-
     assert ".".join(pyspark.__version__.split(".")[:2]) in private_spark.TESTED
