@@ -110,17 +110,15 @@ class Look(Generic[T]):
                 trouble = None
             except Exception as error:
                 seen, trouble = None, f"{type(error).__name__}: {first_line(error)}"
+            before = self.trouble
             with self._changed:
-                self._seen, self._answered, self._began = seen or self._seen, asked, None
+                self._seen, self.trouble = seen or self._seen, trouble
+                self._answered, self._began = asked, None
                 self._changed.notify_all()
-            self._tell(trouble)
-
-    def _tell(self, trouble: str | None) -> None:
-        before, self.trouble = self.trouble, trouble
-        if trouble is not None and trouble != before:
-            say(f"trouble with {self.name}: {trouble}; trying on")
-        elif before is not None and trouble is None:
-            say(f"{self.name}: Spark answers again")
+            if trouble is not None and trouble != before:
+                say(f"trouble with {self.name}: {trouble}; trying on")
+            elif before is not None and trouble is None:
+                say(f"{self.name}: it works again")
 
 
 def first_line(error: Exception) -> str:
