@@ -53,6 +53,11 @@ class Executors:
         self.scalable = not jvm.spark.isLocal()
         """False for a `local[...]` master, which has no executors of its own."""
 
+    @property
+    def stopped(self) -> bool:
+        """Whether Spark has stopped the SparkContext, as it does when a master drops it."""
+        return bool(self._jvm.spark.isStopped())
+
     def request(self, target: int) -> bool:
         """State the absolute number of executors to the cluster manager.
 

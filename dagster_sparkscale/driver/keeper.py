@@ -119,10 +119,13 @@ class Keeper:
         Returns what is seen of them, without its age, what is requested and where receivers are.
 
         Raises:
-            NotReady: the program has no SparkContext.
+            NotReady: there is no SparkContext, or it was stopped.
             Exception: whatever Spark raises; the target has been stated all the same, if it could.
         """
         executors = self._current().executors
+        # Of a local master nothing else is asked, and a JVM that hangs must show.
+        if executors.stopped:
+            raise NotReady("Spark has stopped its SparkContext")
         again = SETTLED if self._unsettled_since is None else UNSETTLED
         if self.stated != target or self._clock() - self._stated_at >= again:
             self._state(executors, target)

@@ -14,7 +14,7 @@ import pytest
 
 from dagster_sparkscale.driver import keeper as keeper_module
 from dagster_sparkscale.driver.executors import KILL_AGAIN_AFTER, LEAVE_WITHIN, Executors
-from dagster_sparkscale.driver.keeper import PLACING_WITHIN, Bound, Keeper
+from dagster_sparkscale.driver.keeper import PLACING_WITHIN, Bound, Keeper, NotReady
 from dagster_sparkscale.driver.looks import Look
 from dagster_sparkscale.driver.private_spark import PrivateSpark
 from dagster_sparkscale.driver.receivers import NO_RECEIVERS, Receivers
@@ -61,6 +61,7 @@ class Spark:
     def __init__(self, backend: Backend, decommissions: bool) -> None:
         self.backend = backend
         self.targets: list[int] = []
+        self.stopped = False
         self._decommissions = decommissions
 
     def schedulerBackend(self) -> Backend:
@@ -71,6 +72,9 @@ class Spark:
 
     def isLocal(self) -> bool:
         return False
+
+    def isStopped(self) -> bool:
+        return self.stopped
 
     def requestTotalExecutors(self, target: int, *_: Any) -> bool:
         self.targets.append(target)
@@ -217,3 +221,11 @@ def test_each_scale_down_waits_for_the_receivers_that_are_being_started() -> Non
     assert len(cluster.backend.registered) == 4
     assert cluster.turn(3, after=PLACING_WITHIN).blocked is None  # but not for ever
     assert len(cluster.backend.registered) == 3
+
+
+def test_a_context_that_spark_itself_has_stopped_is_no_measurement() -> None:
+    cluster = Cluster()
+    cluster.spark.stopped = True
+    with pytest.raises(NotReady, match="Spark has stopped its SparkContext"):
+        cluster.turn(3)
+    assert cluster.spark.targets == []
