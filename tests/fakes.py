@@ -107,6 +107,8 @@ class World:
     claims: dict[str, Claim] = field(default_factory=dict)
     swapping: threading.Lock = field(default_factory=threading.Lock)
     calls: list[str] = field(default_factory=list)
+    numbers: list[int | None] = field(default_factory=list)
+    """Fencing numbers of the operations that have asked an agent for a change."""
     on_submit: Callable[[Kept], None] = lambda kept: None
     """Called with a driver that was just launched: makes it crash, hang, ..."""
     on_look: Callable[[Kept], None] = lambda kept: None
@@ -313,8 +315,9 @@ class MemoryAgent:
             kept.registered += 1
         return _status(kept)
 
-    def scale(self, target: int, timeout: float = 10.0) -> Status:
+    def scale(self, target: int, timeout: float = 10.0, operation: int | None = None) -> Status:
         kept = self._answering()
+        self.world.numbers.append(operation)
         kept.requested = target
         self.world.calls.append(f"scale {self.driver.stream} {target}")
         return _status(kept)

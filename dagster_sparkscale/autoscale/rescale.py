@@ -118,7 +118,7 @@ def rescale(
             reached before that, it keeps the new target and follows it as soon as it can.
     """
     begun = time.monotonic()
-    with cluster.lease(stream.name, holder, wait=lease_wait):
+    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         driver = _running(cluster, stream, request)
         before = cluster.status(driver, window=0)
         if before.registered is None:
@@ -132,7 +132,7 @@ def rescale(
             f"before: {before.registered} registered{leaving}, {before.requested} requested; "
             f"requesting {target}"
         )
-        asked = cluster.scale(driver, target)
+        asked = cluster.scale(driver, target, lease=lease)
     bounds = stream.bounds_for(before.source_shards)
     story = Story(
         driver=driver,

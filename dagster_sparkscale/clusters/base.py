@@ -241,12 +241,21 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """Set the absolute number of executors. Idempotent; returns once the agent has asked the
         cluster for it, not when the executors have come.
 
+        Args:
+            lease: of the operation that asks; its number keeps an earlier one, held up on the way,
+                from undoing what it did.
+
         Raises:
-            StaleEpoch: `driver` is not the newest driver of its stream.
+            StaleEpoch: `driver` is not the newest driver of its stream, or a later operation has
+                set the number since.
+            LeaseLost: the lease is over.
             AgentUnreachable, AgentRefused: as for `status`.
         """
         self.newest_record(driver)
-        return self.agent(driver).scale(target, timeout)
+        if lease is not None:
+            lease.check(driver.stream)
+        number = lease.number if lease else None
+        return self.agent(driver).scale(target, timeout, operation=number)
 
     def newest_record(self, driver: Driver) -> Record:
         """The record of the driver's stream.

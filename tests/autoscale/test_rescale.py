@@ -398,3 +398,11 @@ def test_a_lease_that_is_given_back_in_time_is_waited_for(world):
     other.join(HANGS)
     waiting.join(HANGS)
     assert done == ["reached"]
+
+
+def test_each_rescale_asks_with_the_number_of_its_lease(world):
+    world.run(STREAM, executors=2)
+    carry_out(world, asked(3))
+    carry_out(world, asked(2))
+    first, second = world.numbers
+    assert first is not None and second is not None and second > first

@@ -23,6 +23,7 @@ from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
+from dagster_sparkscale.clusters.host.folders import is_name
 from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.leases import Lease
@@ -209,15 +210,21 @@ class HostedCluster(ClusterManager):
             strangers = processes.strangers_on(checkpoint, record.id)
         except OSError as error:
             raise ClusterError(f"it can't be told what runs on this host: {error}") from error
-        if strangers:
-            process, submission = strangers[0]
+        for process, submission in strangers:
             stream, _, rest = submission.partition(":")
+            if self._knows(stream, submission):
+                continue  # another stream's of this store: its claim decides
             raise AlreadyRunning(
                 f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by process "
                 f"{process.pid}, a driver of {stream!r}, epoch {rest.partition(':')[0]}, that was "
                 "started from another state folder, or before this one was emptied: end that "
                 "process first. Two drivers on one checkpoint lose data"
             )
+
+    def _knows(self, stream: str, submission: str) -> bool:
+        """Whether a submission, by its mark, is of a stream in this store."""
+        known = self.store().read(stream) if is_name(stream) else None
+        return known is not None and known.id == submission.rpartition(":")[2]
 
     def _who_runs(self, stream: str) -> str | None:
         driver = self.find(stream)

@@ -157,7 +157,8 @@ class HostedDriver:
         agreed = False
         while (there := self.describe().state.alive) and time.monotonic() < deadline:
             lease.check()
-            agreed = agreed or self.agrees_to_stop(graceful, deadline - time.monotonic())
+            left = deadline - time.monotonic()
+            agreed = agreed or self.agrees_to_stop(graceful, left, lease.number)
             time.sleep(0.1)
         lease.check()
         if there and not self._is_here():
@@ -181,10 +182,10 @@ class HostedDriver:
             return self.record.host == processes.here()
         return places.same_namespace(submitter)
 
-    def agrees_to_stop(self, graceful: bool, patience: float) -> bool:
+    def agrees_to_stop(self, graceful: bool, patience: float, operation: int | None) -> bool:
         """Ask the agent to end the driver; whether it has agreed to."""
         try:
-            agent_of(self.describe(), self.files).stop(graceful, patience)
+            agent_of(self.describe(), self.files).stop(graceful, patience, operation=operation)
         except ClusterError:
             return False
         return True

@@ -218,7 +218,7 @@ class TestAsked:
 
     def test_an_agent_that_is_asked_to_stop_agrees(self, submitted: Submitted) -> None:
         submitted.announced(submitted.answering())
-        assert submitted.hosted.agrees_to_stop(graceful=True, patience=9.0)
+        assert submitted.hosted.agrees_to_stop(graceful=True, patience=9.0, operation=4)
         wait_for("the program to be told", lambda: submitted.stops)  # once it has been answered
         assert submitted.stops == [(True, 9.0)]
 
@@ -229,5 +229,5 @@ class TestAsked:
         self, submitted: Submitted, there: dict[str, Any] | None
     ) -> None:
         submitted.announced(submitted.nobody() if there is None else submitted.answering(**there))
-        assert not submitted.hosted.agrees_to_stop(graceful=True, patience=9.0)
+        assert not submitted.hosted.agrees_to_stop(graceful=True, patience=9.0, operation=4)
         assert submitted.stops == []
