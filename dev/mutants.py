@@ -30,6 +30,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "autoscale/test_reasons*.py",
         "autoscale/test_shards*.py",
     ),
+    "declare/checkpoints.py": ("declare/test_checkpoints*.py",),
+    "declare/drift.py": ("declare/test_drift*.py",),
     "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),

@@ -83,6 +83,7 @@ def test_what_dagster_loads_is_free_of_heavy_imports(module):
 PURE = [
     *("durations", "names", "observe/status", "observe/stopped", "observe/evaluation"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
+    *("declare/checkpoints", "declare/drift"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     "clusters/host/environments",
 ]

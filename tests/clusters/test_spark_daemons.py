@@ -1,6 +1,7 @@
 """What the daemons of an embedded cluster are started with, without Spark: a program in its place
 writes down what it was given."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.standalone.daemons import Daemons
+from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
 from dagster_sparkscale.clusters.standalone.spark_daemons import Installation
 from tests.waiting import HANGS
 
@@ -92,3 +93,15 @@ def test_a_cluster_that_was_never_started_has_none(tmp_path: Path) -> None:
 def test_a_secret_that_is_none_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"cluster\.json: must hold .* secret as a text"):
         noted(tmp_path, secret=7).access()
+
+
+def test_a_file_system_without_locks_is_refused_and_no_file_stands_in_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", missing)
+    daemons = Daemons(tmp_path / "state")
+    with pytest.raises(ClusterError, match=r"start\.lock: can't lock it .*knows locks"):
+        daemons.start(Size(1, 1, "1g"), tmp_path, tmp_path, False)

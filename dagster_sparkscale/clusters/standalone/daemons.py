@@ -205,14 +205,21 @@ class Daemons:
             make_private(self.folder)
         except OSError as error:
             raise ClusterError(f"{self.folder}: can't make it: {error.strerror}") from error
-        lock = FileLock(self.folder / "start.lock", mode=0o600, thread_local=False)
+        path = self.folder / "start.lock"
+        # Never a file in the place of a lock: what froze with it would leave two who have it.
+        lock = FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
         try:
             lock.acquire(timeout=2 * START_SECONDS)
         except Timeout:
             raise ClusterError(
-                f"{self.folder / 'start.lock'}: somebody else has been starting or stopping the "
+                f"{path}: somebody else has been starting or stopping the "
                 f"cluster for {2 * START_SECONDS:.0f} s"
             ) from None
+        except OSError as error:
+            raise ClusterError(
+                f"{path}: can't lock it ({error.strerror or error}): put state_dir on a file "
+                "system that knows locks, such as a local disk"
+            ) from error
         try:
             yield
         finally:
