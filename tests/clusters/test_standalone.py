@@ -3,14 +3,19 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
-from tests.clusters.client_mode import ClientModeContract
-from tests.clusters.running import see_ended
+from dagster_sparkscale.declare.streams import StructuredStream
+from tests.clusters.client_mode import ClientModeContract, note
+from tests.clusters.running import newest, see_ended, submit
 from tests.leftovers import MARK
 from tests.short_lives import EXECUTORS
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +38,38 @@ class TestStandaloneCluster(ClientModeContract):
         # The session's cluster does not know these, so it would not stop them.
         for name in cluster.store().streams():
             see_ended(cluster, name)
+
+    # What a state folder can't know.
+
+    def another(self, cluster: StandaloneCluster, state: Path) -> StandaloneCluster:
+        """The same cluster with another state folder, as where the first was lost."""
+        fields = {name: getattr(cluster, name) for name in type(cluster).model_fields}
+        return StandaloneCluster(**{**fields, "state_dir": str(state)})
+
+    def test_a_checkpoint_is_kept_from_a_driver_of_another_state_folder(
+        self, idling: StandaloneCluster, streams: tuple[StructuredStream, ...], tmp_path: Path
+    ) -> None:
+        another = self.another(idling, tmp_path / "state")
+        pid = note(idling, newest(idling, "idle"), "driver.json")["pid"]
+        with pytest.raises(AlreadyRunning, match=r"worked on by process \d+, a driver of 'idle'"):
+            submit(another, streams[1])
+        assert newest(idling, "idle").state is DriverState.RUNNING
+        assert psutil.pid_exists(pid)
+
+    def test_of_one_that_crashed_its_mark_keeps_all_but_its_own_stream_away(
+        self, idling: StandaloneCluster, streams: tuple[StructuredStream, ...], tmp_path: Path
+    ) -> None:
+        old = newest(idling, "idle")
+        self.kill_driver(idling, old)
+        wait_for("all of it to be gone", lambda: self.nothing_left(idling, "idle", old.epoch))
+        another = self.another(idling, tmp_path / "state")
+        with pytest.raises(
+            ClusterError, match=r"exit code 75(?s:.*)has not said that it has ended"
+        ):
+            submit(another, streams[1])
+            wait_for("it to end", lambda: not newest(another, "idle").state.alive)
+            raise ClusterError(f"exit code 75 {another.logs(newest(another, 'idle'))}")
+        assert submit(idling, streams[1]).epoch == old.epoch + 1
 
 
 def test_a_master_that_does_not_answer_has_no_capacity(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.errors import (
-    AgentRefused,
     AgentUnreachable,
     AlreadyRunning,
     ClusterError,
@@ -117,7 +116,7 @@ class HostedDriver:
         def running_there() -> bool:
             try:
                 agent_of(driver, files).status(timeout=2.0, window=0.0)
-            except (AgentUnreachable, AgentRefused):
+            except ClusterError:  # no answer, a refusal, or its token is gone
                 return False
             return True
 
