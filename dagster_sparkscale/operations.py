@@ -60,9 +60,10 @@ class Streams:
         """By whom these are declared, as it is remembered with each start.
 
         Args:
-            location: the name of the code location; None where a run or tick has none.
+            location: the name of the code location; None where a run or tick has none, and then
+                nobody is remembered: empty.
         """
-        return f"{location or ''}/{self.cluster_key}"
+        return f"{location}/{self.cluster_key}" if location else ""
 
     def asset_key(self, context: Any, stream: str) -> dg.AssetKey:
         """The key of a stream's asset, also of one that is not declared any more."""
@@ -115,6 +116,9 @@ class Operation(Generic[C, D]):
     carry_out: Callable[[dg.OpExecutionContext, Streams, Stream, C, str], Report]
     """Gets the context, the streams of the cluster, the one meant, the config and the name to hold
     the lease by."""
+    expires: bool = True
+    """Whether the run of a decision that starts too late changes nothing. False: what it was
+    decided on is looked at again under the lease."""
     config_for: Callable[[D, Stream, int | None], C] | None = None
     """What the run of a decision is told, which was made about the stream's driver of an epoch.
     None: nothing decides it, people do."""
@@ -147,7 +151,9 @@ class Operations:
         operation = self._by_name[decision.operation]
         assert operation.config_for is not None
         told = operation.config_for(decision, stream, epoch)
-        config = told.model_copy(update={"decided_at": now}).model_dump(exclude_none=True)
+        if operation.expires:
+            told = told.model_copy(update={"decided_at": now})
+        config = told.model_dump(exclude_none=True)
         job = self.jobs[operation.name].name
         request = dg.RunRequest(
             # A run key never comes back: the decision is told apart by the second it was made in.

@@ -95,5 +95,5 @@ RESCALE = Operation(
     "Set the number of executors of a stream, to a target or by a delta, and follow them.",
     RescaleConfig,
     _carry_out,
-    _config_for,
+    config_for=_config_for,
 )

@@ -56,6 +56,8 @@ class Driver:
     ended_at: float | None = None
     exit_reason: str | None = None
     """Why it ended, in words: `exit code 1`, `killed by signal 9`, `stop requested`."""
+    fenced: bool = False
+    """Whether it was kept from its checkpoint, or has lost it: another driver's mark is in it."""
     ending: str | None = None
     """How its queries were ended, as the driver that was asked to stop has told; None: it has not.
     """

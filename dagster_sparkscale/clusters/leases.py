@@ -52,6 +52,8 @@ class Lease:
         self._lock = threading.RLock()
         self._over = False
         self._lost = False
+        self._overtaken = False
+        """Whether another has changed the record since: known by a conflict."""
 
     def __repr__(self) -> str:
         return f"Lease({self.stream!r}, {self.holder!r}, number {self.number})"
@@ -111,7 +113,8 @@ class Lease:
     def give_back(self) -> None:
         """Free the stream. Never fails: what can't be given back expires."""
         with self._lock:
-            if not self._over and not self._lost:
+            # Also where it was lost by the clock alone: nobody may have wanted it.
+            if not self._over and not self._overtaken and os.getpid() == self._pid:
                 with contextlib.suppress(ClusterError):
                     self._swap(replace(self._record, lease=None))
             self._over = True
@@ -123,7 +126,7 @@ class Lease:
         try:
             self._store.swap(self.stream, record)
         except Conflict:
-            self._lost = True
+            self._lost = self._overtaken = True
             self.check()
         self._record, self._renewed = record, began
         return record
@@ -202,7 +205,7 @@ def _take(
                 lease = Lease(store, stream, taken, lambda: clock())
                 store.swap(stream, taken)
                 return lease
-        elif now - began >= wait:
+        if held is not None and now - began >= wait:
             raise OperationInProgress(_who(stream, held))
         sleep(POLL)
 

@@ -68,12 +68,14 @@ def begin(
     cause: str,
     checkpoint: str | None,
     declared: Mapping[str, str],
+    fenced: bool = False,
 ) -> Start:
     """Give the stream of `lease` its next epoch. Its driver before that has ended.
 
     Args:
         checkpoint: normalized; None where none was declared.
         declared: what it is started with, as `declare.drift` tells it.
+        fenced: whether the driver before was kept from its checkpoint by another's mark.
 
     Raises:
         Held: a durable hold stands.
@@ -105,6 +107,7 @@ def begin(
             history=(*history, Submission(epoch, now, cause)),
             checkpoint=checkpoint,
             declared=declared,
+            known_epoch=record.known_epoch if fenced else record.epoch,
         )
     )
     return Start(written, succeeds)
@@ -113,7 +116,7 @@ def begin(
 def _claim(store: Store, mine: Claim, others: Others) -> tuple[str, int] | None:
     """Claim the checkpoint; returns which driver of another stream had it, if one had."""
     claim = store.claim(mine.checkpoint)
-    if claim is None or claim.stream == mine.stream:
+    if claim is None or claim.stream == mine.stream or store.read(claim.stream) is None:
         _swap(store, claim, mine)
         return None
     # Its lease, so that nobody starts a driver of it while the claim changes hands.
@@ -122,6 +125,7 @@ def _claim(store: Store, mine: Claim, others: Others) -> tuple[str, int] | None:
         known = owner is not None and owner.id == claim.id
         # Of another epoch: it went on elsewhere since, or never came to this launch.
         has_it = owner is not None and known and owner.epoch == claim.epoch
+        has_it = has_it and owner is not None and owner.checkpoint == claim.checkpoint
         if has_it and (who := others.runs(claim.stream)):
             raise AlreadyRunning(
                 f"the checkpoint {mine.checkpoint} of {mine.stream!r} is that of "

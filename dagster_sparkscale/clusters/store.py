@@ -101,6 +101,8 @@ class Record:
     hold: DurableHold | None = None
     checkpoint: str | None = None
     """Of the newest driver, normalized; None where none was declared."""
+    known_epoch: int = 0
+    """The newest epoch before this one whose driver was not kept from its checkpoint."""
     gone: int = 0
     """The driver of this epoch was declared gone by a person; 0: none."""
     gone_by: str = ""

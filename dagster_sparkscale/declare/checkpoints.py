@@ -3,7 +3,7 @@
 import posixpath
 import re
 from collections.abc import Mapping
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 DEFAULT_FS = "spark.hadoop.fs.defaultFS"
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
@@ -19,14 +19,25 @@ def normalized(location: str, settings: Mapping[str, str] | None = None) -> str:
 
     Args:
         settings: Spark's, of the stream.
+
+    Raises:
+        ValueError: it is neither a path nor a URI.
     """
     text = location.strip()
+    if not text:
+        raise ValueError(f"checkpoint_location = {location!r}: must be a path or a URI")
     if not _SCHEME.match(text):
         base = (settings or {}).get(DEFAULT_FS, "file:///")
         text = base.rstrip("/") + "/" + text.lstrip("/") if text.startswith("/") else f"file:{text}"
-    parts = urlsplit(text.replace("?", "%3F").replace("#", "%23"))
+    try:
+        parts = urlsplit(text.replace("?", "\0").replace("#", "\1"))
+    except ValueError as error:
+        fault = f"checkpoint_location = {location!r}: must be a path or a URI; {error}"
+        raise ValueError(fault) from None
     scheme = parts.scheme.lower()
-    path = posixpath.normpath(unquote(parts.path) or "/")
+    path = posixpath.normpath(parts.path or "/")
     path = "/" + path.lstrip("/") if path.startswith("/") else path
-    host = "" if scheme == "file" else parts.netloc.lower()
-    return f"{_SAME.get(scheme, scheme)}://{host}{path}"
+    # Without a user and a password, which are no part of the place.
+    host = "" if scheme == "file" else parts.netloc.rpartition("@")[2].lower()
+    name = f"{_SAME.get(scheme, scheme)}://{host}{path}"
+    return name.replace("\0", "?").replace("\1", "#")

@@ -131,6 +131,21 @@ class Ending:
         return StoppedQuery(self.name, planned == done, done)
 
 
+class Interruption:
+    """The end of a query by Spark's own means, where there are no better ones."""
+
+    def __init__(self, query: Any) -> None:
+        self._query = query
+        self.name = str(query.name() or query.id().toString())
+
+    def step(self) -> bool:
+        self._query.stop()
+        return True
+
+    def outcome(self) -> StoppedQuery:
+        return StoppedQuery(self.name)
+
+
 def _latest(log: Any) -> int | None:
     found = log.getLatestBatchId()
     return int(found.get()) if found.isDefined() else None

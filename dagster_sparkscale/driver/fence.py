@@ -5,12 +5,14 @@ original started; the checkpoint is the one place that all its drivers share. So
 there who it is before its program runs, refuses to where somebody else stands who has not ended,
 and ends itself when another has come in its place.
 
-It is no lock: object stores can't swap. Two that write within the same moment are told apart by
-reading again: the last one stays.
+It is no lock: object stores can't swap. Of two that write within the same moment the last one
+stays, and the other sees that in its first looks.
 """
 
+import itertools
 import json
 import os
+import re
 import secrets
 import socket
 import threading
@@ -23,10 +25,17 @@ from .log import say
 
 FILE = "_sparkscale_fence"
 """Spark passes over names that begin so."""
+FIRST_LOOKS = (1.0, 2.0, 7.0)
 LOOK_EVERY = 30.0
-"""Seconds between two looks at the file while the driver runs."""
+"""Seconds between two looks at the file while the driver runs, the first few apart."""
+RELEASE_WITHIN = 5.0
+"""Seconds that the end of a driver waits for a file system that hangs."""
 FENCED = 75
-"""Exit code of a driver that another has taken the checkpoint from."""
+"""Exit code of a driver that may not have its checkpoint, or has lost it to another."""
+UNREADABLE = ""
+"""Key of a mark that can't be understood."""
+WORD = "fenced.json"
+"""Name of the file, beside the announcement, in which such a driver says why it ended."""
 
 
 @dataclass(frozen=True)
@@ -56,31 +65,41 @@ class Files(Protocol):
 
     def write(self, content: bytes) -> None: ...
 
+    def has_folder(self) -> bool: ...
+
 
 class Taken(Exception):
     """Another driver has the checkpoint, or may have; the text says which, and what to do."""
 
 
-def why_not(found: Mark | None, mine: Mark, succeeds: tuple[str, int] | None) -> str | None:
+def why_not(
+    found: Mark | None, mine: Mark, known: int, succeeds: tuple[str, int] | None
+) -> str | None:
     """Why the driver of `mine` may not take a checkpoint with the mark `found`, in words. Pure.
 
     Args:
+        known: the newest epoch of this record whose driver had the checkpoint, as far as the record
+            knows. One that was refused does not count, or a few refusals would reach any epoch.
         succeeds: record and epoch of another stream's driver that is known to have ended.
     """
     if found is None:
         return None
+    if found.key == UNREADABLE:
+        return "somebody whose mark can't be understood"
     who = (
         f"driver {found.epoch} of {found.stream!r} (record {found.record}), started "
         f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(found.since))} UTC as {found.where}"
     )
     if found.record == mine.record:
-        if found.epoch < mine.epoch:
+        if found.epoch <= known:
             return None
         return (
-            f"{who}, which is not before this driver {mine.epoch}: was an older copy of what is "
-            "remembered of the stream put back, or is this a copy of the machine?"
+            f"{who}, of which nothing is remembered here (driver {known} is the last that is): was "
+            "an older copy of what is remembered put back, or is this a copy of the machine?"
         )
-    if found.ended or (found.record, found.epoch) == succeeds:
+    if found.ended:
+        return None
+    if succeeds is not None and found.record == succeeds[0] and found.epoch <= succeeds[1]:
         return None
     return f"{who}, which has not said that it has ended"
 
@@ -88,9 +107,16 @@ def why_not(found: Mark | None, mine: Mark, succeeds: tuple[str, int] | None) ->
 class Fence:
     """The checkpoint, as one driver takes and keeps it."""
 
-    def __init__(self, files: Files, mine: Mark, succeeds: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        files: Files,
+        mine: Mark,
+        known: int | None = None,
+        succeeds: tuple[str, int] | None = None,
+    ) -> None:
         self._files = files
         self._mine = mine
+        self._known = mine.epoch - 1 if known is None else known
         self._succeeds = succeeds
         self._stands = False
 
@@ -105,7 +131,7 @@ class Fence:
         except Exception as error:
             say(f"the checkpoint's fence {self._files.name} cannot be read: {_gist(error)}")
             return
-        if reason := why_not(found, self._mine, self._succeeds):
+        if reason := why_not(found, self._mine, self._known, self._succeeds):
             raise Taken(
                 f"the checkpoint was last taken by {reason}. Two drivers on one checkpoint lose "
                 f"data. When you are certain that no other works on it, delete {self._files.name} "
@@ -127,17 +153,28 @@ class Fence:
             return None
         try:
             found = self._found()
-            if found is None:  # deleted by somebody who did not know that this driver lives
+            # Deleted by somebody who did not know that this driver lives; not with the checkpoint.
+            if found is None and self._files.has_folder():
                 self._write(self._mine)
         except Exception:
             return None  # it can't be told now
-        return found if found is not None and found.key != self._mine.key else None
+        if found is None or found.key in (self._mine.key, UNREADABLE):
+            return None
+        return found
 
     def release(self) -> None:
-        """Say that this driver is done with the checkpoint."""
+        """Say that this driver is done with the checkpoint; not for longer than it may take."""
+        thread = threading.Thread(target=self._release, daemon=True)
+        thread.start()
+        thread.join(RELEASE_WITHIN)
+        if thread.is_alive():
+            say(f"the checkpoint's fence {self._files.name} stays: no answer in {RELEASE_WITHIN} s")
+
+    def _release(self) -> None:
         if self._stands and self.lost_to() is None:
             try:
-                self._write(replace(self._mine, ended=True))
+                if self._files.has_folder():
+                    self._write(replace(self._mine, ended=True))
             except Exception as error:
                 say(f"the checkpoint's fence {self._files.name} stays: {_gist(error)}")
         self._stands = False
@@ -146,8 +183,8 @@ class Fence:
         """Look every now and then, on a thread of its own, and call `lost` once if it is."""
 
         def look() -> None:
-            while True:
-                time.sleep(LOOK_EVERY)
+            for pause in itertools.chain(FIRST_LOOKS, itertools.repeat(LOOK_EVERY)):
+                time.sleep(pause)
                 if (who := self.lost_to()) is not None:
                     lost(who)
                     return
@@ -155,8 +192,15 @@ class Fence:
         threading.Thread(target=look, name="sparkscale-fence", daemon=True).start()
 
     def _found(self) -> Mark | None:
-        content = self._files.read()
-        return None if content is None else _mark_in(content)
+        try:
+            content = self._files.read()
+        except Exception as error:
+            # Hadoop has read it, and it is not what was written.
+            if "ChecksumException" not in str(error):
+                raise
+            content = b"?"
+        # Nothing in it: somebody died, or ran out of room, before a word was written.
+        return _mark_in(content) if content else None
 
     def _write(self, mark: Mark) -> None:
         self._files.write(json.dumps(asdict(mark)).encode())
@@ -167,21 +211,25 @@ def _mark_in(content: bytes) -> Mark:
     try:
         told = json.loads(content)
         mark = Mark(**{field.name: told[field.name] for field in fields(Mark)})
-        if type(mark.epoch) is int and type(mark.ended) is bool and mark.since >= 0:
+        if type(mark.epoch) is int and type(mark.ended) is bool and 0 <= mark.since < 1e11:
             return mark
     except (ValueError, KeyError, TypeError):
         pass
-    return Mark("(unreadable)", "?", 0, "?", 0.0, "(unreadable)")
+    return Mark("", "", 0, UNREADABLE, 0.0, "")
 
 
 class HadoopFile:
     """A file by Hadoop's FileSystem, as Spark itself reaches the checkpoint."""
 
     def __init__(self, context: Any, checkpoint: str) -> None:
-        jvm = context._jvm
-        self.name = f"{checkpoint.rstrip('/')}/{FILE}"
-        self._path = jvm.org.apache.hadoop.fs.Path(self.name)
+        # As the program has it: where no file system is named, Hadoop's settings say which it is.
+        self._path = context._jvm.org.apache.hadoop.fs.Path(checkpoint, FILE)
         self._conf = context._jsc.sc().hadoopConfiguration()
+        self.name = re.sub("//[^/@]*@", "//", str(self._path.toString()))
+
+    def has_folder(self) -> bool:
+        system = self._path.getFileSystem(self._conf)
+        return bool(system.exists(self._path.getParent()))
 
     def read(self) -> bytes | None:
         system = self._path.getFileSystem(self._conf)

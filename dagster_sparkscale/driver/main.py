@@ -12,7 +12,7 @@ from typing import Any
 
 from .agent import Agent
 from .announce import announce, url_of
-from .fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
+from .fence import FENCED, WORD, Fence, HadoopFile, Mark, Taken, mark_of
 from .log import say
 from .options import Options, parse
 from .program import run
@@ -42,12 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     server.start()
     say(f"agent of {options.stream}, epoch {options.epoch}, at {url}")
 
-    code = stopper.program_ended(_run(options, agent, stopper, url))
+    fences: list[Fence] = []
+    code = stopper.program_ended(_run(options, agent, stopper, url, fences))
+    # Not before: what the program left running is finished by then.
+    for fence in fences:
+        fence.release()
     agent.phase = "ended"
     return code
 
 
-def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
+def _run(options: Options, agent: Agent, stopper: Stopper, url: str, fences: list[Fence]) -> int:
     def tell() -> None:
         if options.announce is not None:
             announce(options.announce, agent.announcement(url, os.getpid(), socket.gethostname()))
@@ -56,7 +60,7 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
         tell()
         context = create_context(options.stream, url)
         agent.attach(context)
-        fence = _fence(options, context)
+        fences += _fence(options, context)
         lend_to_program()
         stopper.hold_back_the_program()
         agent.structured.install()
@@ -65,7 +69,7 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
         say(f"Spark cannot be started: {error}")
         return 1
     except Taken as error:
-        say(f"not started: {error}")
+        _leave_word(options, str(error))
         return FENCED
     except Exception:
         say("Spark cannot be started:")
@@ -74,37 +78,45 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str) -> int:
     agent.phase = "running"
     if stopper.requested:
         agent.phase = "stopping"
-        code = 0
-    else:
-        code = run(options.program, options.arguments)
-    if fence is not None:
-        fence.release()
-    return code
+        return 0
+    return run(options.program, options.arguments, stopper.let_finish)
 
 
-def _fence(options: Options, context: Any) -> Fence | None:
-    """The checkpoint's fence, taken.
+def _fence(options: Options, context: Any) -> list[Fence]:
+    """The fence of the stream's checkpoint, taken, if it declares one.
 
     Raises:
         Taken: another driver has the checkpoint, or may have.
     """
-    if options.checkpoint is None:
-        return None
+    checkpoint = context.getConf().get("spark.sparkscale.checkpointLocation", None)
+    if not checkpoint or not options.record:
+        return []
     mine = mark_of(options.stream, options.record, options.epoch)
-    fence = Fence(HadoopFile(context, options.checkpoint), mine, options.succeeds)
+    fence = Fence(HadoopFile(context, checkpoint), mine, options.known, options.succeeds)
     fence.take()
 
     def lost(who: Mark) -> None:
-        say(
+        _leave_word(
+            options,
             f"the checkpoint has been taken by driver {who.epoch} of {who.stream!r}, {who.where}: "
-            "this driver ends at once, for two on one checkpoint lose data"
+            "this driver ended at once, for two on one checkpoint lose data",
         )
         threading.Thread(target=context.stop, daemon=True).start()
         time.sleep(5.0)
         os._exit(FENCED)
 
     fence.watch(lost)
-    return fence
+    return [fence]
+
+
+def _leave_word(options: Options, reason: str) -> None:
+    """Say why this driver may not have its checkpoint, also where recovery will see it."""
+    say(reason)
+    if options.announce is not None:
+        try:
+            announce(options.announce.with_name(WORD), {"reason": reason})
+        except OSError as error:
+            say(f"it cannot be written beside {options.announce}: {error}")
 
 
 def _host(options: Options) -> str:

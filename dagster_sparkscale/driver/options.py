@@ -28,10 +28,10 @@ class Options:
     bind: str = "127.0.0.1"
     port: int = 0
     advertise: str | None = None
-    checkpoint: str | None = None
-    """URI of the stream's checkpoint; None where it declares none."""
     record: str = ""
-    """Id of the stream's record, by which the checkpoint's fence knows it."""
+    """Id of the stream's record, by which the checkpoint's fence knows it; empty: it has none."""
+    known: int | None = None
+    """The newest epoch whose driver had the checkpoint, as far as is known."""
     succeeds: tuple[str, int] | None = None
     """Record and epoch of another stream's driver whose checkpoint this was, and that has ended."""
     term_seconds: int = 30
@@ -63,8 +63,8 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument("--bind", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", default=0, type=_whole(0, 65535), help="0: any free port")
     parser.add_argument("--advertise", help="host to announce instead of the one listened on")
-    parser.add_argument("--checkpoint", help="URI of the checkpoint it shall have")
-    parser.add_argument("--record", default="", help="id by which its fence knows it")
+    parser.add_argument("--record", default="", help="id by which a checkpoint's fence knows it")
+    parser.add_argument("--known", type=_whole(0), help="last epoch that had the checkpoint")
     parser.add_argument(
         "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that had it before"
     )
@@ -104,8 +104,8 @@ def parse(argv: Sequence[str]) -> Options:
         bind=given.bind,
         port=given.port,
         advertise=given.advertise,
-        checkpoint=given.checkpoint,
         record=given.record,
+        known=given.known,
         succeeds=given.succeeds,
         term_seconds=given.term_seconds,
         program=program,

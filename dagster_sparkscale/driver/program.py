@@ -6,7 +6,7 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
@@ -14,11 +14,17 @@ _replaced: list[object] = []
 """The module that was `__main__` before the program's; kept, as its code goes on running."""
 
 
-def run(program: Path, arguments: Sequence[str]) -> int:
+def run(
+    program: Path, arguments: Sequence[str], let_finish: Callable[[], None] = lambda: None
+) -> int:
     """Run the program in this process, until it and its threads have ended. Its exit code.
 
     `__main__` stays the program's module: its threads and what it has registered with atexit may
     pickle its functions and classes later.
+
+    Args:
+        let_finish: called when the program has returned: what it left running may go on until this
+            does, with all that Python has.
     """
     sys.argv = [str(program), *arguments]
     # The first entry is the current folder, as it is for `python -m`; of a program it is its own.
@@ -27,6 +33,7 @@ def run(program: Path, arguments: Sequence[str]) -> int:
     module = _main_module(program)
     sys.modules["__main__"] = module
     code = _outcome(program, module)
+    let_finish()
     # What the interpreter does before anything else at its end, and here has to be over before the
     # exit code is known: it wakes the workers of idle pools, and waits for all threads that are no
     # daemons. multiprocessing calls it for its children likewise.

@@ -15,7 +15,7 @@ from . import drain
 from .agent import Agent
 from .announce import announce
 from .dstreams import QUERY
-from .ending import Ending
+from .ending import Ending, Interruption
 from .log import say
 from .stopped import NOT_CLEAN, Stopped, StoppedQuery
 
@@ -48,7 +48,7 @@ class Stopper:
         """The same, and the program has ended."""
         self._claimed = False
         """Whether it is settled who ends the driver: its main thread, or the one that cuts."""
-        self._endings: dict[str, Ending] = {}
+        self._endings: dict[str, Ending | Interruption] = {}
         """Of each query that was active since, by run id."""
         self._outcomes: dict[str, StoppedQuery] = {}
         """How those ended that have, by run id; a DStreams graph, by its name."""
@@ -101,11 +101,15 @@ class Stopper:
         def stop(context: Any) -> None:
             # A batch that ends Spark itself must not wait for its own end.
             if threading.current_thread() is threading.main_thread():
-                while self.requested and not self._claimed and not self._idle.wait(POLL):
-                    pass
+                self.let_finish()
             original(context)
 
         SparkContext.stop = stop
+
+    def let_finish(self) -> None:
+        """Return when nothing is left that a graceful stop waits for, if one is under way."""
+        while self.requested and not self._claimed and not self._idle.wait(POLL):
+            pass
 
     def program_ended(self, code: int) -> int:
         """The program has ended, with this exit code; the exit code of the driver.
@@ -206,7 +210,11 @@ class Stopper:
                     completed = functools.partial(
                         self._agent.queries.completed_since, run, asked_at
                     )
-                    self._endings[run] = Ending(context, query, completed)
+                    try:
+                        self._endings[run] = Ending(context, query, completed)
+                    except Exception as error:  # a Spark that lacks what it needs
+                        say(f"a query is interrupted: {type(error).__name__}: {error}")
+                        self._endings[run] = Interruption(query)
 
     def _finish_dstreams(self) -> None:
         from pyspark import SparkContext

@@ -128,7 +128,8 @@ RESTART = Operation(
     "Stop a stream gracefully, if it runs, and start a new driver on the same checkpoint.",
     RestartConfig,
     _restart,
-    _recovery,
+    expires=False,
+    config_for=_recovery,
 )
 
 

@@ -87,6 +87,7 @@ def reconcile(
         action = Action.STARTED
         if driver is not None and driver.state.alive:
             if not restart:
+                _wish_it_to_run(lease)
                 return Outcome(
                     Action.ATTACHED, driver, _ask(cluster, driver), time.monotonic() - begun
                 )
@@ -105,6 +106,12 @@ def reconcile(
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
     driver, status = _wait_for_first_query(cluster, driver, begun + START_WAIT)
     return Outcome(action, driver, status, time.monotonic() - begun)
+
+
+def _wish_it_to_run(lease: Lease) -> None:
+    """A stop may have said its wish and then failed: the end of what runs would be none."""
+    if lease.record.desired != "running":
+        lease.write(replace(lease.record, desired="running", desired_since=time.time()))
 
 
 def _remember_whose(lease: Lease, stream: Stream, owner: str) -> None:

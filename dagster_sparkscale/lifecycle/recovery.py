@@ -42,6 +42,9 @@ def recover(
     failed = f"driver {driver.epoch} failed ({driver.exit_reason or 'reason unknown'})"
     if policy is None:
         return Hold(f"{failed}; its declaration says not to restart it")
+    if driver.fenced:
+        # The next one would be refused as well, or would take from another what that works on.
+        return Hold(f"{failed}; materialize the stream once that is settled")
     ended = driver.submitted_at if driver.ended_at is None else driver.ended_at
     counted = [
         submission

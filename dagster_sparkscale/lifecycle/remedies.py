@@ -33,6 +33,16 @@ class GoneConfig(OperationConfig):
     )
 
 
+class OrphanConfig(StopConfig):
+    """What a stop_orphan run is told."""
+
+    whoever_declares_it: bool = Field(
+        default=False,
+        description="Stop it although another code location, or one that is not known, has started "
+        "it, and may declare it still.",
+    )
+
+
 def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
     """The jobs for `streams` and for those remembered beside them."""
 
@@ -70,18 +80,20 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
         )
 
     def stop_orphan(
-        context: dg.OpExecutionContext, config: StopConfig, stream: str, holder: str
+        context: dg.OpExecutionContext, config: OrphanConfig, stream: str, holder: str
     ) -> Report:
         cluster = streams.cluster(context)
         if stream in streams.by_name:
             raise ClusterError(f"stream = {stream!r}: is declared, so it is no orphan: use stop")
         _refuse_if_unknown(cluster, stream)
         record, mine = cluster.store().read(stream), streams.owner(location_of(context.run))
-        if record is not None and record.owner not in ("", mine):
-            location, _, key = record.owner.rpartition("/")
+        owner = record.owner if record else ""
+        if not config.whoever_declares_it and (not owner or owner != mine):
+            location, _, key = owner.rpartition("/")
+            whose = f"code location {location!r}, cluster {key!r}," if owner else "nobody known,"
             raise ClusterError(
-                f"stream = {stream!r}: was started by code location {location!r}, cluster {key!r}, "
-                "which may declare it still: stop it from there"
+                f"stream = {stream!r}: was started by {whose} which may declare it still: stop it "
+                "from there, or, when nobody declares it any more, set whoever_declares_it"
             )
         return stop_by_name(cluster, stream, config, holder)
 
@@ -106,7 +118,7 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
         job(
             STOP_ORPHAN,
             "Stop a stream that runs and is not declared any more.",
-            StopConfig,
+            OrphanConfig,
             stop_orphan,
         ),
     ]

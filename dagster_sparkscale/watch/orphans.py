@@ -22,13 +22,20 @@ class Orphan:
 
     driver: Driver
     asset: tuple[str, ...]
+    ours: bool = True
+    """False: who has started it is not known; another code location may declare it."""
 
     def __str__(self) -> str:
         driver = self.driver
+        runs = f"driver {driver.epoch} is {driver.state.value} ({driver.where})"
+        if not self.ours:
+            return (
+                f"{driver.stream}: not declared here: {runs}, and who declares it is not known, as "
+                "it was started by an older release, or without a code location"
+            )
         return (
-            f"{driver.stream}: orphan: driver {driver.epoch} is {driver.state.value} "
-            f"({driver.where}), and no stream of that name is declared any more; declare it again, "
-            "or run the job stop_orphan"
+            f"{driver.stream}: orphan: {runs}, and no stream of that name is declared any more; "
+            "declare it again, or run the job stop_orphan"
         )
 
 
@@ -53,7 +60,7 @@ def find_orphans(
         except ClusterError:
             continue  # who declares it is told
         if driver is not None and driver.state.alive:
-            found.append(Orphan(driver, record.asset or (name,)))
+            found.append(Orphan(driver, record.asset or (name,), ours=bool(record.owner)))
     return found
 
 

@@ -51,6 +51,24 @@ def side(tmp_path: Path) -> Side:
     return Side(tmp_path)
 
 
+def test_a_start_that_was_refused_by_the_checkpoint_does_not_count_as_one_that_had_it(
+    side: Side,
+) -> None:
+    assert side.start("clicks").record.known_epoch == 0
+    with side.lease("clicks") as lease:
+        for fenced, known in ((False, 1), (True, 1), (True, 1), (False, 4)):
+            start = begin(
+                side.store,
+                lease,
+                side.others(),
+                cause="manual",
+                checkpoint=PLACE,
+                declared={},
+                fenced=fenced,
+            )
+            assert start.record.known_epoch == known
+
+
 def test_each_start_has_the_next_epoch(side: Side) -> None:
     assert [side.start("clicks").record.epoch for _ in range(3)] == [1, 2, 3]
     claim = side.store.claim(PLACE)

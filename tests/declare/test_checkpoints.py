@@ -14,7 +14,8 @@ from dagster_sparkscale.declare.checkpoints import DEFAULT_FS, normalized
         (["s3://b/x", "s3a://b/x/", "s3n://b//x/.", "S3A://B/x"], "s3a://b/x"),
         (["hdfs://nn:8020/a/b", "hdfs://NN:8020/a/./b"], "hdfs://nn:8020/a/b"),
         (["ckpt/x", "./ckpt/x", "file:ckpt/x"], "file://ckpt/x"),
-        (["/a%20b", "/a b"], "file:///a b"),
+        (["/a b", "file:/a b/"], "file:///a b"),
+        (["s3a://KEY:Secret@b/x", "s3a://b/x"], "s3a://b/x"),
         (["/a?b#c"], "file:///a?b#c"),
     ],
 )
@@ -24,7 +25,14 @@ def test_spellings_of_one_place(spellings: list[str], name: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("/x", "/y"), ("/x", "/X"), ("s3://a/x", "s3://b/x"), ("hdfs://n/x", "/x"), ("/x", "/x/y")],
+    [
+        ("/x", "/y"),
+        ("/x", "/X"),
+        ("s3://a/x", "s3://b/x"),
+        ("hdfs://n/x", "/x"),
+        ("/x", "/x/y"),
+        ("/a%20b", "/a b"),
+    ],
 )
 def test_two_places_stay_two(one: str, other: str) -> None:
     assert normalized(one) != normalized(other)

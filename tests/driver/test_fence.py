@@ -2,18 +2,26 @@
 
 import dataclasses
 import json
+import threading
 
 import pytest
 
 from dagster_sparkscale.driver import fence
 from dagster_sparkscale.driver.fence import Fence, Mark, Taken, why_not
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
+FAR = (
+    b'{"stream": "s", "record": "r", "epoch": 1, "key": "k", "since": 1e20, "where": "w",'
+    b' "ended": false}'
+)
 MINE = Mark("clicks", "rec1", 3, "k3", 1000.0, "process 1 on here")
 
 
 def other(**fields: object) -> Mark:
     return dataclasses.replace(MINE, **{"key": "k9", **fields})  # type: ignore[arg-type]
+
+
+KNOWN = 2  # the driver before
 
 
 class Files:
@@ -24,6 +32,10 @@ class Files:
     def __init__(self, content: bytes | None = None) -> None:
         self.content = content
         self.broken = self.full = False
+        self.folder = True
+
+    def has_folder(self) -> bool:
+        return self.folder
 
     def read(self) -> bytes | None:
         if self.broken:
@@ -52,10 +64,11 @@ def holding(mark: Mark) -> Files:
         other(epoch=2),  # an earlier driver of this stream: its record says that it has ended
         other(record="rec2", ended=True),
         other(record="rec0", epoch=7, stream="before"),  # as the store has told
+        other(record="rec0", epoch=6, stream="before"),  # its last start never came to a mark
     ],
 )
 def test_who_may_take_it(found: Mark | None) -> None:
-    assert why_not(found, MINE, ("rec0", 7)) is None
+    assert why_not(found, MINE, KNOWN, ("rec0", 7)) is None
 
 
 @pytest.mark.parametrize(
@@ -64,14 +77,23 @@ def test_who_may_take_it(found: Mark | None) -> None:
         (other(record="rec2"), "which has not said that it has ended"),
         (other(record="rec0", epoch=8), "which has not said that it has ended"),
         (other(epoch=3), "an older copy of what is remembered"),
+        (other(key=fence.UNREADABLE), "can't be understood"),
         (other(epoch=4), "is this a copy of the machine"),
         (other(epoch=4, ended=True), "an older copy"),
     ],
 )
 def test_who_may_not(found: Mark, why: str) -> None:
-    reason = why_not(found, MINE, ("rec0", 7))
+    reason = why_not(found, MINE, KNOWN, ("rec0", 7))
     assert reason is not None and why in reason
-    assert f"driver {found.epoch} of 'clicks'" in reason
+
+
+def test_refusals_do_not_add_up_until_the_epoch_is_high_enough() -> None:
+    """A copy of the record goes on counting, while the original's driver works."""
+    files = holding(other(epoch=7))
+    for epoch in range(4, 12):
+        with pytest.raises(Taken, match="driver 3 is the last that is"):
+            Fence(files, dataclasses.replace(MINE, epoch=epoch), known=3).take()
+    Fence(files, dataclasses.replace(MINE, epoch=8), known=7).take()
 
 
 def test_taken_kept_and_released() -> None:
@@ -124,9 +146,58 @@ def test_a_mark_that_was_deleted_is_put_back() -> None:
     assert files.mark == MINE
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"epoch": "x"}', b"\xff"])
+def test_a_file_in_which_nothing_came_to_be_written_is_nobodys() -> None:
+    files = Files(b"")
+    Fence(files, MINE).take()
+    assert files.mark == MINE
+
+
+def test_what_hadoop_reads_and_finds_changed_is_somebodys() -> None:
+    class Flipped(Files):
+        def read(self) -> bytes | None:
+            raise RuntimeError("org.apache.hadoop.fs.ChecksumException: Checksum error: file:/x")
+
+    with pytest.raises(Taken, match="can't be understood"):
+        Fence(Flipped(), MINE).take()
+
+
+def test_a_mark_that_cannot_be_understood_ends_no_driver() -> None:
+    files = Files()
+    mine = Fence(files, MINE)
+    mine.take()
+    files.content = b"{"
+    assert mine.lost_to() is None
+
+
+def test_a_checkpoint_that_was_deleted_is_not_made_again() -> None:
+    files = Files()
+    mine = Fence(files, MINE)
+    mine.take()
+    files.content, files.folder = None, False
+    assert mine.lost_to() is None
+    mine.release()
+    assert files.content is None
+
+
+def test_a_file_system_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fence, "RELEASE_WITHIN", 0.1)
+    answer = threading.Event()
+
+    class Hanging(Files):
+        def read(self) -> bytes | None:
+            if mine._stands:
+                answer.wait(HANGS)
+            return super().read()
+
+    mine = Fence(Hanging(), MINE)
+    mine.take()
+    mine.release()
+    answer.set()
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[1]", b'{"epoch": "x"}', b"\xff", FAR])
 def test_a_mark_that_cannot_be_read_is_somebodys(content: bytes) -> None:
-    with pytest.raises(Taken, match="unreadable"):
+    with pytest.raises(Taken, match="can't be understood"):
         Fence(Files(content), MINE).take()
 
 
@@ -152,6 +223,7 @@ def test_no_answer_is_not_a_loss() -> None:
 
 
 def test_the_loss_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fence, "FIRST_LOOKS", ())
     monkeypatch.setattr(fence, "LOOK_EVERY", 0.01)
     files, told = Files(), list[Mark]()
     mine = Fence(files, MINE)

@@ -66,6 +66,13 @@ class TestStart:
         assert submissions(world) == ["submit clicks 1"]
         assert describe(outcome) == ("driver 1 runs already (memory process 1): attached to it")
 
+    def test_what_is_attached_to_is_wished_to_run_whatever_a_stop_that_failed_has_said(self, world):
+        world.run(STREAM)
+        with world.cluster.lease("clicks", "stop run") as lease:
+            lease.write(replace(lease.record, desired="stopped"))
+        assert start(world).action is Action.ATTACHED
+        assert world.cluster.store().read("clicks").desired == "running"
+
     def test_a_driver_whose_agent_is_silent_is_attached_to_and_not_started_twice(self, world):
         world.run(STREAM).reachable = False
         outcome = start(world)

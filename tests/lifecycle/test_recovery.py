@@ -113,6 +113,12 @@ def test_a_declaration_may_say_not_to_restart():
     assert outcome == Hold("driver 1 failed (exit code 1); its declaration says not to restart it")
 
 
+def test_a_driver_that_another_keeps_from_its_checkpoint_is_left_for_a_person():
+    outcome = recover(POLICY, failed(fenced=True, exit_reason="taken"), restarts(), now=1e9)
+    text = "driver 1 failed (taken); materialize the stream once that is settled"
+    assert outcome == Hold(text)
+
+
 def test_a_driver_whose_end_was_not_seen_counts_from_its_start():
     gone = failed(submitted_at=1000.0, ended_at=None, exit_reason=None)
     assert waits(recover(POLICY, gone, restarts(), now=1009))

@@ -100,5 +100,15 @@ class TestStale:
         (request,) = deployed.tick().requests
         assert deployed.run(request).success
 
+    def test_a_restart_of_what_failed_is_never_too_late_as_it_looks_again(
+        self, deployed, monkeypatch
+    ):
+        deployed.world.end("clicks", ended_at=1.0)
+        (request,) = deployed.tick().requests
+        late = time.time() + 10 * STALE_AFTER
+        monkeypatch.setattr("dagster_sparkscale.operations.time.time", lambda: late)
+        assert deployed.run(request).success
+        assert deployed.world.cluster.find("clicks").epoch == 2
+
     def test_what_a_person_asks_for_is_never_too_late(self, deployed):
         assert deployed.by_hand("rescale", stream="clicks", target=3, wait_seconds=0).success

@@ -13,12 +13,13 @@ from tests.fakes import World, structured
 from tests.waiting import HANGS, wait_for
 from tests.watch.deployment import Deployment, failure_of
 
-OURS = "/spark_cluster"
+OURS = "web/spark_cluster"
 
 
 @pytest.fixture
-def deployed() -> Deployment:
-    """`clicks` is declared; `old` was, and runs on."""
+def deployed(monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """`clicks` is declared; `old` was, and runs on. Both are of the code location `web`."""
+    monkeypatch.setattr("dagster_sparkscale.operations.Streams.owner", lambda *_: OURS)
     deployed = Deployment([structured()])
     deployed.world.run(structured())
     started = Deployment([structured("old", key_prefix=("web",))], deployed.world)
@@ -89,11 +90,16 @@ def test_that_of_another_code_location_is_left_to_it(deployed: Deployment) -> No
     assert deployed.world.streams["old"].driver.state is DriverState.RUNNING
 
 
-def test_of_an_older_release_nobody_knows_whose_it_is_and_it_is_shown(
+def test_of_an_older_release_nobody_knows_whose_it_is_and_it_is_not_stopped_unasked(
     deployed: Deployment,
 ) -> None:
     remember(deployed.world, "old", owner="", asset=())
-    assert ("old", "orphan") in told(deployed.tick())
+    tick = deployed.tick()
+    assert ("old", "orphan") in told(tick)
+    assert "old: not declared here: driver 1 is running" in tick.data.skip_message
+    text = failure_of(deployed.by_hand("stop_orphan", stream="old"))
+    assert "was started by nobody known, which may declare it still" in text
+    assert deployed.by_hand("stop_orphan", stream="old", whoever_declares_it=True).success
 
 
 def test_one_that_has_ended_is_none(deployed: Deployment) -> None:

@@ -26,7 +26,7 @@ from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import is_name
 from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.spark_settings import settings
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.declare import checkpoints, drift
@@ -34,6 +34,9 @@ from dagster_sparkscale.declare.streams import Stream
 
 ANNOUNCE_SECONDS = 30.0
 """How long `submit` waits for the driver's agent before it returns a driver still starting."""
+
+_PATIENCE = LEASE_SECONDS + 5.0
+"""Seconds for the lease of another stream: as long as one takes to expire whose holder is gone."""
 
 # Settings that each stream makes for itself: one here would be overridden, or bound every stream
 # without its declaration knowing.
@@ -155,14 +158,17 @@ class HostedCluster(ClusterManager):
         arguments = stream.program_arguments()
         master, access, runtime = self._master(), self._access(), self._runtime()
         checkpoint = checkpoint_of(stream, self.spark_conf)
-        self._make_way(lease, checkpoint)
+        fenced = self._make_way(lease, checkpoint)
         start = starts.begin(
             self.store(),
             lease,
-            starts.Others(self._who_runs, lambda name: self.lease(name, lease.holder, wait=5.0)),
+            starts.Others(
+                self._who_runs, lambda name: self.lease(name, lease.holder, wait=_PATIENCE)
+            ),
             cause=cause,
             checkpoint=checkpoint,
             declared=drift.declared(stream),
+            fenced=fenced,
         )
         driver = HostedDriver(self.store().folder(stream.name), start.record)
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
@@ -195,17 +201,19 @@ class HostedCluster(ClusterManager):
         record = folder.read()
         return HostedDriver(folder, record) if record and record.epoch else None
 
-    def _make_way(self, lease: Lease, checkpoint: str | None) -> None:
-        """See to it that no process here works for the stream, or on its checkpoint.
+    def _make_way(self, lease: Lease, checkpoint: str | None) -> bool:
+        """See to it that no process here works for the stream, or on its checkpoint. Whether the
+        driver before was kept from its checkpoint.
 
         Raises:
             AlreadyRunning: one does, or may.
         """
-        record = lease.record
+        record, fenced = lease.record, False
         if record.epoch:
-            HostedDriver(self.store().folder(lease.stream), record).make_way()
+            fenced = HostedDriver(self.store().folder(lease.stream), record).make_way().fenced
         if checkpoint is None:
-            return
+            return fenced
+        self._refuse_if_an_older_release_has(lease.stream, checkpoint)
         try:
             strangers = processes.strangers_on(checkpoint, record.id)
         except OSError as error:
@@ -220,6 +228,23 @@ class HostedCluster(ClusterManager):
                 "started from another state folder, or before this one was emptied: end that "
                 "process first. Two drivers on one checkpoint lose data"
             )
+        return fenced
+
+    def _refuse_if_an_older_release_has(self, stream: str, checkpoint: str) -> None:
+        """Drivers that an older release has started have neither claim nor mark: only their
+        settings tell what they work on."""
+        for name in self.store().streams():
+            record = self.store().read(name)
+            if name == stream or record is None or not record.epoch or record.submitter is not None:
+                continue
+            settings = self.store().folder(name).submission(record.epoch).settings()
+            theirs = settings.get("spark.sparkscale.checkpointLocation")
+            same = theirs and place_of(theirs, {**self.spark_conf, **settings}) == checkpoint
+            if same and (who := self._who_runs(name)):
+                raise AlreadyRunning(
+                    f"the checkpoint {checkpoint} of {stream!r} is that of {name!r}: {who}. Two "
+                    "drivers on one checkpoint lose data: stop that one first"
+                )
 
     def _knows(self, stream: str, submission: str) -> bool:
         """Whether a submission, by its mark, is of a stream in this store."""
@@ -286,7 +311,12 @@ def checkpoint_of(stream: Stream, common: Mapping[str, str]) -> str | None:
     declares none."""
     if stream.checkpoint_location is None:
         return None
-    uri = checkpoints.normalized(stream.checkpoint_location, {**common, **stream.spark_conf})
+    return place_of(stream.checkpoint_location, {**common, **stream.spark_conf})
+
+
+def place_of(location: str, settings: Mapping[str, str]) -> str:
+    """A checkpoint by its one name, symbolic links followed."""
+    uri = checkpoints.normalized(location, settings)
     path = uri.removeprefix("file://")
     return uri if path == uri else f"file://{os.path.realpath(path)}"
 
@@ -295,7 +325,7 @@ def fence_options(start: Start) -> list[str]:
     """What the driver is told of the checkpoint that it may take."""
     if start.record.checkpoint is None:
         return []
-    options = ["--checkpoint", start.record.checkpoint, "--record", start.record.id]
+    options = ["--record", start.record.id, "--known", str(start.record.known_epoch)]
     if start.succeeds is not None:
         id, epoch = start.succeeds
         options += ["--succeeds", f"{id}:{epoch}"]

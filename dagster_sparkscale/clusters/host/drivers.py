@@ -36,8 +36,8 @@ class HostedDriver:
     def files(self) -> SubmissionFolder:
         return self.folder.submission(self.record.epoch)
 
-    def make_way(self) -> None:
-        """See to it that nothing of this submission, or of one before it, is left.
+    def make_way(self) -> Driver:
+        """See to it that nothing of this submission, or of one before it, is left; how it ended.
 
         Raises:
             AlreadyRunning: its driver is alive, or may be.
@@ -48,6 +48,7 @@ class HostedDriver:
             raise AlreadyRunning(self._occupied(driver))
         # A driver killed alone may leave its JVM behind, and that still writes the checkpoint.
         processes.clear(self._mark(None))
+        return driver
 
     def launch(
         self,
@@ -128,6 +129,9 @@ class HostedDriver:
             state = DriverState.STOPPED
             before = fate.ended_at is not None and fate.ended_at < record.desired_since
             reason = f"{reason}, before it was asked to stop" if before else "stop requested"
+        fenced = None if state.alive else read_json(files.fenced)
+        if fenced is not None and state is DriverState.FAILED:
+            reason = str(fenced.get("reason", reason))
         told = None if state.alive else files.ending()
         if told is not None and not told.clean and state is DriverState.STOPPED:
             reason = f"{reason}; {told.in_words()}"
@@ -139,6 +143,7 @@ class HostedDriver:
             where=where,
             ended_at=fate.ended_at,
             exit_reason=reason,
+            fenced=fenced is not None,
             ending=told.in_words() if told else None,
         )
 
@@ -160,12 +165,14 @@ class HostedDriver:
             agreed = agreed or self.agrees_to_stop(graceful, left, lease.number)
             time.sleep(0.1)
         lease.check()
+        # Its own only: should the lease be lost from here on, that is no other's.
+        mark = self._mark(self.record.epoch)
         if there and not self._is_here():
             raise ClusterError(self._out_of_reach())
         if there:
-            processes.terminate(self.files, self._mark(None), lambda: self.describe().state.alive)
+            processes.terminate(self.files, mark, lambda: self.describe().state.alive)
         else:
-            processes.clear(self._mark(None))
+            processes.clear(mark)
         ended = self.describe()
         if ended.state.alive:
             raise ClusterError(

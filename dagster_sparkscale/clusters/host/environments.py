@@ -12,15 +12,16 @@ _SYSTEM = (
     *("HOME", "HOSTNAME", "LANG", "LANGUAGE", "LC_*", "LOGNAME", "PATH", "SHELL", "USER"),
     *("TEMP", "TMP", "TMPDIR", "TZ", "TZDIR", "XDG_*_HOME"),
     *("DYLD_*", "LD_LIBRARY_PATH", "LD_PRELOAD", "MALLOC_*", "*_NUM_THREADS"),
+    *("CUDA_*", "GLIBC_TUNABLES", "KMP_*", "MKL_*", "NVIDIA_*", "OMP_*"),
     "OBJC_DISABLE_INITIALIZE_FORK_SAFETY",  # without it Python workers crash on macOS
 )
 _LANGUAGES = (
-    *("CONDA_*", "PYTHON*", "VIRTUAL_ENV"),
+    *("CONDA_*", "PYENV_*", "PYTHON*", "VIRTUAL_ENV"),
     *("JAVA_*", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
 )
 _SPARK = (
     *("PYSPARK_*", "SPARK_*"),
-    *("ARROW_*", "HADOOP_*", "HDFS_*", "HIVE_CONF_DIR", "KRB5*", "YARN_CONF_DIR"),
+    *("ARROW_*", "PYARROW_*", "HADOOP_*", "HDFS_*", "HIVE_CONF_DIR", "KRB5*", "YARN_CONF_DIR"),
 )
 _CLOUDS = ("AWS_*", "AZURE_*", "CLOUDSDK_*", "GCE_*", "GOOGLE_*", "IDENTITY_*")
 _NETWORK = (

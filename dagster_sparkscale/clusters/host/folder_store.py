@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import secrets
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -55,7 +55,7 @@ class FolderStore:
             return None
         path, text = found
         try:
-            return typed_json.read(_CLAIM, text)
+            return replace(typed_json.read(_CLAIM, text), revision=int(path.name))
         except typed_json.Malformed as error:
             raise ClusterError(
                 f"{path}: {error}; restore the file from a copy, or, when you are certain that no "

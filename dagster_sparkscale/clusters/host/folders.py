@@ -9,6 +9,7 @@ it, never taken for a stream that was never started, for that would put a second
 checkpoint.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -28,7 +29,7 @@ from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
 from dagster_sparkscale.clusters.store import Conflict, Record
-from dagster_sparkscale.driver import stopped
+from dagster_sparkscale.driver import fence, stopped
 from dagster_sparkscale.observe.stopped import Stopped, read_stopped
 
 HISTORY = 50
@@ -73,7 +74,12 @@ class StreamFolder:
         """
         with explained("read", self._records.folder):
             found = self._records.read()
-        path, text = found if found else (self._first, _read(self._first))
+            text = None if found else _read(self._first)
+            if found is None and text is None:
+                found = self._records.read()  # it may just have moved there
+        path = self._first
+        if found is not None:
+            path, text = found
         if text is None:
             if self._epochs():
                 raise ClusterError(
@@ -83,7 +89,9 @@ class StreamFolder:
                 )
             return None
         try:
-            return typed_json.read(_RECORD, text)
+            record = typed_json.read(_RECORD, text)
+            # The name counts: a person may have put an older one back under the newest.
+            return replace(record, revision=int(path.name)) if found else record
         except typed_json.Malformed as error:
             raise ClusterError(f"{path}: {error}; {_repair(path, self.path)}") from None
 
@@ -104,6 +112,7 @@ class StreamFolder:
         kept = replace(record, history=record.history[-HISTORY:])
         with explained("write", self._records.folder):
             self._records.swap(record.revision, json.dumps(asdict(kept)).encode())
+        with contextlib.suppress(OSError):
             # Not to be found again by an older release, which would write it.
             self._first.unlink(missing_ok=True)
 
@@ -136,6 +145,8 @@ class SubmissionFolder:
         self.exit = path / "exit.json"
         self.stopped = path / stopped.FILE
         """Left by a driver that was asked to stop."""
+        self.fenced = path / fence.WORD
+        """Left by a driver that may not have its checkpoint."""
         self.alive = path / "alive"
         """Locked by supervisor and driver while they live, and touched now and then."""
         self.gone = path / "gone"
@@ -172,6 +183,15 @@ class SubmissionFolder:
             raise ClusterError(
                 f"{self.token}: missing; without it the driver can only be stopped, not asked"
             ) from None
+
+    def settings(self) -> dict[str, str]:
+        """Spark's, as they were written for the driver; empty if they can't be read."""
+        try:
+            lines = self.properties.read_text(encoding="ascii").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return {}
+        pairs = (line.partition("=")[::2] for line in lines)
+        return {key: value.encode().decode("unicode_escape") for key, value in pairs}
 
     def ending(self) -> Stopped | None:
         """How the driver has ended, as it has told; None if it has not, or can't be understood."""
@@ -297,7 +317,7 @@ def explained(verb: str, path: Path) -> Iterator[None]:
             raise
         raise ClusterError(f"{path}: can't {verb} it: its parent folder is gone") from None
     except OSError as error:
-        raise ClusterError(f"{path}: can't {verb} it: {error.strerror}") from error
+        raise ClusterError(f"{path}: can't {verb} it: {error.strerror or error}") from error
 
 
 def _last_bytes(path: Path, limit: int) -> bytes:

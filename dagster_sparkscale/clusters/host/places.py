@@ -29,6 +29,8 @@ def same_kernel(process: Process) -> bool:
 
 def same_namespace(process: Process) -> bool:
     """Whether its process id means here what it meant there."""
+    if boot() and not process.namespace:
+        return False  # it could not be read there
     return same_kernel(process) and process.namespace == _namespace()
 
 
@@ -67,7 +69,6 @@ def _machine() -> str:
     return ""
 
 
-@functools.cache
 def _namespace() -> str:
     try:
         return os.readlink("/proc/self/ns/pid")

@@ -76,7 +76,10 @@ class Register:
             with contextlib.suppress(OSError):
                 draft.unlink()
         sync_folder(self.folder)
-        revisions = self._revisions()
+        try:
+            revisions = self._revisions()
+        except OSError:
+            return  # it is written; whoever writes next clears away
         if revisions and revisions[-1] >= revision + KEPT:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -89,6 +92,9 @@ class Register:
         try:
             os.link(draft, path)
         except FileExistsError:
+            # Over a network the answer to a first try may have been lost.
+            if draft.stat().st_nlink == 2 and draft.samefile(path):
+                return
             raise Conflict(self._changed(int(path.name))) from None
         except OSError as error:
             if error.errno in _NO_LINKS:
@@ -103,7 +109,7 @@ class Register:
             names = os.listdir(self.folder)
         except FileNotFoundError:
             return []
-        return sorted(int(name) for name in names if name.isdigit())
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
     def _changed(self, revision: int) -> str:
         return f"{self.folder}: revision {revision} has been made by somebody else meanwhile"

@@ -59,6 +59,20 @@ def test_a_record_that_a_person_has_repaired_is_read(folder: StreamFolder, encod
     assert folder.read() == dataclasses.replace(record, submitter_birth=None)
 
 
+def test_an_older_record_that_a_person_put_under_the_newest_name_goes_on_from_there(
+    folder: StreamFolder,
+) -> None:
+    store = FolderStore(folder.path.parent.parent)
+    for epoch in (1, 2, 3):
+        with leases.hold(store, "clicks", "test", 0.0) as lease:
+            lease.write(dataclasses.replace(lease.record, epoch=epoch))
+    records = folder.path / "record"
+    newest = max(records.iterdir(), key=lambda path: int(path.name))
+    shutil.copy(records / str(int(newest.name) - 3), newest)
+    with leases.hold(store, "clicks", "test", 0.0) as lease:
+        assert lease.record.epoch == 2
+
+
 def test_nobody_else_can_read_the_state(folder: StreamFolder) -> None:
     started(folder)
     submission = folder.submission(1)
