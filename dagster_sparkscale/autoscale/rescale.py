@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
 
@@ -126,7 +127,11 @@ def rescale(
                 f"{stream.name!r}: its driver does not know its executors yet "
                 f"(it is {before.phase}); try again when it runs"
             )
-        target = target_of(request, stream.bounds, before.registered - before.removing)
+        target = target_of(
+            request,
+            until_restart(driver.declared, stream.bounds),
+            before.registered - before.removing,
+        )
         leaving = f", of which {before.removing} are leaving" if before.removing else ""
         tell(
             f"before: {before.registered} registered{leaving}, {before.requested} requested; "

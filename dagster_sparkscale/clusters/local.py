@@ -189,8 +189,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.action == "start":
             cluster.prepare()
         if options.action == "stop":
+            if cluster._daemons().addresses() is None:
+                print(f"There is no cluster in {cluster._state_path()}.", file=sys.stderr)
+                return 1
             cluster.shutdown(force=options.force)
-            print("Stopped.")
+            print(f"Stopped the cluster of {cluster._state_path()}.")
         else:
             print(_describe(cluster, cluster.capacity()))
     except ClusterError as error:

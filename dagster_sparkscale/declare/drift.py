@@ -7,7 +7,10 @@ restart would change is shown.
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.streams import Stream
 
 _HIDDEN = "#"
@@ -20,7 +23,11 @@ def declared(stream: Stream) -> dict[str, str]:
     plain = {
         "program": stream.program,
         "batch_interval": f"{stream.batch_interval:g}",
-        "checkpoint_location": stream.checkpoint_location or "none",
+        "checkpoint_location": (
+            normalized(stream.checkpoint_location, stream.spark_conf)
+            if stream.checkpoint_location
+            else "none"
+        ),
         "executor_cores": str(stream.executor_cores),
         "executor_memory": stream.executor_memory,
         "driver_memory": stream.driver_memory,
@@ -43,6 +50,22 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
     now = declared(stream)
     names = [name for name in (*now, *(before.keys() - now.keys())) if _differs(name, before, now)]
     return tuple(_line(name, before.get(name), now.get(name)) for name in sorted(names))
+
+
+def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
+    """`bounds` as far as the running driver can go: its maximum was fixed when it was started."""
+    started_with = (before or {}).get("max_executors", "none")
+    if not started_with.isdecimal():
+        return bounds
+    ceiling = int(started_with)
+    if bounds.maximum is not None and bounds.maximum <= ceiling:
+        return bounds
+    declared = "no maximum" if bounds.maximum is None else f"a maximum of {bounds.maximum}"
+    note = (
+        f"{declared} is declared by now, but the driver was started with {ceiling}: restart the "
+        "stream to apply it"
+    )
+    return replace(bounds, maximum=max(ceiling, bounds.minimum), note=note)
 
 
 def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:

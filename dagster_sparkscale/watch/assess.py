@@ -1,12 +1,13 @@
 """From one look at a stream to what should happen to it. Pure."""
 
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
-from dagster_sparkscale.declare.drift import drift
+from dagster_sparkscale.declare.drift import drift, until_restart
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
@@ -82,7 +83,7 @@ def assess(
         window, newest = covered(stream.window, status, before)
         seen = evaluate(status, window=window, batch_interval=stream.batch_interval, newest=newest)
         if status.phase == "running":
-            decision = _by_policy(stream, seen)
+            decision = _by_policy(stream, seen, driver.declared)
         else:
             decision = Hold(f"the driver is {status.phase}")
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
@@ -106,13 +107,15 @@ def assess(
     )
 
 
-def _by_policy(stream: Stream, seen: Evaluation) -> Hold | ScaleTo:
+def _by_policy(
+    stream: Stream, seen: Evaluation, started_with: Mapping[str, str] | None
+) -> Hold | ScaleTo:
     """What the stream's policy decides. One that fails, as a user's own may, is told of as the
     reason: it must not keep the other streams from being seen to."""
     policy = stream.autoscale
     if policy is None:
         return Hold("the stream has no autoscale policy")
-    bounds = stream.bounds_for(seen.shards)
+    bounds = until_restart(started_with, stream.bounds_for(seen.shards))
     name = type(policy).__name__
     try:
         decision = policy.decide(bounds, seen)

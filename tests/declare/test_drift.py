@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.declare.drift import declared, drift
+from dagster_sparkscale.declare.drift import declared, drift, until_restart
 from tests.fakes import dstream, structured
 
 
@@ -25,7 +25,7 @@ def changes(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, ...]:
         ({}, {"autoscale": RatioPolicy(max_executors=8)}, "max_executors none -> 8"),
         ({}, {"executor_memory": "2g"}, "executor_memory 1g -> 2g"),
         ({}, {"program": "jobs/other.py"}, "program jobs/clicks.py -> jobs/other.py"),
-        ({}, {"checkpoint_location": "/x"}, "checkpoint_location none -> /x"),
+        ({}, {"checkpoint_location": "/x"}, "checkpoint_location none -> file:///x"),
         ({}, {"arguments": ("--x",)}, "arguments has changed"),
         ({"spark_conf": {"spark.a": "1"}}, {}, "spark_conf spark.a is not set any more"),
         ({}, {"env": {"TOKEN": "hunter2"}}, "env TOKEN is set now"),
@@ -50,6 +50,24 @@ def test_what_a_restart_would_change_is_told(
 )
 def test_what_needs_no_restart_is_no_drift(now: dict[str, Any]) -> None:
     assert changes({}, now) == ()
+
+
+def test_another_spelling_of_a_checkpoint_is_no_drift() -> None:
+    assert changes({"checkpoint_location": "/x"}, {"checkpoint_location": "file:///x/"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("started_with", "now", "maximum"),
+    [(4, 8, 4), (4, None, 4), (8, 4, 4), (None, 4, 4), (4, 4, 4), (None, None, None)],
+)
+def test_a_driver_goes_no_further_than_it_was_started_with(
+    started_with: int | None, now: int | None, maximum: int | None
+) -> None:
+    before = declared(structured(autoscale=RatioPolicy(max_executors=started_with)))
+    bounds = until_restart(before, structured(autoscale=RatioPolicy(max_executors=now)).bounds)
+    assert bounds.maximum == maximum
+    restart = "restart the stream to apply it"
+    assert (restart in (bounds.note or "")) == (started_with == 4 and now != 4)
 
 
 def test_of_what_is_not_known_nothing_is_said() -> None:

@@ -5,6 +5,7 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.decisions import ScaleTo
+from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import Health
@@ -61,3 +62,17 @@ def test_the_end_of_a_failed_drivers_log_is_shown_and_not_all_of_it():
     world.end("clicks")
     tail = look(world.cluster, scaled(), timeout=1.0).log_tail
     assert tail.splitlines() == [str(line) for line in range(100 - LOG_LINES, 100)]
+
+
+def test_a_maximum_that_was_raised_counts_from_the_restart_on_and_holds_the_stream_until_then():
+    """What is asked for beyond spark.cores.max of the driver never comes."""
+    before = declared(scaled(max_executors=2))
+    overloaded = status(batches=(batch(25),))
+    sighting = Sighting("clicks", driver(declared=before), overloaded)
+    found = assess(scaled(max_executors=8), sighting, now=2000.0)
+    assert found.decision.operation is None
+    assert "restart the stream to apply it" in found.decision.reason
+    assert found.health[Health.BELOW_MAXIMUM].passed is False
+    assert found.drift == ("max_executors 2 -> 8",)
+    now = Sighting("clicks", driver(declared=declared(scaled(max_executors=8))), overloaded)
+    assert assess(scaled(max_executors=8), now, now=2000.0).acts
