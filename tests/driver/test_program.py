@@ -129,3 +129,25 @@ def test_main_is_the_program_for_threads_and_exit_handlers_that_outlive_it(tmp_p
         "threading.Thread(target=outlive).start()\n"
     )
     assert run(tmp_path, text).stdout.splitlines() == ["thread True", "exit True"]
+
+
+def test_what_the_program_left_running_may_go_on_with_pools_until_it_is_finished(
+    tmp_path: Path,
+) -> None:
+    """A query that is drained after the program returned may hand work to a pool in its batch."""
+    program = tmp_path / "program.py"
+    program.write_text("print('returned', flush=True)\n")
+    code = (
+        "import sys\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from pathlib import Path\n"
+        "from dagster_sparkscale.driver.program import run\n"
+        "def finish():\n"
+        "    with ThreadPoolExecutor(1) as pool:\n"
+        "        print(pool.submit(lambda: 'finished').result(), flush=True)\n"
+        "sys.exit(run(Path(sys.argv[1]), [], finish))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(program)], capture_output=True, text=True, timeout=HANGS
+    )
+    assert (done.stdout, done.returncode) == ("returned\nfinished\n", 0), done.stderr
