@@ -70,8 +70,10 @@ class TestStandaloneCluster(ClientModeContract):
             submit(another, streams[1])
         wait_for("the stranger to end", lambda: not newest(another, "idle").state.alive)
         stranger = newest(another, "idle")
-        assert stranger.exit_reason == f"exit code {FENCED}"
-        assert "which has not said that it has ended" in another.logs(stranger)
+        assert stranger.fenced
+        assert "which has not said that it has ended" in str(stranger.exit_reason)
+        assert str(stranger.exit_reason) in another.logs(stranger)
+        assert note(another, stranger, "exit.json")["code"] == FENCED
         assert submit(idling, streams[1]).epoch == old.epoch + 1
 
 
