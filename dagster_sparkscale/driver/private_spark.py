@@ -125,6 +125,18 @@ TRIGGER = Feature(
         "org.apache.spark.sql.execution.streaming.runtime.ProgressContext.currentTriggerStartTimestamp",
     ),
 )
+ENDING = Feature(
+    "ending queries between two batches",  # guarded where it is used, in stop.py
+    "they are interrupted in the batch that they are in, and the report says so",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.awaitProgressLock",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.queryExecutionThread",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.state",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.offsetLog",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.commitLog",
+    ),
+)
 DRAIN = Feature(
     "stopping receivers before their graph",  # guarded where it is used, in drain.py
     "it is left to Spark's own graceful stop",
