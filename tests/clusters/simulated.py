@@ -1,0 +1,338 @@
+"""Two hosts, their processes, supervisors and drivers, for the walk of test_start_machine.py.
+
+What is real: leases, `begin`, `reconcile`, `stop` and `recover`. Simulated are the atoms of the store,
+each a moment at which anything else may happen, the processes and the clocks.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from dagster_sparkscale.clusters import leases
+from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.starts import Others, begin, refuse_if_held
+from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
+from dagster_sparkscale.declare.policies import RecoveryPolicy
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.recovery import Restart, recover
+from tests.fakes import structured
+
+CHECKPOINT = "file:///data/clicks"
+STREAMS = {name: structured(name, checkpoint_location="/data/clicks") for name in ("old", "new")}
+HOSTS = ("h1", "h2")
+POLICY = RecoveryPolicy(first_delay=1, longest_delay=1, limit=20, within=3600)
+
+
+class Crashed(BaseException):
+    """The process is dead: nothing of it runs any more, not even what cleans up."""
+
+
+class Operation:
+    """A process that does one thing, a step at a time."""
+
+    def __init__(self, world: "World", host: str, act: Callable[["Side"], Any]) -> None:
+        world.pids += 1
+        self.process = Process(host, world.pids, "b", "m" + host, "boot" + host, "ns")
+        self.world = world
+        self.dead = self.done = False
+        self.lease: Lease | None = None
+        self._arrived, self._go = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, args=(act,), daemon=True)
+        self._thread.start()
+        self._arrived.acquire()
+
+    def _run(self, act: Callable[["Side"], Any]) -> None:
+        _current.operation = self
+        with suppress(Crashed, ClusterError):
+            self.pause()
+            act(Side(self))
+        self.done = True
+        self._arrived.release()
+
+    def pause(self) -> None:
+        """A moment at which anything may happen before this goes on."""
+        self._arrived.release()
+        self._go.acquire()
+        if self.dead:
+            raise Crashed
+
+    def step(self) -> None:
+        if not self.done:
+            self._go.release()
+            self._arrived.acquire()
+
+    def crash(self) -> None:
+        self.dead = True
+        while not self.done:
+            self.step()
+
+    @property
+    def alive(self) -> bool:
+        return not (self.dead or self.done)
+
+    def renew(self) -> None:
+        """What the thread does that keeps its lease."""
+        lease = self.lease
+        if self.alive and lease is not None and lease._lock.acquire(blocking=False):
+            try:
+                with suppress(ClusterError):
+                    lease.renew()
+            finally:
+                lease._lock.release()
+
+
+class _Current(threading.local):
+    operation: Operation | None = None
+
+
+_current = _Current()
+
+
+def moment() -> None:
+    if _current.operation is not None:
+        _current.operation.pause()
+
+
+@dataclass
+class Launched:
+    """A supervisor and its driver."""
+
+    stream: str
+    epoch: int
+    host: str
+    phase: str = "spawned"
+    """`spawned`, `looked` (at the record, and may start), `alive`, `ended`."""
+    ended_at: float | None = None
+
+    def end(self, at: float) -> None:
+        if self.phase != "ended":
+            self.phase, self.ended_at = "ended", at
+
+
+@dataclass
+class World:
+    now: float = 1000.0
+    wall: float = 1e9
+    pids: int = 0
+    records: dict[str, Record] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    folders: set[tuple[str, int]] = field(default_factory=set)
+    launched: dict[tuple[str, int], Launched] = field(default_factory=dict)
+    operations: list[Operation] = field(default_factory=list)
+    reachable: bool = True
+    """Whether agents are reached from the other host."""
+
+    def process_lives(self, process: Process | None) -> bool:
+        return any(o.process == process and o.alive for o in self.operations)
+
+    def look(self, it: Launched) -> None:
+        """What a supervisor does first of all."""
+        record = self.records[it.stream]
+        wanted = (record.epoch, record.desired) == (it.epoch, "running")
+        if wanted and record.gone != it.epoch:
+            it.phase = "looked"
+        else:
+            it.end(self.wall)
+
+
+class Side(ClusterManager):
+    """What one process of one Dagster can see and do."""
+
+    def __init__(self, operation: Operation) -> None:
+        super().__init__()
+        object.__setattr__(self, "_operation", operation)
+        object.__setattr__(self, "_world", operation.world)
+
+    # The store.
+
+    def store(self) -> Any:
+        return self
+
+    def streams(self) -> list[str]:
+        return sorted(self._world.records)
+
+    def read(self, stream: str) -> Record | None:
+        moment()
+        return self._world.records.get(stream)
+
+    def swap(self, stream: str, record: Record) -> None:
+        moment()
+        _swap(self._world.records, stream, record)
+        moment()  # it may die before it knows
+
+    def claim(self, checkpoint: str) -> Claim | None:
+        moment()
+        return self._world.claims.get(checkpoint)
+
+    def swap_claim(self, claim: Claim) -> None:
+        moment()
+        _swap(self._world.claims, claim.checkpoint, claim)
+        moment()
+
+    def new_id(self) -> str:
+        return f"id{self._operation.process.pid}"
+
+    def process(self) -> Process:
+        return self._operation.process
+
+    def has_ended(self, process: Process) -> bool:
+        return process.host == self._host and not self._world.process_lives(process)
+
+    # The cluster.
+
+    @property
+    def _host(self) -> str:
+        return self._operation.process.host
+
+    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        @contextmanager
+        def keeping(lease: Lease) -> Iterator[None]:
+            before, self._operation.lease = self._operation.lease, lease
+            yield
+            self._operation.lease = before
+
+        return leases.hold(
+            self,
+            stream,
+            holder,
+            wait,
+            keeping=keeping,
+            clock=lambda: self._world.now,
+            sleep=lambda seconds: moment(),
+        )
+
+    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+        lease.check(stream.name)
+        refuse_if_held(stream.name, lease.record)
+        before = self._describe(stream.name, lease.record)
+        if before is not None and before.state.alive:
+            raise AlreadyRunning(str(before))
+        start = begin(
+            self,
+            lease,
+            Others(self._who_runs, lambda name: self.lease(name, lease.holder, 5.0)),
+            cause=cause,
+            checkpoint=CHECKPOINT,
+            declared={},
+        )
+        key = (stream.name, start.record.epoch)
+        moment()
+        if key in self._world.folders:
+            raise ClusterError("its folder is there already")
+        self._world.folders.add(key)
+        moment()
+        self._world.launched[key] = Launched(*key, self._host)
+        moment()
+        driver = self._describe(stream.name, start.record)
+        assert driver is not None
+        return driver
+
+    def _who_runs(self, stream: str) -> str | None:
+        driver = self.find(stream)
+        return driver.where if driver is not None and driver.state.alive else None
+
+    def find(self, stream: str) -> Driver | None:
+        record = self.read(stream)
+        moment()
+        return None if record is None else self._describe(stream, record)
+
+    def _describe(self, stream: str, record: Record) -> Driver | None:
+        if not record.epoch:
+            return None
+        it = self._world.launched.get((stream, record.epoch))
+        state = self._state(record, it)
+        if state is DriverState.FAILED and record.desired == "stopped":
+            state = DriverState.STOPPED
+        ended = it.ended_at if it is not None else None
+        return Driver(stream, record.epoch, state, record.submitted_at, ended_at=ended, where="?")
+
+    def _state(self, record: Record, it: Launched | None) -> DriverState:
+        if (it is not None and it.phase == "ended") or record.gone == record.epoch:
+            return DriverState.FAILED
+        if record.host != self._host:
+            answers = it is not None and it.phase == "alive" and self._world.reachable
+            return DriverState.RUNNING if answers else DriverState.UNKNOWN
+        if it is not None:
+            return DriverState.RUNNING if it.phase == "alive" else DriverState.STARTING
+        lives = self._world.process_lives(record.submitter)
+        return DriverState.STARTING if lives else DriverState.FAILED
+
+    def agent(self, driver: Driver) -> Any:
+        raise AgentUnreachable("agents are not asked here")
+
+    def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
+        moment()
+        lease.check()
+        record = lease.record
+        it = self._world.launched.get((driver.stream, record.epoch))
+        if it is not None and it.phase != "ended":
+            agrees = it.phase == "alive" and self._world.reachable
+            if it.host != self._host and not agrees:
+                raise ClusterError("out of reach")
+            it.end(self._world.wall)
+        moment()
+        ended = self._describe(driver.stream, lease.record)
+        assert ended is not None
+        if ended.state.alive:
+            raise ClusterError("its launcher may launch it yet")
+        return ended
+
+    def logs(self, driver: Driver, lines: int = 50) -> str:
+        return ""
+
+    def capacity(self) -> Capacity | None:
+        return None
+
+
+def _swap(kept: dict[str, Any], key: str, value: Any) -> None:
+    before = kept.get(key)
+    if (before.revision if before else 0) != value.revision - 1:
+        raise Conflict(key)
+    kept[key] = value
+
+
+def start(stream: str, **how: Any) -> Callable[[Side], Any]:
+    return lambda side: reconcile(side, STREAMS[stream], holder="start", lease_wait=60.0, **how)
+
+
+def stop(stream: str) -> Callable[[Side], Any]:
+    def act(side: Side) -> None:
+        with side.lease(stream, "stop", 60.0) as lease:
+            driver = side.find(stream)
+            if driver is not None:
+                side.stop(driver, lease)
+
+    return act
+
+
+def gone(stream: str) -> Callable[[Side], Any]:
+    def act(side: Side) -> None:
+        with side.lease(stream, "gone", 60.0) as lease:
+            driver = side.find(stream)
+            # A person has made certain that neither supervisor nor driver is there; of who was
+            # held up before he launched one, nobody knows.
+            it = driver and side._world.launched.get((stream, driver.epoch))
+            if driver is not None and (it is None or it.phase == "ended"):
+                side.declare_gone(driver, lease, "somebody")
+
+    return act
+
+
+def recovery(stream: str) -> Callable[[Side], Any]:
+    """What the sensor does with a failed driver."""
+
+    def act(side: Side) -> None:
+        driver = side.find(stream)
+        if driver is not None and driver.state is DriverState.FAILED:
+            record = side.read(stream)
+            assert record is not None
+            decision = recover(POLICY, driver, record.history, side._world.wall)
+            if isinstance(decision, Restart):
+                start(stream, cause="recovery", failed_epoch=driver.epoch)(side)
+
+    return act
