@@ -15,7 +15,7 @@ from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.errors import ClusterError, LeaseLost, OperationInProgress
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease, hold
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.store import Holding, Record
 from tests.waiting import HANGS, wait_for
 
 _HOLD = """
@@ -294,3 +294,24 @@ def test_waiting_is_rewarded(store: FolderStore) -> None:
         for process in (first, second):
             process.kill()
             process.communicate()
+
+
+def test_one_that_was_lost_by_the_clock_alone_is_given_back(store: FolderStore) -> None:
+    """As by a disk that takes longer for each write than a lease lasts: nobody else wanted it."""
+    time = Time()
+    with hold(store, "clicks", "x", 0.0, clock=time.clock, keeping=unkept) as lease:
+        time.now += 2 * LEASE_SECONDS
+        with pytest.raises(LeaseLost):
+            lease.check()
+    assert record(store).lease is None
+
+
+def test_one_that_another_has_by_now_is_left_to_it(store: FolderStore) -> None:
+    time = Time()
+    with hold(store, "clicks", "x", 0.0, clock=time.clock, keeping=unkept) as lease:
+        held = record(store)
+        theirs = Holding("y", 9, 1.0)
+        store.swap("clicks", replace(held, lease=theirs, revision=held.revision + 1))
+        with pytest.raises(LeaseLost):
+            lease.renew()
+    assert record(store).lease == theirs

@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from dagster_sparkscale.clusters import local
 from dagster_sparkscale.clusters.base import Capacity
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.local import LocalCluster
@@ -230,3 +231,10 @@ def test_a_driver_of_an_older_release_keeps_its_checkpoint_although_nothing_clai
     cluster._refuse_if_an_older_release_has("renamed", "file:///elsewhere")
     older.files.exit.write_text('{"code": 1, "signal": null, "at": 7}')
     cluster._refuse_if_an_older_release_has("renamed", f"file://{os.path.realpath(location)}")
+
+
+def test_there_is_nothing_to_stop_where_no_cluster_ever_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert local.main(["stop", "--state-dir", str(tmp_path / "mistyped")]) == 1
+    assert f"There is no cluster in {tmp_path / 'mistyped'}" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """The way of a start through the store: holds, epochs, and one driver a checkpoint."""
 
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -176,3 +177,10 @@ def test_a_recovery_that_comes_to_a_launch_takes_the_place_of_its_attempt(side: 
         record = side.begin(lease, cause="recovery").record
     assert [(s.epoch, s.cause) for s in record.history] == [(1, "manual"), (2, "recovery")]
     assert record.submitted_at == record.history[-1].at
+
+
+def test_a_claim_of_a_stream_that_was_forgotten_makes_no_ghost_of_it(side: Side) -> None:
+    side.start("clicks")
+    shutil.rmtree(side.store.state_dir / "streams" / "clicks")
+    assert side.start("renamed").succeeds is None
+    assert side.store.streams() == ["renamed"]

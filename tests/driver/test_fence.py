@@ -232,3 +232,15 @@ def test_the_loss_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     Fence(files, other(epoch=4)).take()
     wait_for("the loss", lambda: told)
     assert told == [files.mark]
+
+
+def test_of_two_whose_second_looks_both_came_too_early_the_first_gives_way_soon() -> None:
+    """Both had read before either wrote: the first look after that tells."""
+    assert sum(fence.FIRST_LOOKS) <= 10 < fence.LOOK_EVERY
+    files = Files()
+    first, second = Fence(files, MINE), Fence(files, other(record="rec2"))
+    first.take()
+    files.content = None  # what the second one had read
+    second.take()
+    assert first.lost_to() == other(record="rec2")
+    assert second.lost_to() is None

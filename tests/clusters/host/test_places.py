@@ -223,3 +223,10 @@ def test_a_holder_in_another_container_is_not_known_to_have_ended() -> None:
     for field in ("namespace", "boot", "machine"):
         assert not places.has_ended(replace(dead, **{field: "another"}))
     assert json.dumps(mine.__dict__)  # what is remembered of it is plain
+
+
+def test_a_namespace_that_could_not_be_read_is_no_other_and_not_this(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(places, "_namespace", lambda: "")
+    assert not places.has_ended(replace(places.this_process(), pid=2**22 + 1))

@@ -163,3 +163,18 @@ def test_what_somebody_died_of_writing_is_no_revision(register: Register) -> Non
     assert texts(register) == "whole"
     register.swap(2, b"next")
     assert texts(register) == "next"
+
+
+def test_a_link_whose_answer_was_lost_on_the_way_is_ones_own(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system may make a link, lose the answer, and be asked again."""
+    link = os.link
+
+    def twice(*paths: Path) -> None:
+        link(*paths)
+        link(*paths)
+
+    monkeypatch.setattr("os.link", twice)
+    register.swap(1, b"mine")
+    assert texts(register) == "mine"
