@@ -1,7 +1,7 @@
 """Two hosts, their processes, supervisors and drivers, for the walk of test_start_machine.py.
 
-What is real: leases, `begin`, `reconcile`, `stop` and `recover`. Simulated are the atoms of the store,
-each a moment at which anything else may happen, the processes and the clocks.
+What is real: leases, `begin`, `reconcile`, `stop` and `recover`. Simulated are the atoms of the
+store, each a moment at which anything else may happen, the processes and the clocks.
 """
 
 import threading

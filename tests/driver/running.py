@@ -181,6 +181,7 @@ class Driver:
                     *(sys.executable, "-m", "dagster_sparkscale.driver", "--stream", "tested"),
                     *("--epoch", str(EPOCH), "--interval-ms", str(interval_ms)),
                     *("--initial-executors", str(initial), "--token-file", str(token)),
+                    *("--record", "tested-record"),
                     *("--announce", str(folder / "agent.json"), str(program), *arguments),
                 ],
                 env=environment(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.fence import FILE
 from dagster_sparkscale.driver.stopped import NOT_CLEAN, StoppedQuery
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, told
@@ -19,7 +20,10 @@ pytestmark = pytest.mark.spark
 @contextlib.contextmanager
 def running(folder: Path, *queries: str) -> Iterator[Driver]:
     program = PROGRAMS / "busy.py"
-    settings = {"spark.master": "local[2]"}
+    settings = {
+        "spark.master": "local[2]",
+        "spark.sparkscale.checkpointLocation": str(folder / "marked"),
+    }
     driver = Driver(folder, program, str(folder), *queries, settings=settings)
     try:
         driver.wait(lambda s: len(s.queries) == len(queries), f"it runs {queries}")
@@ -31,6 +35,11 @@ def running(folder: Path, *queries: str) -> Iterator[Driver]:
 def batches(folder: Path, log: str) -> list[int]:
     """The numbers of the batches in one log of a checkpoint."""
     return sorted(int(file.name) for file in (folder / log).iterdir() if file.name.isdigit())
+
+
+def mark_says_ended(folder: Path) -> bool:
+    """Whether the driver has said in its checkpoint that it is done with it."""
+    return bool(json.loads((folder / "marked" / FILE).read_text())["ended"])
 
 
 def begun(folder: Path, query: str, number: int) -> None:
@@ -67,8 +76,10 @@ def test_a_program_ends_spark_only_when_its_last_query_has_been_finished(tmp_pat
         driver.stop()
         wait_for("the program sees one end", (tmp_path / "ending").exists, about=driver.log)
         assert driver.status().phase == "stopping"
+        assert not mark_says_ended(tmp_path)  # the other query's batch goes on
         (tmp_path / "go").touch()
         assert driver.exit_code() == 0
+    assert mark_says_ended(tmp_path)
     assert batches(tmp_path / "of-slow", "commits") == batches(tmp_path / "of-slow", "offsets")
     assert {(query.name, query.drained) for query in told(driver).queries} == {
         ("slow", True),
