@@ -117,8 +117,9 @@ def _claim(store: Store, mine: Claim, others: Others) -> tuple[str, int] | None:
     """Claim the checkpoint; returns which driver of another stream had it, if one had."""
     claim = store.claim(mine.checkpoint)
     if claim is None or claim.stream == mine.stream or store.read(claim.stream) is None:
+        mine = replace(mine, after=claim.after if claim and claim.id == mine.id else None)
         _swap(store, claim, mine)
-        return None
+        return mine.after
     # Its lease, so that nobody starts a driver of it while the claim changes hands.
     with others.lease(claim.stream):
         owner = store.read(claim.stream)
@@ -132,8 +133,9 @@ def _claim(store: Store, mine: Claim, others: Others) -> tuple[str, int] | None:
                 f"{claim.stream!r}: {who}. Two drivers on one checkpoint lose data: stop that "
                 "one first"
             )
+        mine = replace(mine, after=(claim.id, claim.epoch) if known else None)
         _swap(store, claim, mine)
-    return (claim.id, claim.epoch) if known else None
+    return mine.after
 
 
 def _swap(store: Store, before: Claim | None, mine: Claim) -> None:

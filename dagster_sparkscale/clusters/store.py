@@ -136,6 +136,9 @@ class Claim:
     epoch: int
     revision: int = 0
     """Grows by one with every change."""
+    after: tuple[str, int] | None = None
+    """Record id and epoch of another stream's driver that had it before, and has ended. Kept: a
+    start may end before it has left its own mark in the place of that one's."""
 
 
 class Conflict(ClusterError):

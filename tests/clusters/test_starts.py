@@ -87,9 +87,9 @@ def test_a_stream_of_another_name_may_not_have_the_checkpoint_of_one_that_runs(s
 
 def test_it_may_once_that_one_has_ended_and_knows_after_whom(side: Side) -> None:
     before = side.start("clicks").record
-    start = side.start("renamed")
-    assert start.succeeds == (before.id, 1)
-    assert side.start("renamed").succeeds is None
+    # The first start may have ended before it left its own mark in the checkpoint.
+    for _ in range(2):
+        assert side.start("renamed").succeeds == (before.id, 1)
     side.running.add("renamed")
     with pytest.raises(AlreadyRunning, match="is that of 'renamed'"):
         side.start("clicks")
