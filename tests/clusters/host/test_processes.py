@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
+from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.processes import MARKER, Fate, launch, marked, marker
 from dagster_sparkscale.clusters.host.supervisor import birth
@@ -284,3 +286,19 @@ def test_only_its_own_are_ended(started: Started) -> None:
         for each in bystanders:
             each.kill()
             each.wait()
+
+
+def test_a_stop_ends_nothing_of_a_driver_that_came_after_its_own(started: Started) -> None:
+    """Its lease may be lost by then, and the next driver another's."""
+    started.submission.exit.write_text('{"code": 0, "signal": null, "at": 7}')
+    later = marker("clicks", 2, started.record.id)
+    following = subprocess.Popen(["sleep", "600"], env={**os.environ, MARKER: later})
+    wait_for("its environment to show", lambda: marked(later))
+    store = FolderStore(started.folder.path.parent.parent)
+    try:
+        with leases.hold(store, "clicks", "test", 0.0) as lease:
+            HostedDriver(started.folder, started.record).end(lease, graceful=True, timeout=1.0)
+        assert following.poll() is None
+    finally:
+        following.kill()
+        following.wait()
