@@ -7,6 +7,9 @@ CLUSTER_TAG = PREFIX + "cluster"
 OPERATION_TAG = PREFIX + "operation"
 EPOCH_TAG = PREFIX + "epoch"
 
+MINUTES = PREFIX + "minutes"
+"""Of an event: each minute since the event before, as `observe.minutes` packs them."""
+
 DEFAULT_CLUSTER_KEY = "spark_cluster"
 
 

@@ -157,12 +157,17 @@ class Operations:
         job = self.jobs[operation.name].name
         request = dg.RunRequest(
             # A run key never comes back: the decision is told apart by the second it was made in.
-            run_key=f"{stream.name}:{epoch}:{int(now)}",
+            run_key=run_key(stream.name, epoch, now),
             job_name=job,
             run_config={"ops": {job: {"config": {**config, "stream": stream.name}}}},
             tags=self._streams.tags(stream.name, operation.name, epoch),
         )
         return [request]
+
+
+def run_key(stream: str, epoch: int | None, decided_at: float) -> str:
+    """The key of the run that carries out a decision."""
+    return f"{stream}:{epoch}:{int(decided_at)}"
 
 
 def in_flight(instance: DagsterInstance, cluster_key: str, now: float) -> Mapping[str, str]:

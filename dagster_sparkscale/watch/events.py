@@ -1,69 +1,112 @@
-"""What Dagster is told of a stream: an observation, what has changed of its checks, and progress.
+"""What Dagster is told of a stream: one event now and then, and what has changed of its checks.
 
-An observation has the same keys every minute, so that Dagster plots each of them. A value that was
-not measured is null and leaves a gap in the plot; it is never a zero.
+An event has the same keys each time, so that Dagster plots those that are numbers. A value that was
+not measured is null and leaves a gap in the plot; it is never a zero. Overview shows the latest
+materialization only, so an event is one when data moved on, or when what Overview shows is not so
+any more; else it is an observation. Freshness policies and `eager()` see materializations only.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.observe.evaluation import Evaluation
-from dagster_sparkscale.operations import asset_key, metadata
+from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.minutes import Minute, pack
+from dagster_sparkscale.operations import asset_key
+from dagster_sparkscale.watch import glance
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import severity
+from dagster_sparkscale.watch.fleet import Row
 from dagster_sparkscale.watch.memory import StreamMemory
-
-MATERIALIZE_EVERY = 600.0
-"""Seconds between two materializations that say data moved on. Freshness policies and `eager()`
-see only materializations, and one every minute would be noise."""
+from dagster_sparkscale.watch.occasions import late_from, occasion, said
+from dagster_sparkscale.watch.picture import picture
+from dagster_sparkscale.watch.recent import Recent
+from dagster_sparkscale.watch.sighting import Sighting
 
 Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
-_NOTHING_SEEN = Evaluation(window=0.0)
-
-
-def observation_values(stream: Stream, assessment: Assessment) -> dict[str, Any]:
-    """What an observation says, without the prefix. Rates are records/s, times milliseconds."""
-    seen = assessment.seen or _NOTHING_SEEN
-    looked = assessment.seen is not None
-    return {
-        "ratio": _rounded(seen.ratio),
-        "overdue_ratio": _rounded(seen.overdue),
-        "processing_ms": _rounded(seen.processing_ms),
-        "scheduling_ms": _rounded(seen.scheduling_ms),
-        "input_rate": _rounded(seen.input_rate),
-        "processed_rate": _rounded(seen.processed_rate),
-        "backlog_records": seen.backlog_records,
-        "pending_batches": seen.pending_batches,
-        "source_lag_s": _rounded(seen.lag),
-        "source_shards": seen.shards,
-        "completed_batches": seen.completed if looked else None,
-        "failed_batches": seen.failed if looked else None,
-        "executors_registered": seen.registered,
-        "executors_requested": seen.requested,
-        "executors_maximum": stream.bounds.maximum,
-        "epoch": assessment.epoch,
-        "state": assessment.state,
-        "drift": "; ".join(assessment.drift) or None,
-        "query": seen.query,
-        "decision": str(assessment.decision),
-        "reason": assessment.decision.reason,
-    }
-
 
 def told(
-    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str, now: float
+    stream: Stream,
+    assessment: Assessment,
+    sighting: Sighting,
+    row: Row,
+    minute: Minute,
+    memory: StreamMemory,
+    recent: Recent,
 ) -> Iterator[Event]:
-    """What Dagster is told of an assessment. `memory` keeps what it has been told before."""
-    yield dg.AssetObservation(
-        asset_key=asset_key(stream), metadata=metadata(observation_values(stream, assessment))
+    """What Dagster is told of a look at a stream.
+
+    Args:
+        minute: of this look; it is in `recent` already.
+        memory: what Dagster has been told before, and the minutes it has not been told of.
+    """
+    checks = list(changed_checks(stream, assessment, memory, sighting.log_tail))
+    yield from checks
+    memory.minutes.append(minute)
+    memory.advanced |= bool(minute.input_rate)
+    shown = glance.headline(row, sighting.driver, minute.at)
+    max_lag = stream.autoscale.max_lag if stream.autoscale else None
+    now = said(memory.told, minute, shown, late_from(max_lag, stream.batch_interval))
+    why = occasion(
+        memory.told,
+        now,
+        acts=assessment.acts,
+        checks=bool(checks),
+        report_every=stream.report_every,
     )
-    yield from changed_checks(stream, assessment, memory, log_tail)
-    yield from progress(stream, assessment, memory, now)
+    if why is None:
+        return
+    # What was never started was never materialized either.
+    moved_on = memory.advanced or (minute.epoch is not None and shown != memory.shown)
+    kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
+    yield kind(
+        asset_key=asset_key(stream),
+        description=why,
+        metadata=_overview(stream, assessment, sighting, row, shown, recent)
+        | _numbers(minute)
+        | {MINUTES: json.dumps(pack(memory.minutes), separators=(",", ":"))},
+    )
+    memory.told, memory.minutes = now, []
+    if moved_on:
+        memory.shown, memory.advanced = shown, False
+
+
+def _overview(
+    stream: Stream,
+    assessment: Assessment,
+    sighting: Sighting,
+    row: Row,
+    shown: str,
+    recent: Recent,
+) -> dict[str, Any]:
+    executors = sighting.status.executors if sighting.status else ()
+    pieces = {
+        "state": glance.state(
+            row, shown, stream.bounds.minimum, sighting.driver, assessment.drift
+        ),
+        "last hours": picture(recent.buckets),
+        "executors": glance.executors(executors),
+        "decisions": glance.decisions(recent.decided, row.seen_at),
+    }
+    return {name: dg.MetadataValue.md(text) for name, text in pieces.items() if text}
+
+
+def _numbers(minute: Minute) -> dict[str, Any]:
+    """What Dagster plots; by their labels' order, so these begin with a number."""
+    values = {
+        "1. R": minute.ratio,
+        "2. lag (s)": minute.lag,
+        "3. executors": minute.registered,
+        "4. input (records/s)": minute.input_rate,
+    }
+    return {
+        label: dg.MetadataValue.null() if value is None else value
+        for label, value in values.items()
+    }
 
 
 def changed_checks(
@@ -86,23 +129,3 @@ def changed_checks(
             description=finding.text,
             metadata={"log": log_tail} if log_tail and not finding.passed else {},
         )
-
-
-def progress(
-    stream: Stream, assessment: Assessment, memory: StreamMemory, now: float
-) -> Iterator[dg.AssetMaterialization]:
-    """At most every `MATERIALIZE_EVERY` seconds, and only if records were processed since."""
-    seen = assessment.seen
-    memory.advanced |= bool(seen and seen.input_rate)
-    if not memory.advanced or 0 <= now - memory.materialized_at < MATERIALIZE_EVERY:
-        return
-    memory.materialized_at, memory.advanced = now, False
-    yield dg.AssetMaterialization(
-        asset_key=asset_key(stream),
-        description="The stream has processed records.",
-        metadata={PREFIX + "epoch": assessment.epoch},
-    )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)

@@ -1,30 +1,41 @@
 """What the sensor remembers from one tick to the next: its cursor, with types.
 
-Nothing here is needed for safety. A lost cursor costs one repeated check evaluation a stream, one
-early materialization, and perhaps the look at a batch.
+Nothing here is needed for safety. A lost cursor costs a stream the minutes that it had not been told
+of, one repeated check evaluation, one early event, and perhaps the look at a batch.
 """
 
 import json
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
+from dagster_sparkscale.observe.minutes import Minute, pack, unpack
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
+from dagster_sparkscale.watch.occasions import NOTHING, Told
 
 
 @dataclass
 class StreamMemory:
     decided_at: FiniteFloat = 0.0
     """When the tick began in which a policy last decided, seconds since the epoch."""
-    materialized_at: FiniteFloat = 0.0
-    """When a materialization last said that the stream's data moved on."""
+    told: Told = NOTHING
+    """What the last event said."""
+    shown: str = ""
+    """The headline of the last materialization, which Overview shows."""
     advanced: bool = False
     """Whether records were processed since then."""
     checks: dict[str, str] = field(default_factory=dict)
     """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
     evaluated: Evaluated = NEVER
     """The last evaluation that a policy could decide on."""
+    packed: dict[str, Any] = field(default_factory=dict)
+    """As they are stored: the minutes since the last event."""
+    minutes: list[Minute] = field(default_factory=list, init=False)
+    """Those minutes."""
 
 
 _STREAMS = TypeAdapter(dict[str, StreamMemory])
@@ -39,16 +50,20 @@ class Memory:
         """Read a cursor. One that can't be read is a new beginning, not an error: a sensor that
         fails on its own cursor would never tick again."""
         try:
-            return cls(_STREAMS.validate_json(cursor or "", strict=True))
-        except ValidationError:
+            text = zlib.decompress(b64decode(cursor or "", validate=True))
+            streams = _STREAMS.validate_json(text, strict=True)
+            for memory in streams.values():
+                memory.minutes = unpack(memory.packed) if memory.packed else []
+        except (ValueError, zlib.error):  # pydantic's is a ValueError
             return cls()
+        return cls(streams)
 
     def of(self, stream: str) -> StreamMemory:
         return self.streams.setdefault(stream, StreamMemory())
 
     def dump(self, keep: Collection[str]) -> str:
-        """The cursor, without streams that are not in `keep` any more."""
-        return json.dumps(
-            {name: asdict(memory) for name, memory in self.streams.items() if name in keep},
-            separators=(",", ":"),
-        )
+        """The cursor, without streams that are not in `keep` any more. Compressed: Dagster stores
+        it with each tick."""
+        kept = {name: _plain(memory) for name, memory in self.streams.items() if name in keep}
+        text = json.dumps(kept, separators=(",", ":"))
+        return b64encode(zlib.compress(text.encode(), level=1)).decode()

@@ -1,0 +1,87 @@
+"""A stream's minutes, read back from Dagster's event log."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import dagster as dg
+from dagster import DagsterInstance
+
+from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.minutes import Minute, merged, unpack
+
+_PAGE = 500
+"""Events asked for at a time."""
+
+
+def history(
+    instance: DagsterInstance,
+    stream: dg.AssetKey | Sequence[str] | str,
+    since: float,
+    until: float | None = None,
+) -> list[Minute]:
+    """What was seen of a stream, minute by minute, as the event log has it.
+
+    One row a tick, in order of time; `pandas.DataFrame(history(...))` makes a table of it. The
+    minutes since the last event are not stored yet: they come with the next one, after the
+    stream's `report_every` at the latest.
+
+    Args:
+        instance: of Dagster, as `context.instance` or `DagsterInstance.get()`.
+        stream: the key of the stream's asset, or its name where it has no `key_prefix`.
+        since: the first minute, seconds since the epoch.
+        until: the minute to end before, seconds since the epoch; None: now.
+
+    Raises:
+        ValueError: `until` is before `since`.
+    """
+    until = time.time() if until is None else until
+    if until < since:
+        raise ValueError(f"until = {until}: must not be before since = {since}")
+    key = stream if isinstance(stream, dg.AssetKey) else dg.AssetKey(stream)
+    parts = []
+    for fetch in (instance.fetch_materializations, instance.fetch_observations):
+        for values in _stored(fetch, key, since):
+            minutes = _minutes(values)
+            if minutes and minutes[0].at >= until:
+                break
+            parts.append([each for each in minutes if since <= each.at < until])
+    return merged(parts)
+
+
+def newest(instance: DagsterInstance, key: dg.AssetKey, most: int) -> list[Minute]:
+    """The minutes of the last `most` events of each kind, in order of time."""
+    found = [
+        *instance.fetch_materializations(key, most).records,
+        *instance.fetch_observations(key, most).records,
+    ]
+    return merged(_minutes(_values(record)) for record in found)
+
+
+def _stored(
+    fetch: Callable[..., dg.EventRecordsResult], key: dg.AssetKey, since: float
+) -> Iterator[str | None]:
+    """The packed minutes of each event since then, the oldest first."""
+    wanted = dg.AssetRecordsFilter(asset_key=key, after_timestamp=since)
+    cursor, more = None, True
+    while more:
+        page = fetch(wanted, _PAGE, cursor, ascending=True)
+        yield from map(_values, page.records)
+        cursor, more = page.cursor, page.has_more
+
+
+def _values(record: dg.EventLogRecord) -> str | None:
+    """The packed minutes of an event; None of one that has none, as of an operation."""
+    event = record.asset_materialization or record.asset_observation
+    stored = event.metadata.get(MINUTES) if event else None
+    text = stored.value if stored is not None else None
+    return text if isinstance(text, str) else None
+
+
+def _minutes(text: str | None) -> list[Minute]:
+    if text is None:
+        return []
+    try:
+        return unpack(json.loads(text))
+    except (ValueError, AttributeError):
+        return []  # an event of somebody else's, under our name

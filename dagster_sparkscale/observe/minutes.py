@@ -1,0 +1,148 @@
+"""The minutes of a stream: what was seen of it at each tick, and how many of them fit in one event.
+
+An event carries every minute since the one before it, column by column. A column that never
+changes is one value, one that was never measured is left out, and times are the seconds since the
+minute before: ten minutes are some 500 characters. Pure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dagster_sparkscale.observe.evaluation import Evaluation
+
+DIGITS = 4
+"""Significant digits of what is measured: more would be noise, and bytes for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """What was seen of a stream at one tick. None: not measured, never zero."""
+
+    at: int
+    """When the tick began, seconds since the epoch."""
+    state: str = "unknown"
+    """`running`, `starting`, `failed`, `stopped`, `unknown` or `not started`."""
+    epoch: int | None = None
+    ratio: float | None = None
+    """R of the worst query: mean processing time of its batches / batch interval."""
+    overdue: float | None = None
+    """Age of the batch in progress / batch interval, where that is above 1."""
+    lag: float | None = None
+    """Seconds behind the tip of the source."""
+    registered: int | None = None
+    """Executors that have registered with the driver."""
+    requested: int | None = None
+    """Executors asked of the cluster manager."""
+    processing_ms: float | None = None
+    scheduling_ms: float | None = None
+    input_rate: float | None = None
+    """Records per second."""
+    processed_rate: float | None = None
+    """Records per second of processing time."""
+    backlog: int | None = None
+    """Records that the sources have and no batch has taken yet."""
+    pending: int | None = None
+    """DStreams: batches that are due and not completed."""
+    completed: int | None = None
+    """Batches completed in the evaluation window."""
+    failed: int | None = None
+    """Batches of the evaluation window that failed."""
+    shards: int | None = None
+    decision: str | None = None
+    """What was decided, as `scale to 3`; None: to hold."""
+    reason: str | None = None
+    """Why, of a decision other than hold."""
+
+
+_COLUMNS = tuple(field.name for field in fields(Minute))
+
+
+def minute(
+    at: float,
+    state: str,
+    epoch: int | None,
+    seen: Evaluation | None,
+    decision: str | None = None,
+    reason: str | None = None,
+) -> Minute:
+    """The minute of one tick, to `DIGITS` digits."""
+    if seen is None:
+        return Minute(int(at), state, epoch, decision=decision, reason=reason)
+    return Minute(
+        at=int(at),
+        state=state,
+        epoch=epoch,
+        ratio=_short(seen.ratio),
+        overdue=_short(seen.overdue),
+        lag=_short(seen.lag),
+        registered=seen.registered,
+        requested=seen.requested,
+        processing_ms=_short(seen.processing_ms),
+        scheduling_ms=_short(seen.scheduling_ms),
+        input_rate=_short(seen.input_rate),
+        processed_rate=_short(seen.processed_rate),
+        backlog=seen.backlog_records,
+        pending=seen.pending_batches,
+        completed=seen.completed,
+        failed=seen.failed,
+        shards=seen.shards,
+        decision=decision,
+        reason=reason,
+    )
+
+
+def pack(minutes: Sequence[Minute]) -> dict[str, Any]:
+    """`minutes`, column by column, for JSON."""
+    packed: dict[str, Any] = {}
+    before = 0
+    ats = []
+    for each in minutes:
+        ats.append(each.at - before)
+        before = each.at
+    packed["at"] = ats
+    for name in _COLUMNS[1:]:
+        values = [getattr(each, name) for each in minutes]
+        first = values[0] if values else None
+        if any(value != first for value in values):
+            packed[name] = values
+        elif first is not None:
+            packed[name] = first
+    return packed
+
+
+def unpack(packed: Mapping[str, Any]) -> list[Minute]:
+    """The minutes that `pack` has packed. Columns of a newer release are passed over.
+
+    Raises:
+        ValueError: it is not what `pack` makes.
+    """
+    ats = packed.get("at")
+    if not isinstance(ats, list) or not all(type(each) is int for each in ats):
+        raise ValueError(f"at = {ats!r}: must be a list of whole numbers")
+    columns = {}
+    for name in _COLUMNS[1:]:
+        values = packed.get(name)
+        if not isinstance(values, list):
+            values = [values] * len(ats)
+        if len(values) != len(ats):
+            raise ValueError(f"{name}: {len(values)} values for {len(ats)} minutes")
+        columns[name] = values
+    found, at = [], 0
+    for number, step in enumerate(ats):
+        at += step
+        found.append(Minute(at, *(columns[name][number] for name in _COLUMNS[1:])))
+    return found
+
+
+def merged(parts: Iterable[Iterable[Minute]]) -> list[Minute]:
+    """All minutes in order of time, each once: what was stored twice after a crash counts once."""
+    return [each for _, each in sorted({each.at: each for part in parts for each in part}.items())]
+
+
+def _short(value: float | None) -> float | int | None:
+    """To `DIGITS` significant digits, and whole where that is the same."""
+    if value is None:
+        return None
+    short = float(f"{value:.{DIGITS}g}")
+    return int(short) if short.is_integer() else short

@@ -1,0 +1,157 @@
+"""A stream in ten seconds: what its asset's Overview shows. Pure.
+
+In this order: the state in a sentence, a picture of the last hours, the executors, the last
+decisions. Dagster's pages show Markdown in place below 1000 characters only, so each piece stays
+below that, and says what it leaves out.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.observe.status import Executor, Status
+from dagster_sparkscale.watch.fleet import Row, escaped, span
+
+INLINE = 999
+"""Characters of Markdown that Dagster's pages show in place; more is behind a click."""
+CRASH_LOOP = 2
+"""Restarts within `CRASH_LOOP_WITHIN` that make a crash loop."""
+CRASH_LOOP_WITHIN = 3600.0
+SETTLED = 300.0
+"""Seconds that a driver runs until it counts as out of a crash loop."""
+DECISIONS = 10
+
+_REASON = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision other than to hold, as people are shown it."""
+
+    at: float
+    """Seconds since the epoch."""
+    decision: str
+    reason: str
+    run_key: str
+    """By which the run is found that carried it out."""
+
+
+def headline(row: Row, driver: Driver | None, now: float) -> str:
+    """The state in a word or two: the row's, but for what only several looks tell."""
+    if row.gave_up:
+        return "given up"
+    if driver is None or driver.restarted_at is None or row.state not in _LOOPING:
+        return row.state
+    restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)
+    settled = driver.state.alive and now - driver.submitted_at >= SETTLED
+    return row.state if restarts < CRASH_LOOP or settled else "crash-looping"
+
+
+_LOOPING = ("failed", "starting", "running")
+
+
+def sentence(row: Row, shown: str, minimum: int) -> str:
+    """The stream in a sentence.
+
+    Args:
+        shown: its headline.
+        minimum: executors it has at least, as declared.
+    """
+    if row.state != "running":
+        since = f" since {clock(row.since)}" if row.since is not None else ""
+        return f"{shown}{since}: {row.reason}"
+    parts = [shown]
+    if row.registered is not None:
+        most = f"to {row.maximum}" if row.maximum is not None else "or more"
+        parts.append(f"{row.registered} of {minimum} {most} executors")
+        if row.requested not in (None, row.registered):
+            parts[-1] += f" ({row.requested} asked for)"
+    if row.ratio is not None:
+        parts.append(f"R {row.ratio:.2f}")
+    if row.lag is not None:
+        parts.append(f"{span(row.lag)} behind")
+    return f"{', '.join(parts)}; {row.decision}: {row.reason}"
+
+
+def state(
+    row: Row, shown: str, minimum: int, driver: Driver | None, drift: Sequence[str]
+) -> str:
+    """The state as Markdown: the sentence, what is wrong, and where to look further."""
+    lines = [f"**{_cut(escaped(sentence(row, shown, minimum)), 400)}**"]
+    # What a check of a stream that does not run says is in the sentence already.
+    if row.state == "running":
+        lines += [_cut(escaped(f"{each.check}: {each.text}"), 150) for each in row.failing[:2]]
+    if drift:
+        lines.append(_cut(escaped(f"a restart would change: {'; '.join(drift)}"), 150))
+    links = [f"seen {clock(row.seen_at)}"]
+    if driver is not None:
+        if driver.ui_url and driver.state.alive:
+            links.insert(0, f"[Spark UI]({driver.ui_url})")
+        links.append(f"driver {driver.epoch}: {_cut(escaped(driver.where), 250)}")
+    return "\n\n".join([*lines, " · ".join(links)])[:INLINE]
+
+
+def executors(told: Sequence[Executor]) -> str:
+    """The executors as a table; a line a host where they are many."""
+    lines = [f"|{each.id}|{escaped(each.host)}|{_tasks(each)}|" for each in told]
+    table = _table("executor|host|tasks of cores", lines)
+    if len(table) <= INLINE:
+        return table
+    hosts = Counter(each.host for each in told)
+    busy = Counter({host: 0 for host in hosts})
+    cores: Counter[str] = Counter()
+    for each in told:
+        busy[each.host] += each.active_tasks
+        cores[each.host] += each.cores
+    lines = [
+        f"|{count}|{escaped(host)}|{busy[host]} of {cores[host]}|"
+        for host, count in hosts.most_common()
+    ]
+    return _fitting("executors|host|tasks of cores", lines, "hosts")
+
+
+def decisions(decided: Sequence[Decided], now: float) -> str:
+    """The last decisions other than to hold, the newest first, with their runs."""
+    lines = []
+    for each in sorted(decided, key=lambda one: -one.at)[:DECISIONS]:
+        when = clock(each.at, now)
+        run = f"[run](/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')})"
+        lines.append(f"|{when}|{each.decision}: {_cut(escaped(each.reason), _REASON)}|{run}|")
+    return _fitting("when (UTC)|decided|", lines, "decisions")
+
+
+def clock(at: float, now: float | None = None) -> str:
+    """A time of day, with the day where it is not that of `now`."""
+    moment = time.gmtime(at)
+    if now is None:
+        return time.strftime("%Y-%m-%d %H:%M UTC", moment)
+    same = time.strftime("%Y-%m-%d", moment) == time.strftime("%Y-%m-%d", time.gmtime(now))
+    return time.strftime("%H:%M" if same else "%m-%d %H:%M", moment)
+
+
+def _tasks(executor: Executor) -> str:
+    held = f", {executor.receivers} receivers" if executor.receivers else ""
+    return f"{executor.active_tasks} of {executor.cores}{held}"
+
+
+def _table(head: str, lines: Sequence[str]) -> str:
+    columns = head.count("|") + 1
+    return "\n".join([f"|{head}|", "|" + "-|" * columns, *lines])
+
+
+def _fitting(head: str, lines: Sequence[str], what: str) -> str:
+    """A table of as many lines as there is room for."""
+    for shown in range(len(lines), 0, -1):
+        more = f"\n\nand {len(lines) - shown} more {what}" if shown < len(lines) else ""
+        table = _table(head, lines[:shown]) + more
+        if len(table) <= INLINE:
+            return table
+    return ""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."

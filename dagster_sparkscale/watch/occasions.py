@@ -1,0 +1,107 @@
+"""When a stream is told of: at once if something has happened to it, else every now and then. Pure.
+
+What wavers around a threshold has not happened: it counts as below again only at `CALM` of it.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import FiniteFloat
+
+from dagster_sparkscale.observe.minutes import Minute
+
+OVERLOAD = 1.0
+"""R from which batches take longer than they have."""
+LATE = 60.0
+"""Seconds, and `LATE_BATCHES` batch intervals, of lag that are news where no max_lag is declared."""
+LATE_BATCHES = 10
+CALM = 0.8
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the last event said of a stream, as far as a change of it is news."""
+
+    at: FiniteFloat = 0.0
+    """When, seconds since the epoch; 0: never."""
+    headline: str = ""
+    epoch: int | None = None
+    registered: int | None = None
+    requested: int | None = None
+    overloaded: bool = False
+    late: bool = False
+
+
+NOTHING = Told()
+
+
+def late_from(max_lag: float | None, batch_interval: float) -> float:
+    """Seconds of lag that are news."""
+    return max(LATE, LATE_BATCHES * batch_interval) if max_lag is None else max_lag
+
+
+def said(before: Told, minute: Minute, headline: str, late: float) -> Told:
+    """What an event about `minute` says. What can't be told now is as it was.
+
+    Args:
+        before: what the last event said.
+        headline: the state in a word or two.
+        late: seconds of lag that are news.
+    """
+    same = before.epoch == minute.epoch
+    return Told(
+        at=minute.at,
+        headline=headline,
+        epoch=minute.epoch,
+        registered=_known(minute.registered, before.registered if same else None),
+        requested=_known(minute.requested, before.requested if same else None),
+        overloaded=_above(minute.ratio, OVERLOAD, before.overloaded),
+        late=_above(minute.lag, late, before.late),
+    )
+
+
+def occasion(
+    before: Told, now: Told, *, acts: bool, checks: bool, report_every: float
+) -> str | None:
+    """Why a stream is told of now, in words; None: it waits for a later minute.
+
+    Args:
+        acts: whether something is to be done to it.
+        checks: whether the outcome of a health check has changed.
+        report_every: seconds between two events of a stream to which nothing happens.
+    """
+    if not before.at:
+        return "first look"
+    if before.headline != now.headline:
+        return f"{before.headline} -> {now.headline}"
+    if before.epoch != now.epoch:
+        return f"driver {before.epoch} -> {now.epoch}"
+    if acts:
+        return "decision"
+    for name in ("registered", "requested"):
+        was, is_now = getattr(before, name), getattr(now, name)
+        if was != is_now:
+            return f"executors {name}: {_word(was)} -> {_word(is_now)}"
+    if before.overloaded != now.overloaded:
+        return f"R {'reached' if now.overloaded else 'is well below'} {OVERLOAD:g}"
+    if before.late != now.late:
+        return "lag grew" if now.late else "lag shrank"
+    if checks:
+        return "health"
+    # Below 0: the clock was set back since.
+    if not 0 <= now.at - before.at < report_every:
+        return "as before"
+    return None
+
+
+def _above(value: float | None, threshold: float, before: bool) -> bool:
+    if value is None:
+        return before
+    return value >= (CALM * threshold if before else threshold)
+
+
+def _known(value: int | None, before: int | None) -> int | None:
+    return before if value is None else value
+
+
+def _word(value: int | None) -> str:
+    return "unknown" if value is None else str(value)

@@ -1,0 +1,72 @@
+"""The last hours of each stream, as the process of the sensor remembers them.
+
+Kept in the process: a cursor would store them with each tick. After a restart of the code location
+they are read back from the event log, a few streams a tick.
+"""
+
+import time
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from dagster import AssetKey, DagsterInstance
+
+from dagster_sparkscale.observe.history import newest
+from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.operations import run_key
+from dagster_sparkscale.watch.glance import DECISIONS, Decided
+from dagster_sparkscale.watch.picture import Bucket, add
+
+EVENTS = 60
+"""Events of a stream that are read back, of each kind."""
+READING = 2.0
+"""Seconds of a tick for reading back."""
+
+
+@dataclass
+class Recent:
+    """The last hours of one stream."""
+
+    stream: str
+    buckets: list[Bucket] = field(default_factory=list)
+    decided: deque[Decided] = field(default_factory=lambda: deque(maxlen=DECISIONS))
+
+    def add(self, minute: Minute) -> None:
+        """Remember what was seen in a minute, later than those before."""
+        add(self.buckets, minute)
+        if minute.decision is not None:
+            key = run_key(self.stream, minute.epoch, minute.at)
+            self.decided.append(Decided(minute.at, minute.decision, minute.reason or "", key))
+
+
+class Recents:
+    """The last hours of all streams of a sensor."""
+
+    def __init__(self) -> None:
+        self._by_stream: dict[str, Recent] = {}
+        self._until = 0.0
+
+    def tick(self, declared: Collection[str]) -> None:
+        """A tick begins: forget what is not declared any more."""
+        self._by_stream = {name: one for name, one in self._by_stream.items() if name in declared}
+        self._until = time.monotonic() + READING
+
+    def of(
+        self, instance: DagsterInstance, stream: str, key: AssetKey, pending: Collection[Minute]
+    ) -> Recent:
+        """The last hours of a stream.
+
+        Args:
+            pending: its minutes that are not in the event log yet.
+        """
+        if (known := self._by_stream.get(stream)) is not None:
+            return known
+        recent = Recent(stream)
+        if time.monotonic() < self._until:
+            # Else it is asked for again at a later tick, and the picture is empty so long.
+            self._by_stream[stream] = recent
+            for minute in newest(instance, key, EVENTS):
+                recent.add(minute)
+        for minute in pending:
+            recent.add(minute)
+        return recent
