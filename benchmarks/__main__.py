@@ -6,6 +6,7 @@ from importlib import import_module
 from benchmarks.figures import Figure, table, write_report
 
 BENCHMARKS = (
+    "event_log_bytes",
     "sensor_tick",
     "rescale_run",
     "agent_core_share",

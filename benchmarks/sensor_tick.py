@@ -19,15 +19,10 @@ from typing import Any
 
 import dagster as dg
 
-from benchmarks.agents import TOKEN
 from benchmarks.figures import Figure, paired_ratio
+from benchmarks.pretended import pretend_submitted
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
-from dagster_sparkscale.clusters import leases, starts
 from dagster_sparkscale.clusters.agent_http import shared_connections
-from dagster_sparkscale.clusters.host import processes
-from dagster_sparkscale.clusters.host.drivers import HostedDriver
-from dagster_sparkscale.clusters.host.folder_store import FolderStore
-from dagster_sparkscale.clusters.host.supervisor import birth, write_json
 
 REPETITIONS = {1: 25, 10: 11, 100: 7, 300: 5, 1000: 4}
 """Streams -> pairs measured."""
@@ -40,10 +35,10 @@ def measure() -> list[Figure]:
 def _measure(streams: int, pairs: int) -> Figure:
     with (
         tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name,
-        _agents(streams) as agents,
+        _agents(streams) as (pid, urls),
     ):
         folder = Path(name)
-        names = _pretend_submitted(folder / "spark", *agents)
+        names = pretend_submitted(folder / "spark", urls, pid, {})
         cluster = StandaloneCluster(
             master="spark://127.0.0.1:7077", state_dir=str(folder / "spark")
         )
@@ -136,29 +131,3 @@ def _agents(count: int) -> Iterator[tuple[int, dict[str, str]]]:
         process.stdin.close()
         process.wait()
         process.stdout.close()
-
-
-def _pretend_submitted(state: Path, pid: int, urls: dict[str, str]) -> list[str]:
-    """Leave on disk what a submission leaves, with the agents' process for a driver."""
-    store = FolderStore(state)
-    others = starts.Others(lambda _: None, lambda one: leases.hold(store, one, "benchmark", 0))
-    for name, url in urls.items():
-        with leases.hold(store, name, "benchmark", 0.0) as lease:
-            start = starts.begin(store, lease, others, cause="manual", checkpoint=None, declared={})
-        submission = HostedDriver(store.folder(name), start.record).files
-        submission.create()
-        submission.write_private(submission.token, TOKEN)
-        write_json(submission.agent, {"url": url, "pid": pid, "host": processes.here()})
-        write_json(
-            submission.driver,
-            {
-                "pid": pid,
-                "pgid": pid,
-                "birth": birth(pid),
-                "supervisor_pid": pid,
-                "supervisor_birth": birth(pid),
-                "host": processes.here(),
-                "started_at": time.time(),
-            },
-        )
-    return list(urls)

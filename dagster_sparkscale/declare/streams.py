@@ -13,6 +13,9 @@ from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 DEFAULT_WINDOW = 60.0
 """Seconds looked at where a stream has no policy to say."""
 
+LONGEST_REPORT = 3600.0
+"""Seconds; until they are told of, the minutes are stored with each tick."""
+
 # No underscore in front: the names are members of an enum in the launchpad, which can't have those.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]")
@@ -84,6 +87,10 @@ class Stream(Declaration):
 
     recovery: RecoveryPolicy | None = RecoveryPolicy()
     """How a driver that failed is restarted. None: never by itself."""
+
+    report_every: Annotated[Seconds, Field(le=LONGEST_REPORT)] = 600.0
+    """Seconds between two events of a stream to which nothing happens. Each has all minutes since
+    the one before; what happens is told at once."""
 
     # What any Dagster asset has.
     description: str | None = None

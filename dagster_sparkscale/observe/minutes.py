@@ -11,7 +11,7 @@ from typing import Any
 
 from dagster_sparkscale.observe.evaluation import Evaluation
 
-DIGITS = 4
+DIGITS = 3
 """Significant digits of what is measured: more would be noise, and bytes for ever."""
 
 

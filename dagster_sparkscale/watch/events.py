@@ -46,12 +46,13 @@ def told(
     """
     checks = list(changed_checks(stream, assessment, memory, sighting.log_tail))
     yield from checks
-    memory.minutes.append(minute)
+    minutes = [*memory.minutes, minute]
     memory.advanced |= bool(minute.input_rate)
     shown = glance.headline(row, sighting.driver, minute.at)
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     now = said(memory.told, minute, shown, late_from(max_lag, stream.batch_interval))
     why = occasion(
+        stream.name,
         memory.told,
         now,
         acts=assessment.acts,
@@ -59,37 +60,30 @@ def told(
         report_every=stream.report_every,
     )
     if why is None:
+        memory.minutes = minutes
         return
     # What was never started was never materialized either.
     moved_on = memory.advanced or (minute.epoch is not None and shown != memory.shown)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
+    state = glance.state(row, shown, stream.bounds.minimum, sighting.driver)
     yield kind(
         asset_key=asset_key(stream),
         description=why,
-        metadata=_overview(stream, assessment, sighting, row, shown, recent)
+        metadata={"state": dg.MetadataValue.md(state)}
+        # An observation is not what Overview shows.
+        | (_overview(sighting, row, recent) if moved_on else {})
         | _numbers(minute)
-        | {MINUTES: json.dumps(pack(memory.minutes), separators=(",", ":"))},
+        | {MINUTES: json.dumps(pack(minutes), separators=(",", ":"))},
     )
     memory.told, memory.minutes = now, []
     if moved_on:
         memory.shown, memory.advanced = shown, False
 
 
-def _overview(
-    stream: Stream,
-    assessment: Assessment,
-    sighting: Sighting,
-    row: Row,
-    shown: str,
-    recent: Recent,
-) -> dict[str, Any]:
-    executors = sighting.status.executors if sighting.status else ()
+def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
     pieces = {
-        "state": glance.state(
-            row, shown, stream.bounds.minimum, sighting.driver, assessment.drift
-        ),
         "last hours": picture(recent.buckets),
-        "executors": glance.executors(executors),
+        "executors": glance.executors(sighting.status.executors if sighting.status else ()),
         "decisions": glance.decisions(recent.decided, row.seen_at),
     }
     return {name: dg.MetadataValue.md(text) for name, text in pieces.items() if text}

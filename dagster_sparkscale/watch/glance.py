@@ -5,19 +5,16 @@ decisions. Dagster's pages show Markdown in place below 1000 characters only, so
 below that, and says what it leaves out.
 """
 
-import time
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.observe.status import Executor, Status
-from dagster_sparkscale.watch.fleet import Row, escaped, span
+from dagster_sparkscale.observe.status import Executor
+from dagster_sparkscale.watch.fleet import Row, span
+from dagster_sparkscale.watch.words import INLINE, clock, cut, escaped
 
-INLINE = 999
-"""Characters of Markdown that Dagster's pages show in place; more is behind a click."""
 CRASH_LOOP = 2
 """Restarts within `CRASH_LOOP_WITHIN` that make a crash loop."""
 CRASH_LOOP_WITHIN = 3600.0
@@ -77,26 +74,24 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
     return f"{', '.join(parts)}; {row.decision}: {row.reason}"
 
 
-def state(
-    row: Row, shown: str, minimum: int, driver: Driver | None, drift: Sequence[str]
-) -> str:
+def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
     """The state as Markdown: the sentence, what is wrong, and where to look further."""
-    lines = [f"**{_cut(escaped(sentence(row, shown, minimum)), 400)}**"]
-    # What a check of a stream that does not run says is in the sentence already.
+    lines = [f"**{cut(escaped(sentence(row, shown, minimum)), 400)}**"]
+    # What the checks of a stream that does not run say is in the sentence already.
     if row.state == "running":
-        lines += [_cut(escaped(f"{each.check}: {each.text}"), 150) for each in row.failing[:2]]
-    if drift:
-        lines.append(_cut(escaped(f"a restart would change: {'; '.join(drift)}"), 150))
+        lines += [cut(escaped(f"{each.check}: {each.text}"), 170) for each in row.failing[:2]]
     links = [f"seen {clock(row.seen_at)}"]
     if driver is not None:
         if driver.ui_url and driver.state.alive:
             links.insert(0, f"[Spark UI]({driver.ui_url})")
-        links.append(f"driver {driver.epoch}: {_cut(escaped(driver.where), 250)}")
+        links.append(f"driver {driver.epoch}: {cut(escaped(driver.where), 250)}")
     return "\n\n".join([*lines, " · ".join(links)])[:INLINE]
 
 
 def executors(told: Sequence[Executor]) -> str:
-    """The executors as a table; a line a host where they are many."""
+    """The executors as a table; a line a host where they are many. Empty for none."""
+    if not told:
+        return ""
     lines = [f"|{each.id}|{escaped(each.host)}|{_tasks(each)}|" for each in told]
     table = _table("executor|host|tasks of cores", lines)
     if len(table) <= INLINE:
@@ -114,23 +109,14 @@ def executors(told: Sequence[Executor]) -> str:
     return _fitting("executors|host|tasks of cores", lines, "hosts")
 
 
-def decisions(decided: Sequence[Decided], now: float) -> str:
+def decisions(decided: Iterable[Decided], now: float) -> str:
     """The last decisions other than to hold, the newest first, with their runs."""
     lines = []
     for each in sorted(decided, key=lambda one: -one.at)[:DECISIONS]:
         when = clock(each.at, now)
         run = f"[run](/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')})"
-        lines.append(f"|{when}|{each.decision}: {_cut(escaped(each.reason), _REASON)}|{run}|")
+        lines.append(f"|{when}|{each.decision}: {cut(escaped(each.reason), _REASON)}|{run}|")
     return _fitting("when (UTC)|decided|", lines, "decisions")
-
-
-def clock(at: float, now: float | None = None) -> str:
-    """A time of day, with the day where it is not that of `now`."""
-    moment = time.gmtime(at)
-    if now is None:
-        return time.strftime("%Y-%m-%d %H:%M UTC", moment)
-    same = time.strftime("%Y-%m-%d", moment) == time.strftime("%Y-%m-%d", time.gmtime(now))
-    return time.strftime("%H:%M" if same else "%m-%d %H:%M", moment)
 
 
 def _tasks(executor: Executor) -> str:
@@ -151,7 +137,3 @@ def _fitting(head: str, lines: Sequence[str], what: str) -> str:
         if len(table) <= INLINE:
             return table
     return ""
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -1,17 +1,17 @@
 """What the sensor remembers from one tick to the next: its cursor, with types.
 
-Nothing here is needed for safety. A lost cursor costs a stream the minutes that it had not been told
-of, one repeated check evaluation, one early event, and perhaps the look at a batch.
+Nothing here is needed for safety. A lost cursor costs a stream the minutes that Dagster had not
+been told of, one repeated check evaluation, one early event, and perhaps the look at a batch.
 """
 
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic import FiniteFloat, TypeAdapter
 
 from dagster_sparkscale.observe.minutes import Minute, pack, unpack
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
@@ -32,10 +32,17 @@ class StreamMemory:
     """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
     evaluated: Evaluated = NEVER
     """The last evaluation that a policy could decide on."""
-    packed: dict[str, Any] = field(default_factory=dict)
-    """As they are stored: the minutes since the last event."""
-    minutes: list[Minute] = field(default_factory=list, init=False)
-    """Those minutes."""
+    pending: dict[str, Any] = field(default_factory=dict)
+    """The minutes since the last event, packed."""
+
+    @property
+    def minutes(self) -> list[Minute]:
+        """The minutes since the last event."""
+        return unpack(self.pending) if self.pending else []
+
+    @minutes.setter
+    def minutes(self, minutes: Sequence[Minute]) -> None:
+        self.pending = pack(minutes) if minutes else {}
 
 
 _STREAMS = TypeAdapter(dict[str, StreamMemory])
@@ -53,7 +60,7 @@ class Memory:
             text = zlib.decompress(b64decode(cursor or "", validate=True))
             streams = _STREAMS.validate_json(text, strict=True)
             for memory in streams.values():
-                memory.minutes = unpack(memory.packed) if memory.packed else []
+                _ = memory.minutes  # they can be read
         except (ValueError, zlib.error):  # pydantic's is a ValueError
             return cls()
         return cls(streams)
@@ -64,6 +71,11 @@ class Memory:
     def dump(self, keep: Collection[str]) -> str:
         """The cursor, without streams that are not in `keep` any more. Compressed: Dagster stores
         it with each tick."""
-        kept = {name: _plain(memory) for name, memory in self.streams.items() if name in keep}
+        # Not `asdict`: it would copy each value of each minute.
+        kept = {
+            name: {**vars(memory), "told": vars(memory.told), "evaluated": vars(memory.evaluated)}
+            for name, memory in self.streams.items()
+            if name in keep
+        }
         text = json.dumps(kept, separators=(",", ":"))
         return b64encode(zlib.compress(text.encode(), level=1)).decode()

@@ -3,6 +3,7 @@
 What wavers around a threshold has not happened: it counts as below again only at `CALM` of it.
 """
 
+import zlib
 from dataclasses import dataclass
 
 from pydantic import FiniteFloat
@@ -12,7 +13,7 @@ from dagster_sparkscale.observe.minutes import Minute
 OVERLOAD = 1.0
 """R from which batches take longer than they have."""
 LATE = 60.0
-"""Seconds, and `LATE_BATCHES` batch intervals, of lag that are news where no max_lag is declared."""
+"""Seconds of lag, and `LATE_BATCHES` batch intervals, that are news where there is no max_lag."""
 LATE_BATCHES = 10
 CALM = 0.8
 
@@ -60,14 +61,15 @@ def said(before: Told, minute: Minute, headline: str, late: float) -> Told:
 
 
 def occasion(
-    before: Told, now: Told, *, acts: bool, checks: bool, report_every: float
+    stream: str, before: Told, now: Told, *, acts: bool, checks: bool, report_every: float
 ) -> str | None:
     """Why a stream is told of now, in words; None: it waits for a later minute.
 
     Args:
         acts: whether something is to be done to it.
         checks: whether the outcome of a health check has changed.
-        report_every: seconds between two events of a stream to which nothing happens.
+        report_every: seconds between two events of a stream to which nothing happens. Each stream
+            has moments of its own for them, so that a thousand do not fall into one tick.
     """
     if not before.at:
         return "first look"
@@ -87,8 +89,8 @@ def occasion(
         return "lag grew" if now.late else "lag shrank"
     if checks:
         return "health"
-    # Below 0: the clock was set back since.
-    if not 0 <= now.at - before.at < report_every:
+    moment = zlib.crc32(stream.encode())
+    if (now.at + moment) // report_every != (before.at + moment) // report_every:
         return "as before"
     return None
 

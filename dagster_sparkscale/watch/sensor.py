@@ -13,13 +13,16 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import scoped
-from dagster_sparkscale.operations import Operations, Streams, in_flight
+from dagster_sparkscale.observe.minutes import minute as minute_of
+from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
 from dagster_sparkscale.watch.assess import Assessment, assess
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.events import Event, told
+from dagster_sparkscale.watch.fleet import row
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
+from dagster_sparkscale.watch.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting
 
 DEADLINE = 30.0
@@ -42,7 +45,7 @@ def autoscale_sensor(
 ) -> dg.SensorDefinition:
     """The sensor that evaluates `streams` and requests runs of what is decided."""
     intervals = [stream.autoscale.interval for stream in streams if stream.autoscale]
-    collector, orphan_search = Collector(), OrphanSearch()
+    collector, orphan_search, recents = Collector(), OrphanSearch(), Recents()
 
     def evaluate_streams(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         now = time.time()
@@ -60,16 +63,30 @@ def autoscale_sensor(
         left = max(0.1, deadline - (time.time() - now))
         orphans = orphan_search.search(streams.cluster(context), streams.by_name, owner, left)
         assessments = _assess_all(context.instance, streams, sightings, memory, now)
+        recents.tick(streams.by_name)
         events: list[Event] = []
         requests: list[dg.RunRequest] = []
         for stream in streams:
-            assessment, log_tail = assessments[stream.name], sightings[stream.name].log_tail
-            events += told(stream, assessment, memory.of(stream.name), log_tail, now)
-            requests += operations.requests(stream, assessment.decision, assessment.epoch, now)
+            assessment, sighting = assessments[stream.name], sightings[stream.name]
+            known, decision = memory.of(stream.name), assessment.decision
+            minute = minute_of(
+                now,
+                assessment.state,
+                assessment.epoch,
+                assessment.seen,
+                str(decision) if assessment.acts else None,
+                decision.reason if assessment.acts else None,
+            )
+            recent = recents.of(context.instance, stream.name, asset_key(stream), known.minutes)
+            recent.add(minute)
+            seen_as = row(stream, assessment, sighting, now=now)
+            events += told(stream, assessment, sighting, seen_as, minute, known, recent)
+            requests += operations.requests(stream, decision, assessment.epoch, now)
         events += told_of(orphans, memory)
         lines = [*map(str, orphans), *map(str, assessments.values())]
-        # One record for all: a thousand calls of Dagster's logger cost more than a thousand looks.
-        context.log.info("\n".join(lines))
+        if requests:
+            # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
+            context.log.info("\n".join(lines))
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else _shortened(lines),

@@ -1,0 +1,42 @@
+"""Streams that a cluster manager takes for submitted, though nobody has submitted them."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.agents import TOKEN
+from dagster_sparkscale.clusters import leases, starts
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.drivers import HostedDriver
+from dagster_sparkscale.clusters.host.folder_store import FolderStore
+from dagster_sparkscale.clusters.host.supervisor import birth, write_json
+
+
+def pretend_submitted(
+    state: Path, urls: dict[str, str], pid: int, declared: Mapping[str, str]
+) -> list[str]:
+    """Leave on disk what a submission leaves, with the agents' process for a driver."""
+    store = FolderStore(state)
+    others = starts.Others(lambda _: None, lambda one: leases.hold(store, one, "benchmark", 0))
+    for name, url in urls.items():
+        with leases.hold(store, name, "benchmark", 0.0) as lease:
+            start = starts.begin(
+                store, lease, others, cause="manual", checkpoint=None, declared=declared
+            )
+        submission = HostedDriver(store.folder(name), start.record).files
+        submission.create()
+        submission.write_private(submission.token, TOKEN)
+        write_json(submission.agent, {"url": url, "pid": pid, "host": processes.here()})
+        write_json(
+            submission.driver,
+            {
+                "pid": pid,
+                "pgid": pid,
+                "birth": birth(pid),
+                "supervisor_pid": pid,
+                "supervisor_birth": birth(pid),
+                "host": processes.here(),
+                "started_at": time.time(),
+            },
+        )
+    return list(urls)
