@@ -12,8 +12,8 @@ import dagster as dg
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.operations import metadata
 from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.words import escaped
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,9 @@ class OrphanSearch:
         return () if self._thread.is_alive() else tuple(found)
 
 
-def told_of(orphans: Sequence[Orphan], memory: Memory) -> Iterator[dg.AssetObservation]:
+def told_of(
+    orphans: Sequence[Orphan], memory: Memory
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """What Dagster is told of orphans: each once, and again when something of it has changed."""
     for orphan in orphans:
         known = memory.of(orphan.driver.stream)
@@ -99,15 +101,10 @@ def told_of(orphans: Sequence[Orphan], memory: Memory) -> Iterator[dg.AssetObser
         if known.checks.get("orphan") == now:
             continue
         known.checks["orphan"] = now
-        yield dg.AssetObservation(
+        # Another code location may declare it: then its Overview is that one's.
+        kind = dg.AssetMaterialization if orphan.ours else dg.AssetObservation
+        yield kind(
             asset_key=dg.AssetKey(list(orphan.asset)),
             description=str(orphan),
-            metadata=metadata(
-                {
-                    "state": "orphan",
-                    "epoch": orphan.driver.epoch,
-                    "where": orphan.driver.where,
-                    "reason": str(orphan),
-                }
-            ),
+            metadata={"state": dg.MetadataValue.md(f"**{escaped(str(orphan))}**")},
         )

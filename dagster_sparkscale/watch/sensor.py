@@ -156,5 +156,7 @@ def _shortened(lines: list[str]) -> str:
         return text
     whole = text[:_SKIP_REASON_LIMIT].count("\n")
     if whole == 0:
-        return f"{text[:_SKIP_REASON_LIMIT]}... cut: see the tick's log"
-    return "\n".join([*lines[:whole], f"... and {len(lines) - whole} more: see the tick's log"])
+        return f"{text[:_SKIP_REASON_LIMIT]}... cut: see the page of the stream"
+    return "\n".join(
+        [*lines[:whole], f"... and {len(lines) - whole} more: see the pages of the streams"]
+    )
