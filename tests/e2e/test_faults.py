@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import psutil
