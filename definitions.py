@@ -24,6 +24,8 @@ HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("SPARKSCALE_DATA", HERE / ".sparkscale"))
 # How often each stream is evaluated. A minute suits production; the demo has less patience.
 INTERVAL = os.environ.get("SPARKSCALE_DEMO_INTERVAL", "60s")
+# How often a stream to which nothing happens is told of. What happens is told at once.
+REPORT_EVERY = os.environ.get("SPARKSCALE_DEMO_REPORT_EVERY", "10 min")
 
 # Embedded: two workers that offer more cores than the machine may have, which suits programs that
 # mostly wait. For a cluster that exists, put StandaloneCluster(...) in its place.
@@ -68,6 +70,7 @@ clicks = StructuredStream(
     spark_conf=SMALL_MACHINE,
     checkpoint_location=str(DATA / "checkpoints" / "clicks"),
     autoscale=policy(min_executors=1, max_executors=3),
+    report_every=REPORT_EVERY,
     deps=("click_files",),
     group="streams",
     owners=("team:web-analytics",),
@@ -83,6 +86,7 @@ clicks = StructuredStream(
     executor_cores=2,
     executor_memory="512m",
     autoscale=policy(min_executors=2, max_executors=4),
+    report_every=REPORT_EVERY,
     spark_conf={
         **SMALL_MACHINE,
         # A batch is cut into one task for each block a receiver has stored: two receivers and a
@@ -113,6 +117,7 @@ def orders() -> list[str]:
     # The maximum is what it may have in the end. As long as the stream has two shards, two
     # executors are all that can work on a batch, and the autoscaler asks for no more.
     autoscale=policy(min_executors=1, max_executors=4, max_lag="1 min"),
+    report_every=REPORT_EVERY,
     deps=("visit_events",),
     group="streams",
     owners=("team:web-analytics",),
