@@ -7,6 +7,9 @@ CLUSTER_TAG = PREFIX + "cluster"
 OPERATION_TAG = PREFIX + "operation"
 EPOCH_TAG = PREFIX + "epoch"
 
+FLEET = "fleet"
+"""The asset that shows all streams of a cluster."""
+
 DEFAULT_CLUSTER_KEY = "spark_cluster"
 
 
