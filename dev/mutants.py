@@ -57,6 +57,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "watch/assess.py": ("watch/test_assess*.py", "watch/test_own_policy*.py"),
     "watch/coverage.py": ("watch/test_coverage*.py",),
     "watch/fleet.py": ("watch/test_fleet.py",),
+    "watch/fleet_memory.py": ("watch/test_fleet_events.py",),
     "watch/health.py": ("watch/test_health*.py",),
     "watch/problems.py": ("watch/test_problems.py",),
     "watch/memory.py": ("watch/test_memory*.py",),

@@ -141,6 +141,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
         "watch/coverage",
         "watch/health",
         "watch/fleet",
+        "watch/fleet_memory",
         "watch/problems",
     ],
 )

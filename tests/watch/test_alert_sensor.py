@@ -19,22 +19,17 @@ HOOK = Webhook("http://127.0.0.1:9/")
 
 
 class Alerts:
-    """A deployment, its sensors and a clock of their own."""
+    """A deployment and its sensors, on a clock that goes only while one watches."""
 
-    def __init__(self, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, **options) -> None:
+    def __init__(self, webhook: Webhook, clock: list[float], **options) -> None:
         self.deployed = Deployment([scaled("clicks"), scaled("orders")])
         self.sensor = alert_sensor(webhook, **options)
         self.cursor: str | None = None
-        self.ahead = 0.0
-        self.clock = time.time
-        monkeypatch.setattr("time.time", lambda: self.clock_now())
-
-    def clock_now(self) -> float:
-        return self.clock() + self.ahead
+        self.clock = clock
 
     def watch(self) -> None:
         """A minute passes, and a tick of the autoscaler."""
-        self.ahead += 60
+        self.clock[0] += 60
         for event in self.deployed.tick().data.asset_events:
             if isinstance(event, dg.AssetObservation):
                 self.deployed.instance.report_runless_asset_event(event)
@@ -50,9 +45,9 @@ class Alerts:
         return data.skip_message
 
 
-def test_an_address_that_is_down_then_in_trouble_then_up_gets_every_alert_once(monkeypatch):
+def test_an_address_that_is_down_then_in_trouble_then_up_gets_every_alert_once(clock):
     port = free_port()
-    alerts = Alerts(Webhook(f"http://127.0.0.1:{port}/{SECRET}"), monkeypatch)
+    alerts = Alerts(Webhook(f"http://127.0.0.1:{port}/{SECRET}"), clock)
     world = alerts.deployed.world
     for stream in alerts.deployed.streams:
         world.run(stream)
@@ -85,9 +80,9 @@ def test_an_address_that_is_down_then_in_trouble_then_up_gets_every_alert_once(m
         ]
 
 
-def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(monkeypatch, caplog):
+def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(clock, caplog):
     with serving() as server:
-        alerts = Alerts(Webhook(server.url), monkeypatch)
+        alerts = Alerts(Webhook(server.url), clock)
         alerts.deployed.world.run(scaled("clicks"))
         alerts.deployed.world.end("clicks")
         alerts.watch()
@@ -104,9 +99,9 @@ def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(monkeypa
         assert [(one["status"], one["dropped_before"]) for one in server.got] == [("resolved", 1)]
 
 
-def test_only_what_lasts_is_told(monkeypatch):
+def test_only_what_lasts_is_told(clock):
     with serving() as server:
-        alerts = Alerts(Webhook(server.url), monkeypatch, after={"failed": "10 min"})
+        alerts = Alerts(Webhook(server.url), clock, after={"failed": "10 min"})
         alerts.deployed.world.run(scaled("clicks"))
         alerts.deployed.world.end("clicks", ended_at=time.time() + 1e6)
         for _ in range(10):
@@ -118,11 +113,11 @@ def test_only_what_lasts_is_told(monkeypatch):
         assert [one["status"] for one in server.got] == ["problem"]
 
 
-def test_an_autoscaler_that_is_switched_off_is_told_of(monkeypatch):
+def test_an_autoscaler_that_is_switched_off_is_told_of(clock):
     with serving() as server:
-        alerts = Alerts(SlackWebhook(server.url), monkeypatch)
+        alerts = Alerts(SlackWebhook(server.url), clock)
         alerts.watch()
-        alerts.ahead += AFTER["unwatched"] + 1
+        clock[0] += AFTER["unwatched"] + 1
         alerts.tick()
         assert server.got[0]["text"].startswith(":rotating_light: fleet is not watched: the autosc")
         alerts.watch()
@@ -130,15 +125,15 @@ def test_an_autoscaler_that_is_switched_off_is_told_of(monkeypatch):
         assert server.got[1]["text"].startswith(":white_check_mark: Over after")
 
 
-def test_before_the_first_word_of_the_fleet_nothing_is_known(monkeypatch):
-    alerts = Alerts(HOOK, monkeypatch)
+def test_before_the_first_word_of_the_fleet_nothing_is_known(clock):
+    alerts = Alerts(HOOK, clock)
     assert (
         alerts.tick() == "Nothing has been told of the fleet yet: the sensor autoscaler does that."
     )
 
 
-def test_a_fleet_of_the_same_name_in_another_code_location_is_not_ours(monkeypatch):
-    alerts = Alerts(HOOK, monkeypatch)
+def test_a_fleet_of_the_same_name_in_another_code_location_is_not_ours(clock):
+    alerts = Alerts(HOOK, clock)
     alerts.watch()
     foreign = [{"stream": "x", "problem": "failed", "since": 1.0, "text": "", "page": ""}]
     for _ in range(3):
@@ -147,8 +142,8 @@ def test_a_fleet_of_the_same_name_in_another_code_location_is_not_ours(monkeypat
     assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
 
 
-def test_an_observation_that_cannot_be_read_is_passed_over(monkeypatch):
-    alerts = Alerts(HOOK, monkeypatch)
+def test_an_observation_that_cannot_be_read_is_passed_over(clock):
+    alerts = Alerts(HOOK, clock)
     alerts.watch()
     odd = dg.AssetObservation("fleet", metadata={"dagster-sparkscale/problems": {"at": "noon"}})
     for event in (dg.AssetObservation("fleet"), odd):
@@ -156,9 +151,9 @@ def test_an_observation_that_cannot_be_read_is_passed_over(monkeypatch):
     assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
 
 
-def test_a_tick_ends_though_much_waits(monkeypatch):
+def test_a_tick_ends_though_much_waits(clock, monkeypatch):
     with serving() as server:
-        alerts = Alerts(Webhook(server.url), monkeypatch)
+        alerts = Alerts(Webhook(server.url), clock)
         alerts.deployed.world.run(scaled("clicks"))
         alerts.deployed.world.end("clicks")
         alerts.watch()
@@ -196,8 +191,8 @@ def test_what_makes_no_sense_is_refused(given, fault):
     assert str(refused.value).startswith(fault)
 
 
-def test_nobody_is_told_of_what_is_switched_off(monkeypatch):
-    alerts = Alerts(HOOK, monkeypatch, after={"failed": None})
+def test_nobody_is_told_of_what_is_switched_off(clock):
+    alerts = Alerts(HOOK, clock, after={"failed": None})
     alerts.deployed.world.run(scaled("clicks"))
     driver = alerts.deployed.world.streams["clicks"].driver
     alerts.deployed.world.streams["clicks"].driver = replace(driver, state=DriverState.FAILED)
