@@ -132,6 +132,21 @@ def test_a_fleet_that_nothing_is_heard_of_is_told():
     ]
 
 
+def test_that_the_fleet_is_heard_of_again_is_told_also_where_not_all_problems_have_a_place():
+    memory = AlertMemory()
+    memory.learn(news(left_out=1), AFTER, NOW + 1800)
+    memory.learn(news(at=NOW + 1800, left_out=1), AFTER, NOW + 1800)
+    assert queued(memory) == [("problem", "fleet", "unwatched"), ("resolved", "fleet", "unwatched")]
+
+
+def test_a_problem_that_a_later_release_has_can_be_told_of():
+    assert str(Alert("problem", one(problem="dizzy"), NOW)) == "clicks dizzy: exit code 1"
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_time():
+    assert str(Alert("resolved", one(), NOW - 5)) == "Over after 0 s: clicks has failed"
+
+
 class TestAnAddressThatDoesNotTakeIt:
     def test_down_it_loses_nothing_and_gets_nothing_twice(self):
         memory = AlertMemory()
@@ -148,6 +163,7 @@ class TestAnAddressThatDoesNotTakeIt:
         for _ in range(REFUSALS):
             assert len(memory.queue) == 2
             assert not memory.settle(REFUSED)
+        assert memory.refusals == 0
         assert (queued(memory), memory.dropped) == ([("problem", "b", "failed")], 1)
         for _ in range(REFUSALS - 1):
             memory.settle(REFUSED)
@@ -159,6 +175,11 @@ class TestAnAddressThatDoesNotTakeIt:
         memory.learn(news(*(one(f"s{n}") for n in range(WAITING + 5))), AT_ONCE, NOW)
         assert (len(memory.queue), memory.dropped) == (WAITING, 5)
         assert memory.queue[0].occurrence.stream == "s5"
+        memory.settle(REFUSED)
+        memory.learn(news(left_out=5), AT_ONCE, NOW)
+        assert (memory.dropped, memory.refusals) == (5, 1)
+        memory.learn(news(one("t"), left_out=5), AT_ONCE, NOW)
+        assert (len(memory.queue), memory.dropped, memory.refusals) == (WAITING, 6, 0)
         assert len(memory.dump()) < 130_000
 
 
