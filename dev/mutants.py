@@ -53,10 +53,13 @@ MODULES: dict[str, tuple[str, ...]] = {
     "sources/kinesis/shards.py": ("sources/kinesis/test_shards*.py",),
     "sources/kinesis/span.py": ("sources/kinesis/test_span*.py",),
     "typed_json.py": ("observe/test_status*.py", "clusters/host/test_folders*.py"),
+    "watch/alerts.py": ("watch/test_alerts.py",),
     "watch/assess.py": ("watch/test_assess*.py", "watch/test_own_policy*.py"),
     "watch/coverage.py": ("watch/test_coverage*.py",),
     "watch/fleet.py": ("watch/test_fleet.py",),
+    "watch/fleet_memory.py": ("watch/test_fleet_events.py",),
     "watch/health.py": ("watch/test_health*.py",),
+    "watch/problems.py": ("watch/test_problems.py",),
     "watch/memory.py": ("watch/test_memory*.py",),
     "watch/sighting.py": ("watch/test_assess*.py", "watch/test_collect*.py"),
 }

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from dagster_sparkscale.definitions import build_defs
-from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.names import MINUTES, PREFIX
 from dagster_sparkscale.observe.minutes import unpack
+from dagster_sparkscale.watch.fleet_events import fleet_key
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import World, scaled
 
 HOUR = 3600.0
+FLEET_KEY = fleet_key("spark_cluster")
 
 
 @dataclass
@@ -73,10 +75,12 @@ class Tick:
         return list(self.data.run_requests or [])
 
     def of(self, kind, stream: str | None = None) -> list:
+        """What is told of a stream, or of all streams; not what is told of the fleet."""
         return [
             event
             for event in self.data.asset_events
-            if isinstance(event, kind) and stream in (None, event.asset_key.path[-1])
+            if isinstance(event, kind)
+            and (event.asset_key.path[-1] == stream if stream else event.asset_key != FLEET_KEY)
         ]
 
     def told(self, stream: str = "clicks") -> list:
@@ -106,6 +110,15 @@ class Tick:
             line for line in self.data.skip_message.splitlines() if line.startswith(f"{stream}: ")
         )
         return line.removeprefix(f"{stream}: ")
+
+    @property
+    def fleet(self) -> dict | None:
+        """What is told of the fleet, without the prefix; None where nothing is."""
+        events = [event for event in self.data.asset_events if event.asset_key == FLEET_KEY]
+        if not events:
+            return None
+        (event,) = events
+        return {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
 
     def checks(self, stream: str = "clicks") -> dict[str, bool]:
         return {e.check_name: e.passed for e in self.of(dg.AssetCheckEvaluation, stream)}
