@@ -15,6 +15,7 @@ from dagster_sparkscale.observe.history import newest
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.operations import run_key
 from dagster_sparkscale.watch.glance import DECISIONS, Decided
+from dagster_sparkscale.watch.memory import StreamMemory
 from dagster_sparkscale.watch.picture import Bucket, add
 
 EVENTS = 60
@@ -52,13 +53,9 @@ class Recents:
         self._until = time.monotonic() + READING
 
     def of(
-        self, instance: DagsterInstance, stream: str, key: AssetKey, pending: Collection[Minute]
+        self, instance: DagsterInstance, stream: str, key: AssetKey, memory: StreamMemory
     ) -> Recent:
-        """The last hours of a stream.
-
-        Args:
-            pending: its minutes that are not in the event log yet.
-        """
+        """The last hours of a stream, with the minutes in `memory`, which are no event yet."""
         if (known := self._by_stream.get(stream)) is not None:
             return known
         recent = Recent(stream)
@@ -67,6 +64,6 @@ class Recents:
             self._by_stream[stream] = recent
             for minute in newest(instance, key, EVENTS):
                 recent.add(minute)
-        for minute in pending:
+        for minute in memory.minutes:
             recent.add(minute)
         return recent

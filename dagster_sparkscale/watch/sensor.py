@@ -79,7 +79,7 @@ def autoscale_sensor(
                 str(decision) if assessment.acts else None,
                 decision.reason if assessment.acts else None,
             )
-            recent = recents.of(context.instance, stream.name, asset_key(stream), known.minutes)
+            recent = recents.of(context.instance, stream.name, asset_key(stream), known)
             recent.add(minute)
             rows.append(row(stream, assessment, sighting, now=now))
             events += told(stream, assessment, sighting, rows[-1], minute, known, recent)
