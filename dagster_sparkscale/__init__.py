@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
     from dagster_sparkscale.definitions import build_defs as build_defs
     from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
+    from dagster_sparkscale.observe.history import history as history
+    from dagster_sparkscale.observe.minutes import Minute as Minute
 
 __version__ = "0.1.0"
 
@@ -37,12 +39,14 @@ _HOMES = {
     "Evaluation": "observe.evaluation",
     "Hold": "declare.decisions",
     "LocalCluster": "clusters.local",
+    "Minute": "observe.minutes",
     "RatioPolicy": "autoscale.ratio",
     "RecoveryPolicy": "declare.policies",
     "ScaleTo": "declare.decisions",
     "StandaloneCluster": "clusters.standalone.cluster",
     "StructuredStream": "declare.streams",
     "build_defs": "definitions",
+    "history": "observe.history",
     "streaming_asset": "declare.streams",
 }
 __all__ = ["__version__", *_HOMES]

@@ -12,6 +12,8 @@ from dagster_sparkscale.observe.minutes import Minute, merged, unpack
 
 _PAGE = 500
 """Events asked for at a time."""
+_CLOCKS = 60.0
+"""Seconds that the clock of whoever stores events may be behind that of the sensor."""
 
 
 def history(
@@ -62,7 +64,7 @@ def _stored(
     fetch: Callable[..., dg.EventRecordsResult], key: dg.AssetKey, since: float
 ) -> Iterator[str | None]:
     """The packed minutes of each event since then, the oldest first."""
-    wanted = dg.AssetRecordsFilter(asset_key=key, after_timestamp=since)
+    wanted = dg.AssetRecordsFilter(asset_key=key, after_timestamp=since - _CLOCKS)
     cursor, more = None, True
     while more:
         page = fetch(wanted, _PAGE, cursor, ascending=True)
