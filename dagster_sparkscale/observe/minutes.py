@@ -6,7 +6,7 @@ minute before: ten minutes are some 500 characters. Pure.
 """
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
@@ -61,14 +61,9 @@ class Minute:
 
 _COLUMNS = tuple(field.name for field in fields(Minute))
 
-
-def _kinds(annotated: Any) -> frozenset[type]:
-    kinds = set(get_args(annotated) or (annotated,))
-    # What is measured is stored whole where it is.
-    return frozenset(kinds | {int} if float in kinds else kinds)
-
-
-_KINDS = {field.name: _kinds(field.type) for field in fields(Minute)}
+_TYPES = {field.name: {field.type, *get_args(field.type)} for field in fields(Minute)}
+# What is measured is stored whole where it is.
+_KINDS = {name: {*kinds, int} if float in kinds else kinds for name, kinds in _TYPES.items()}
 _DEFAULTS = {field.name: field.default for field in fields(Minute)}
 
 
@@ -150,26 +145,30 @@ def merged(parts: Iterable[Iterable[Minute]]) -> list[Minute]:
 
 
 def _column(packed: Mapping[str, Any], name: str, minutes: int) -> list[Any]:
-    stored = packed.get(name, _DEFAULTS[name])
-    several = isinstance(stored, list)
-    for value in stored if several else (stored,):
-        if not _fits(value, _KINDS[name]):
-            raise ValueError(f"{name} = {reprlib.repr(value)}: must be {_named(_KINDS[name])}")
-    if several and len(stored) != minutes:
-        raise ValueError(f"{name}: {len(stored)} values for {minutes} minutes")
-    return stored if several else [stored] * minutes
+    if name not in packed:
+        return [_DEFAULTS[name]] * minutes
+    stored = packed[name]
+    values: list[Any] = stored if isinstance(stored, list) else [stored]
+    kinds = _KINDS[name]
+    # The sensor reads a thousand streams a tick: no call for each value.
+    fit = kinds.issuperset(map(type, values)) and (
+        str in kinds
+        # NaN is not, either.
+        or all(-_LARGEST < value < _LARGEST for value in values if value is not None)
+    )
+    if not fit:
+        raise ValueError(f"{name} = {reprlib.repr(stored)}: must be {_named(kinds)}")
+    if not isinstance(stored, list):
+        return values * minutes
+    if len(values) != minutes:
+        raise ValueError(f"{name}: {len(values)} values for {minutes} minutes")
+    return values
 
 
-def _fits(value: Any, kinds: frozenset[type]) -> bool:
-    if type(value) in (int, float) and not abs(value) < _LARGEST:  # NaN is not, either
-        return False
-    return type(value) in kinds
-
-
-def _named(kinds: frozenset[type]) -> str:
+def _named(kinds: Collection[Any]) -> str:
     if str in kinds:
-        return "a text"
-    return "a number" if float in kinds else "a whole number"
+        return "a text, or one a minute"
+    return f"a {'number' if float in kinds else 'whole number'}, or one a minute"
 
 
 def _short(value: float | None) -> float | int | None:

@@ -38,6 +38,8 @@ class Drawn:
         assert svg.tag == "{http://www.w3.org/2000/svg}svg"
         self.width, self.height = int(svg.get("width")), int(svg.get("height"))
         self.paths = {path.get("stroke"): path.get("d") for path in svg}
+        assert next(iter(self.paths)) == "silver", "the others are drawn over it"
+        assert all(re.fullmatch(r"(M\d+ \d+([hv]\d+|l[-\d ]+))*", d) for d in self.paths.values())
         assert [path.tag.rpartition("}")[2] for path in svg] == ["path"] * len(svg)
 
     def lines(self, color):
@@ -68,9 +70,10 @@ class TestBuckets:
         (bucket,) = filled(
             later(0, ratio=0.5, lag=9, registered=2),
             later(1, ratio=0.7, lag=None, registered=4),
-            later(2, ratio=None, lag=3, registered=3),
+            later(2, ratio=None, lag=12, registered=2),
+            later(3, ratio=0.6, lag=3, registered=3),
         )
-        assert bucket == Bucket(3_000_000, 0.7, 9, 3, 2, 1, False)
+        assert bucket == Bucket(3_000_000, 0.7, 12, 3, 2, 1, False)
 
     def test_what_was_measured_in_none_of_them_is_none(self):
         (bucket,) = filled(Minute(START), Minute(START + 60))
@@ -107,6 +110,8 @@ class TestBuckets:
     def test_a_change_is_seen_across_what_was_not_known(self):
         silent = {"requested": None, "epoch": None}
         buckets = filled(later(), later(buckets=1, **silent), later(buckets=2, requested=3))
+        assert [each.operated for each in buckets] == [False, False, True]
+        buckets = filled(later(), later(buckets=1, **silent), later(buckets=2, epoch=2))
         assert [each.operated for each in buckets] == [False, False, True]
         buckets = filled(later(), later(buckets=1, **silent), later(buckets=2))
         assert [each.operated for each in buckets] == [False] * 3
