@@ -105,8 +105,7 @@ def executors(told: Sequence[Executor]) -> str:
     if len(table) <= INLINE:
         return table
     hosts = Counter(each.host for each in told)
-    busy = Counter({host: 0 for host in hosts})
-    cores: Counter[str] = Counter()
+    busy, cores = Counter[str](), Counter[str]()
     for each in told:
         busy[each.host] += each.active_tasks
         cores[each.host] += each.cores

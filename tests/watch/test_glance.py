@@ -120,8 +120,8 @@ class TestTheState:
 
     def test_is_a_sentence_what_is_wrong_and_where_to_look(self):
         seen = driver(epoch=3, ui_url="http://host:4040", where="host, process 77")
-        assert state(row(failing=self.FAILING), "running", 1, seen) == (
-            "**running; hold: R is 0.62**\n\n"
+        assert state(row(failing=self.FAILING, registered=3), "running", 2, seen) == (
+            "**running, 3 of 2 or more executors; hold: R is 0.62**\n\n"
             "ratio\\_below\\_one: R is 0\n\n"
             "ratio\\_below\\_one: R is 1\n\n"
             "[Spark UI](http://host:4040) · seen 2027-01-15 08:00 UTC · driver 3: host, process 77"
