@@ -13,17 +13,20 @@ from dagster_sparkscale import (
     DStream,
     LocalCluster,
     RatioPolicy,
+    SlackWebhook,
     StructuredStream,
+    alert_sensor,
     build_defs,
     streaming_asset,
 )
-from sensors.pinned import pinned_sensor
 
 HERE = Path(__file__).resolve().parent
 # Where data, checkpoints and the cluster's own records are kept.
 DATA = Path(os.environ.get("SPARKSCALE_DATA", HERE / ".sparkscale"))
 # How often each stream is evaluated. A minute suits production; the demo has less patience.
 INTERVAL = os.environ.get("SPARKSCALE_DEMO_INTERVAL", "60s")
+# How often a stream to which nothing happens is told of. What happens is told at once.
+REPORT_EVERY = os.environ.get("SPARKSCALE_DEMO_REPORT_EVERY", "10 min")
 
 # Embedded: two workers that offer more cores than the machine may have, which suits programs that
 # mostly wait. For a cluster that exists, put StandaloneCluster(...) in its place.
@@ -68,6 +71,7 @@ clicks = StructuredStream(
     spark_conf=SMALL_MACHINE,
     checkpoint_location=str(DATA / "checkpoints" / "clicks"),
     autoscale=policy(min_executors=1, max_executors=3),
+    report_every=REPORT_EVERY,
     deps=("click_files",),
     group="streams",
     owners=("team:web-analytics",),
@@ -83,6 +87,7 @@ clicks = StructuredStream(
     executor_cores=2,
     executor_memory="512m",
     autoscale=policy(min_executors=2, max_executors=4),
+    report_every=REPORT_EVERY,
     spark_conf={
         **SMALL_MACHINE,
         # A batch is cut into one task for each block a receiver has stored: two receivers and a
@@ -113,6 +118,7 @@ def orders() -> list[str]:
     # The maximum is what it may have in the end. As long as the stream has two shards, two
     # executors are all that can work on a batch, and the autoscaler asks for no more.
     autoscale=policy(min_executors=1, max_executors=4, max_lag="1 min"),
+    report_every=REPORT_EVERY,
     deps=("visit_events",),
     group="streams",
     owners=("team:web-analytics",),
@@ -137,7 +143,11 @@ sources = [
     dg.AssetSpec("visit_events", group_name="sources", description="Visits, on Amazon Kinesis."),
 ]
 
+# Who is told when a stream fails, lags, loses data, ... (docs/alerts.md). The address of a Slack
+# webhook is a secret: it is in the environment, and without it nobody is told.
+alerts = [alert_sensor(SlackWebhook(dg.EnvVar("ALERTS_URL")))] if "ALERTS_URL" in os.environ else []
+
 defs = dg.Definitions.merge(
     build_defs(STREAMS, cluster),
-    dg.Definitions(assets=sources, sensors=[pinned_sensor(STREAMS)]),
+    dg.Definitions(assets=sources, sensors=alerts),
 )

@@ -19,6 +19,7 @@ import dagster as dg
 
 from benchmarks.figures import Figure, paired_ratio
 from dagster_sparkscale import ClusterManager
+from dagster_sparkscale.names import STORY
 from dev.dagster_ui import DagsterUI
 from dev.processes import Children, port_to_use
 
@@ -120,7 +121,8 @@ def _requested_at(instance: dg.DagsterInstance, run_id: str) -> float:
 def _metadata(instance: dg.DagsterInstance, run_id: str, key: str) -> Any:
     for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_OBSERVATION):
         assert entry.asset_observation is not None
-        return entry.asset_observation.metadata[f"dagster-sparkscale/{key}"].value
+        story: Any = entry.asset_observation.metadata[STORY].value
+        return story[key]
     return None
 
 

@@ -7,8 +7,12 @@ CLUSTER_TAG = PREFIX + "cluster"
 OPERATION_TAG = PREFIX + "operation"
 EPOCH_TAG = PREFIX + "epoch"
 
+STORY = PREFIX + "story"
+"""Of an event: what an operation came to, as JSON."""
 MINUTES = PREFIX + "minutes"
 """Of an event: each minute since the event before, as `observe.minutes` packs them."""
+FLEET = "fleet"
+"""The asset that shows all streams of a cluster."""
 
 DEFAULT_CLUSTER_KEY = "spark_cluster"
 

@@ -24,7 +24,7 @@ from dagster_sparkscale.names import (
     CLUSTER_TAG,
     EPOCH_TAG,
     OPERATION_TAG,
-    PREFIX,
+    STORY,
     STREAM_TAG,
     scoped,
 )
@@ -63,7 +63,7 @@ class Streams:
             location: the name of the code location; None where a run or tick has none, and then
                 nobody is remembered: empty.
         """
-        return f"{location}/{self.cluster_key}" if location else ""
+        return owner_of(location, self.cluster_key)
 
     def asset_key(self, context: Any, stream: str) -> dg.AssetKey:
         """The key of a stream's asset, also of one that is not declared any more."""
@@ -95,10 +95,11 @@ class OperationConfig(dg.Config):
 
 @dataclass(frozen=True)
 class Report:
-    """What an operation came to: a line, and metadata for the run's page and the asset."""
+    """What an operation came to."""
 
     line: str
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    story: Mapping[str, Any] = field(default_factory=dict)
+    """In values that JSON has; None is what was not measured."""
 
 
 C = TypeVar("C", bound=OperationConfig)
@@ -242,10 +243,9 @@ def job_of(
             dg.AssetObservation(
                 asset_key=streams.asset_key(context, stream),
                 description=report.line,
-                metadata=report.metadata,
+                metadata=told(report.story),
             )
         )
-        context.add_output_metadata(report.metadata)
 
     run.__annotations__["config"] = create_model(
         config_type.__name__, __base__=config_type, stream=of
@@ -273,6 +273,11 @@ def refuse_if_stale(decided_at: float | None, now: float) -> None:
             f"stale: this was decided {now - decided_at:.0f} s ago, and the stream may be in "
             "another state by now; nothing was done, the next evaluation decides anew"
         )
+
+
+def owner_of(location: str | None, cluster_key: str) -> str:
+    """By whom streams are declared: code location and cluster. Empty where the location is None."""
+    return f"{location}/{cluster_key}" if location else ""
 
 
 def location_of(run: dg.DagsterRun) -> str | None:
@@ -310,9 +315,7 @@ def as_operation(
         raise dg.Failure(description=str(error), allow_retries=False) from None
 
 
-def metadata(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata under the library's prefix, with a null where nothing was measured."""
-    return {
-        PREFIX + key: dg.MetadataValue.null() if value is None else value
-        for key, value in values.items()
-    }
+def told(story: Mapping[str, Any]) -> dict[str, Any]:
+    """The story of an operation as metadata. One entry: a number with an entry of its own would be
+    a plot of single points."""
+    return {STORY: dg.MetadataValue.json(dict(story))}

@@ -1,11 +1,12 @@
 """Follows a Dagster instance: the autoscaler's ticks and the runs, as they are stored."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from dagster_sparkscale.names import OPERATION_TAG, PREFIX, STREAM_TAG
+from dagster_sparkscale.names import OPERATION_TAG, STORY, STREAM_TAG
+from dagster_sparkscale.observe.history import history
 from demo.report import Report, Run, Tick
 
 ENDED = ("SUCCESS", "FAILURE", "CANCELED")
@@ -17,50 +18,31 @@ class Follower:
 
     def __init__(self, instance: dg.DagsterInstance, streams: Sequence[str]) -> None:
         self._instance = instance
-        self._cursors: dict[str, str | None] = dict.fromkeys(streams)
+        self._since = dict.fromkeys(streams, 0.0)
         self._ended: set[str] = set()
-        # By run: executors before and after, as the rescale run observed them itself.
-        self._changes: dict[str, tuple[int | None, int | None]] = {}
         self.report = Report()
 
     def news(self) -> Iterator[Tick | Run]:
         """What was stored since the last call, ticks first."""
-        for stream in self._cursors:
+        for stream in self._since:
             yield from self._new_ticks(stream)
         yield from self._ended_runs()
 
     def _new_ticks(self, stream: str) -> Iterator[Tick]:
-        stored = self._instance.fetch_observations(
-            dg.AssetKey(stream), limit=_AT_ONCE, cursor=self._cursors[stream], ascending=True
-        )
-        self._cursors[stream] = stored.cursor or self._cursors[stream]
-        for record in stored.records:
-            observation = record.asset_observation
-            if observation is None:
-                continue
-            values: dict[str, Any] = {
-                key.removeprefix(PREFIX): value.value
-                for key, value in observation.metadata.items()
-                if key.startswith(PREFIX)
-            }
-            if "executors_before" in values:
-                self._changes[record.run_id] = (
-                    values["executors_before"],
-                    values.get("executors_after"),
-                )
-            elif "ratio" in values:
-                tick = Tick(
-                    stream=stream,
-                    time=round(record.timestamp, 3),
-                    r=values["ratio"],
-                    decision=values["decision"],
-                    registered=values["executors_registered"],
-                    requested=values["executors_requested"],
-                    input_rate=values["input_rate"],
-                    reason=values["reason"],
-                )
-                self.report.ticks.append(tick)
-                yield tick
+        for minute in history(self._instance, stream, self._since[stream]):
+            self._since[stream] = minute.at + 1
+            tick = Tick(
+                stream=stream,
+                time=minute.at,
+                r=minute.ratio,
+                decision=minute.decision or "hold",
+                registered=minute.registered,
+                requested=minute.requested,
+                input_rate=minute.input_rate,
+                reason=minute.reason or "",
+            )
+            self.report.ticks.append(tick)
+            yield tick
 
     def _ended_runs(self) -> Iterator[Run]:
         statuses = [dg.DagsterRunStatus(status) for status in ENDED]
@@ -70,7 +52,7 @@ class Follower:
             if run.run_id in self._ended:
                 continue
             self._ended.add(run.run_id)
-            before, after = self._changes.get(run.run_id, (None, None))
+            story = self._story(run)
             seconds = (
                 round(record.end_time - record.start_time, 3)
                 if record.end_time is not None and record.start_time is not None
@@ -84,11 +66,20 @@ class Follower:
                 status=run.status.value,
                 time=round(record.create_timestamp.timestamp(), 3),
                 seconds=seconds,
-                before=before,
-                after=after,
+                before=story.get("executors_before"),
+                after=story.get("executors_after"),
             )
             self.report.runs.append(ended)
             yield ended
+
+    def _story(self, run: dg.DagsterRun) -> Mapping[str, Any]:
+        """What an operation has told of itself."""
+        for entry in self._instance.all_logs(run.run_id, dg.DagsterEventType.ASSET_OBSERVATION):
+            observation = entry.asset_observation
+            if observation is not None and STORY in observation.metadata:
+                told: Any = observation.metadata[STORY].value
+                return dict(told)
+        return {}
 
 
 def _streams_of(run: dg.DagsterRun) -> str:

@@ -103,7 +103,7 @@ def tick_line(tick: Tick) -> str:
     rate = "?" if tick.input_rate is None else f"{tick.input_rate:.1f}"
     return (
         f"{tick.stream:<8}{r}   executors {registered} of {requested} requested   "
-        f"in {rate:>5}/s   {tick.decision}: {tick.reason}"
+        f"in {rate:>5}/s   {tick.decision}{': ' * bool(tick.reason)}{tick.reason}"
     )
 
 

@@ -30,6 +30,8 @@ from dev.processes import MARK, Children, end_marked, port_to_use, read_notes, s
 ROOT = Path(__file__).resolve().parent.parent
 STREAMS = ("clicks", "orders", "visits")
 INTERVAL = "15s"
+REPORT_EVERY = "15s"
+"""So that what is printed here is no older than that."""
 POLL_SECONDS = 1.0
 T = TypeVar("T")
 LOADED_WITHIN = 120.0
@@ -162,6 +164,7 @@ class Demo:
             DAGSTER_HOME=str(home),
             SPARKSCALE_DATA=str(self.state / "spark"),
             SPARKSCALE_DEMO_INTERVAL=INTERVAL,
+            SPARKSCALE_DEMO_REPORT_EVERY=REPORT_EVERY,
         )
         self._start_kinesis()
         self._start_load()

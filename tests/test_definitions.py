@@ -5,7 +5,7 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
-from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.names import STORY
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import World, dstream, scaled, structured
 
@@ -51,6 +51,13 @@ class TestValidation:
     def test_a_name_twice(self, cluster):
         text = refusal([structured(), dstream(), structured("other")], cluster)
         assert text == "name = 'clicks': 2 streams have it; each needs its own"
+
+    def test_the_name_of_the_asset_that_shows_all(self, cluster):
+        assert refusal([structured("fleet")], cluster) == (
+            "name = 'fleet': the asset that shows all streams has it; rename the stream"
+        )
+        build_defs([structured("fleet", key_prefix=("web",))], cluster)
+        build_defs([structured("fleet")], cluster, cluster_key="west")
 
     def test_a_name_twice_under_different_prefixes(self, cluster):
         text = refusal([structured(), structured(key_prefix=("a",))], cluster)
@@ -156,7 +163,8 @@ class TestAsset:
     def asset(self, world, **fields):
         defs = build_defs([structured(**fields)], world.cluster)
         dg.Definitions.validate_loadable(defs)
-        (spec,) = (spec for asset in defs.assets for spec in asset.specs)
+        (asset,) = (each for each in defs.assets if isinstance(each, dg.AssetsDefinition))
+        (spec,) = asset.specs
         return spec
 
     def test_it_has_what_any_asset_has(self, world):
@@ -212,8 +220,8 @@ class TestAsset:
         )
         assert result.success
         metadata = result.asset_materializations_for_node("clicks")[0].metadata
-        assert metadata[PREFIX + "action"].value == "started"
-        assert metadata[PREFIX + "epoch"].value == 1
+        assert metadata[STORY].value["action"] == "started"
+        assert metadata[STORY].value["epoch"] == 1
         assert world.streams["clicks"].driver.epoch == 1
 
     def test_materializing_it_again_attaches(self, world):
@@ -223,7 +231,7 @@ class TestAsset:
             [*defs.assets], resources=defs.resources, instance=dg.DagsterInstance.ephemeral()
         )
         metadata = result.asset_materializations_for_node("clicks")[0].metadata
-        assert metadata[PREFIX + "action"].value == "attached"
+        assert metadata[STORY].value["action"] == "attached"
         assert world.streams["clicks"].driver.epoch == 1
 
     def test_a_restart_can_be_asked_for(self, world):
@@ -236,8 +244,8 @@ class TestAsset:
             run_config={"ops": {"clicks": {"config": {"restart": True, "reason": "new code"}}}},
         )
         metadata = result.asset_materializations_for_node("clicks")[0].metadata
-        assert metadata[PREFIX + "action"].value == "restarted"
-        assert metadata[PREFIX + "reason"].value == "new code"
+        assert metadata[STORY].value["action"] == "restarted"
+        assert metadata[STORY].value["reason"] == "new code"
         assert world.streams["clicks"].driver.epoch == 2
 
     def test_a_start_that_fails_says_why_without_a_stack_trace(self, world):

@@ -6,7 +6,7 @@ from pydantic import Field
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams, metadata
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
 
 
 class RescaleConfig(OperationConfig):
@@ -67,22 +67,20 @@ def _report(reason: str, story: Story) -> Report:
     )
     return Report(
         line,
-        metadata(
-            {
-                "decision": f"scale to {story.target}",
-                "reason": reason,
-                "ending": story.ending,
-                "executors_before": story.registered_before,
-                "executors_requested_before": story.requested_before,
-                "executors_target": story.target,
-                "executors_after": story.registered_after,
-                "executors_missing": story.missing,
-                "requested_seconds": _seconds(story.requested_seconds),
-                "seconds": _seconds(story.seconds),
-                "notes": "; ".join(story.notes) or "none",
-                "epoch": story.driver.epoch,
-            }
-        ),
+        {
+            "decision": f"scale to {story.target}",
+            "reason": reason,
+            "ending": story.ending,
+            "executors_before": story.registered_before,
+            "executors_requested_before": story.requested_before,
+            "executors_target": story.target,
+            "executors_after": story.registered_after,
+            "executors_missing": story.missing,
+            "requested_seconds": _seconds(story.requested_seconds),
+            "seconds": _seconds(story.seconds),
+            "notes": "; ".join(story.notes) or "none",
+            "epoch": story.driver.epoch,
+        },
     )
 
 

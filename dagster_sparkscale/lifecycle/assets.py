@@ -4,9 +4,9 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
+from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import reconcile
-from dagster_sparkscale.operations import Streams, as_operation, asset_key, location_of
+from dagster_sparkscale.operations import Streams, as_operation, asset_key, location_of, told
 
 
 class StartConfig(dg.Config):
@@ -57,7 +57,9 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
             )
         context.log.info(describe(outcome))
         return dg.MaterializeResult(
-            metadata=outcome_metadata(stream, outcome, config.reason or None)
+            # Until the sensor looks at it: what the Overview of the asset shows.
+            metadata={"state": describe(outcome)}
+            | told(story_of(stream, outcome, config.reason or None))
         )
 
     return start

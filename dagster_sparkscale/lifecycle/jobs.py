@@ -15,7 +15,6 @@ from dagster_sparkscale.operations import (
     Report,
     Streams,
     location_of,
-    metadata,
 )
 
 LEASE_WAIT = 60.0
@@ -73,16 +72,14 @@ def stop_by_name(cluster: ClusterManager, stream: str, config: StopConfig, holde
         )
     return Report(
         f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now",
-        metadata(
-            {
-                "reason": config.reason,
-                "epoch": ended.epoch,
-                "state": ended.state.value,
-                "state_before": driver.state.value,
-                "exit_reason": ended.exit_reason,
-                "ending": ended.ending,
-            }
-        ),
+        {
+            "reason": config.reason,
+            "epoch": ended.epoch,
+            "state": ended.state.value,
+            "state_before": driver.state.value,
+            "exit_reason": ended.exit_reason,
+            "ending": ended.ending,
+        },
     )
 
 
@@ -116,7 +113,7 @@ def _restart(
         failed_epoch=config.failed_epoch,
         owner=streams.owner(location_of(context.run)),
     )
-    return Report(describe(outcome), outcome_metadata(stream, outcome, config.reason))
+    return Report(describe(outcome), story_of(stream, outcome, config.reason))
 
 
 def _recovery(decision: Restart, stream: Stream, epoch: int | None) -> RestartConfig:
@@ -148,23 +145,21 @@ def describe(outcome: Outcome) -> str:
     return f"{line}; its first query ran after {outcome.seconds:.1f} s"
 
 
-def outcome_metadata(stream: Stream, outcome: Outcome, reason: str | None) -> dict[str, Any]:
-    """Metadata of a start: the same for an asset's materialization and for a restart run."""
+def story_of(stream: Stream, outcome: Outcome, reason: str | None) -> dict[str, Any]:
+    """What a start came to: the same for an asset's materialization and for a restart run."""
     driver, status = outcome.driver, outcome.status
     url = (status.ui_url if status else None) or driver.ui_url
-    return metadata(
-        {
-            "action": outcome.action.value,
-            "reason": reason,
-            "epoch": driver.epoch,
-            "state": driver.state.value,
-            "where": driver.where,
-            "seconds": round(outcome.seconds, 3),
-            "app_id": status.app_id if status else driver.app_id,
-            "executors_registered": status.registered if status else None,
-            "executors_requested": status.requested if status else None,
-            "executors_maximum": stream.bounds.maximum,
-            "maximum_note": stream.bounds.note,
-            "spark_ui": dg.MetadataValue.url(url) if url else None,
-        }
-    )
+    return {
+        "action": outcome.action.value,
+        "reason": reason,
+        "epoch": driver.epoch,
+        "state": driver.state.value,
+        "where": driver.where,
+        "seconds": round(outcome.seconds, 3),
+        "app_id": status.app_id if status else driver.app_id,
+        "executors_registered": status.registered if status else None,
+        "executors_requested": status.requested if status else None,
+        "executors_maximum": stream.bounds.maximum,
+        "maximum_note": stream.bounds.note,
+        "spark_ui": url,
+    }

@@ -18,7 +18,6 @@ from dagster_sparkscale.operations import (
     Streams,
     job_of,
     location_of,
-    metadata,
 )
 
 DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN = "declare_gone", "lift_hold", "stop_orphan"
@@ -61,7 +60,7 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
             gone = cluster.declare_gone(driver, lease, holder)
         return Report(
             f"driver {gone.epoch} counts as ended from now on ({gone.where})",
-            metadata({"reason": config.reason, "epoch": gone.epoch, "state": gone.state.value}),
+            {"reason": config.reason, "epoch": gone.epoch, "state": gone.state.value},
         )
 
     def lift_hold(
@@ -76,7 +75,7 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
             cluster.lift_hold(lease)
         return Report(
             f"lifted the hold of {hold.by}, which was in the middle of: {hold.step}",
-            metadata({"reason": config.reason, "hold": hold.step, "undo": hold.undo}),
+            {"reason": config.reason, "hold": hold.step, "undo": hold.undo},
         )
 
     def stop_orphan(

@@ -7,7 +7,7 @@ in a row, null in JSON, and a dash in a table; never a zero.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
@@ -15,8 +15,10 @@ from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.health import Finding, Health
-from dagster_sparkscale.watch.orphans import Orphan
 from dagster_sparkscale.watch.sighting import Sighting
+
+if TYPE_CHECKING:  # it remembers, and what is remembered has to do with rows
+    from dagster_sparkscale.watch.orphans import Orphan
 
 ORPHAN = "orphan"
 """The state of a stream that runs and that nobody declares."""
@@ -71,6 +73,8 @@ class Row:
     """What it waits for: an operation in flight, executors, a person."""
     failing: tuple[Failing, ...] = ()
     """The urgent ones first."""
+    untold: tuple[str, ...] = ()
+    """The health checks that can't be told now: what they said before stands."""
 
     @property
     def note(self) -> str:
@@ -116,10 +120,11 @@ def row(
         restarts=_restarts(driver, now),
         waits=_waits(assessment, driver, operation),
         failing=_failing(assessment.health.items()),
+        untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
     )
 
 
-def orphan_row(orphan: Orphan, *, now: float) -> Row:
+def orphan_row(orphan: "Orphan", *, now: float) -> Row:
     """The row of a stream that nobody declares."""
     driver = orphan.driver
     return Row(
@@ -153,7 +158,7 @@ def sentence(rows: Sequence[Row], named: int = 3) -> str:
     bad = [row for row in worst_first(rows) if in_trouble(row)]
     if not bad:
         return f"{text}. Nothing is wrong."
-    worst = "; ".join(f"{row.stream}: {row.note}" for row in bad[:named])
+    worst = "; ".join(f"{row.stream}: {shortened(row.note, SAID)}" for row in bad[:named])
     more = f"; and {len(bad) - named} more" if len(bad) > named else ""
     return f"{text}. Worst: {worst}{more}."
 
@@ -164,11 +169,11 @@ def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 HEAD = (
-    "| Stream | State | R | Lag | Executors | Decision | Restarts, 24 h | What is up |\n"
+    "|Stream|State|R|Lag|Executors|Decision|Restarts, 24 h|What is up|\n"
     "|---|---|--:|--:|---|---|--:|---|\n"
 )
-NOTE = 90
-"""Characters of a note in a table; its stream's page has the whole."""
+NOTE, SAID = 90, 200
+"""Characters of a note in a table, and in a sentence; its stream's page has the whole."""
 
 
 def markdown(rows: Iterable[Row]) -> str:
@@ -187,6 +192,17 @@ def in_pieces(rows: Sequence[Row], size: int, most: int) -> list[str]:
             pieces.append(HEAD)
         pieces[-1] += line
     return pieces
+
+
+def asset_path(row: Row) -> str:
+    """Where Dagster's UI shows the stream."""
+    return "/assets/" + "/".join(quote(part, safe="") for part in row.asset)
+
+
+def shortened(text: str, most: int) -> str:
+    """Text in one line of at most so many characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def span(seconds: float) -> str:
@@ -220,27 +236,25 @@ _LONGEST_PATH = 300
 
 
 def _line(row: Row) -> str:
-    note = row.note if len(row.note) <= NOTE else f"{row.note[: NOTE - 3]}..."
-    path = "/".join(quote(part, safe="") for part in row.asset)
-    name = _escaped(row.stream)
+    name, path = _escaped(row.stream), asset_path(row)
     cells = [
-        f"[{name}](/assets/{path})" if len(path) <= _LONGEST_PATH else name,
+        f"[{name}]({path})" if len(path) <= _LONGEST_PATH else name,
         _escaped(state(row)),
         _DASH if row.ratio is None else f"{row.ratio:.2f}",
         _DASH if row.lag is None else span(row.lag),
         _escaped(executors(row)),
         _escaped(row.decision),
         _DASH if row.restarts is None else str(row.restarts),
-        _escaped(note),
+        _escaped(shortened(row.note, NOTE)),
     ]
-    return f"| {' | '.join(cells)} |\n"
+    return f"|{'|'.join(cells)}|\n"
 
 
-_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|~"} | {"\n": " ", "\r": " "})
+_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|~"})
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
+    """Text that Markdown shows as it is."""
     return text.translate(_SPECIAL)
 
 

@@ -8,13 +8,14 @@ import json
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pydantic import FiniteFloat, TypeAdapter
 
 from dagster_sparkscale.observe.minutes import Minute, pack, unpack
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
+from dagster_sparkscale.watch.fleet_memory import FleetMemory
 from dagster_sparkscale.watch.occasions import NOTHING, Told
 
 
@@ -45,12 +46,10 @@ class StreamMemory:
         self.pending = pack(minutes) if minutes else {}
 
 
-_STREAMS = TypeAdapter(dict[str, StreamMemory])
-
-
 @dataclass
 class Memory:
     streams: dict[str, StreamMemory] = field(default_factory=dict)
+    fleet: FleetMemory = field(default_factory=FleetMemory)
 
     @classmethod
     def load(cls, cursor: str | None) -> "Memory":
@@ -58,12 +57,12 @@ class Memory:
         fails on its own cursor would never tick again."""
         try:
             text = zlib.decompress(b64decode(cursor or "", validate=True))
-            streams = _STREAMS.validate_json(text, strict=True)
-            for memory in streams.values():
+            read = _MEMORY.validate_json(text, strict=True)
+            for memory in read.streams.values():
                 _ = memory.minutes  # they can be read
         except (ValueError, zlib.error):  # pydantic's is a ValueError
             return cls()
-        return cls(streams)
+        return read
 
     def of(self, stream: str) -> StreamMemory:
         return self.streams.setdefault(stream, StreamMemory())
@@ -77,5 +76,8 @@ class Memory:
             for name, memory in self.streams.items()
             if name in keep
         }
-        text = json.dumps(kept, separators=(",", ":"))
+        text = json.dumps({"streams": kept, "fleet": asdict(self.fleet)}, separators=(",", ":"))
         return b64encode(zlib.compress(text.encode(), level=1)).decode()
+
+
+_MEMORY = TypeAdapter(Memory)

@@ -12,8 +12,8 @@ import dagster as dg
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.operations import metadata
 from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.words import escaped
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,19 @@ class OrphanSearch:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
+        self._found: Sequence[Orphan] = ()
 
     def search(
         self, cluster: ClusterManager, declared: Collection[str], owner: str, seconds: float
     ) -> Sequence[Orphan]:
-        """The orphans of `owner`; none where they could not be looked for within `seconds`."""
+        """The orphans of `owner`; those found before where they could not be looked for within
+        `seconds`."""
         if self._thread is not None and self._thread.is_alive():
-            return ()  # a look of an earlier tick hangs
-        found: list[Orphan] = []
+            return self._found  # a look of an earlier tick hangs
 
         def look() -> None:
             try:
-                found.extend(find_orphans(cluster, declared, owner))
+                self._found = tuple(find_orphans(cluster, declared, owner))
             except Exception:
                 return  # each declared stream's own look tells what is wrong
 
@@ -88,10 +89,12 @@ class OrphanSearch:
         self._thread = threading.Thread(target=look, name="sparkscale-orphans", daemon=True)
         self._thread.start()
         self._thread.join(seconds)
-        return () if self._thread.is_alive() else tuple(found)
+        return self._found
 
 
-def told_of(orphans: Sequence[Orphan], memory: Memory) -> Iterator[dg.AssetObservation]:
+def told_of(
+    orphans: Sequence[Orphan], memory: Memory
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """What Dagster is told of orphans: each once, and again when something of it has changed."""
     for orphan in orphans:
         known = memory.of(orphan.driver.stream)
@@ -99,15 +102,10 @@ def told_of(orphans: Sequence[Orphan], memory: Memory) -> Iterator[dg.AssetObser
         if known.checks.get("orphan") == now:
             continue
         known.checks["orphan"] = now
-        yield dg.AssetObservation(
+        # Another code location may declare it: then its Overview is that one's.
+        kind = dg.AssetMaterialization if orphan.ours else dg.AssetObservation
+        yield kind(
             asset_key=dg.AssetKey(list(orphan.asset)),
             description=str(orphan),
-            metadata=metadata(
-                {
-                    "state": "orphan",
-                    "epoch": orphan.driver.epoch,
-                    "where": orphan.driver.where,
-                    "reason": str(orphan),
-                }
-            ),
+            metadata={"state": dg.MetadataValue.md(f"**{escaped(str(orphan))}**")},
         )

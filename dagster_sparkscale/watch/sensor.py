@@ -19,7 +19,8 @@ from dagster_sparkscale.watch.assess import Assessment, assess
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.events import Event, told
-from dagster_sparkscale.watch.fleet import row
+from dagster_sparkscale.watch.fleet import Row, orphan_row, row
+from dagster_sparkscale.watch.fleet_events import told_of_fleet
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
 from dagster_sparkscale.watch.recent import Recents
@@ -65,6 +66,7 @@ def autoscale_sensor(
         assessments = _assess_all(context.instance, streams, sightings, memory, now)
         recents.tick(streams.by_name)
         events: list[Event] = []
+        rows: list[Row] = []
         requests: list[dg.RunRequest] = []
         for stream in streams:
             assessment, sighting = assessments[stream.name], sightings[stream.name]
@@ -79,10 +81,12 @@ def autoscale_sensor(
             )
             recent = recents.of(context.instance, stream.name, asset_key(stream), known.minutes)
             recent.add(minute)
-            seen_as = row(stream, assessment, sighting, now=now)
-            events += told(stream, assessment, sighting, seen_as, minute, known, recent)
+            rows.append(row(stream, assessment, sighting, now=now))
+            events += told(stream, assessment, sighting, rows[-1], minute, known, recent)
             requests += operations.requests(stream, decision, assessment.epoch, now)
         events += told_of(orphans, memory)
+        rows += [orphan_row(orphan, now=now) for orphan in orphans]
+        events += told_of_fleet(streams, rows, memory.fleet, context.instance, owner, now)
         lines = [*map(str, orphans), *map(str, assessments.values())]
         if requests:
             # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
@@ -156,5 +160,7 @@ def _shortened(lines: list[str]) -> str:
         return text
     whole = text[:_SKIP_REASON_LIMIT].count("\n")
     if whole == 0:
-        return f"{text[:_SKIP_REASON_LIMIT]}... cut: see the tick's log"
-    return "\n".join([*lines[:whole], f"... and {len(lines) - whole} more: see the tick's log"])
+        return f"{text[:_SKIP_REASON_LIMIT]}... cut: see the page of the stream"
+    return "\n".join(
+        [*lines[:whole], f"... and {len(lines) - whole} more: see the pages of the streams"]
+    )

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.definitions import build_defs
-from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Status
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
@@ -156,13 +156,11 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
 
 
 def told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
-    """The metadata that the run left on the asset, without the prefix."""
+    """What the operation has told the asset of itself."""
     assert result.success, [event.message for event in result.all_events if event.is_failure]
     for event in reversed(result.all_events):
         data = event.event_specific_data
         for name in ("asset_observation", "materialization"):
             if (found := getattr(data, name, None)) is not None:
-                return {
-                    key.removeprefix(PREFIX): value.value for key, value in found.metadata.items()
-                }
+                return dict(found.metadata[STORY].value)
     raise AssertionError("the run said nothing about the asset")

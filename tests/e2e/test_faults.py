@@ -1,5 +1,6 @@
 """The whole chain against a real cluster, and what it does when things break."""
 
+import json
 import os
 import re
 import signal
@@ -20,6 +21,9 @@ from dagster_sparkscale import (
     StructuredStream,
 )
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.minutes import Minute, unpack
+from dagster_sparkscale.watch.memory import Memory
 from tests.clusters.running import executors
 from tests.e2e.deployment import PROGRAMS, deployed, failure, paced_stream, told
 from tests.waiting import HANGS, wait_for
@@ -142,8 +146,8 @@ def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
             assert not tick.run_requests
             assert "battered: hold:" in str(tick.skip_message)
             assert failed_check(tick, "running")
-            observed = observation(tick)
-            assert observed["executors_registered"] is None and observed["ratio"] is None
+            seen = Memory.load(tick.cursor).of("battered").minutes or minutes_told(tick)
+            assert seen[-1].registered is None and seen[-1].ratio is None
         finally:
             python.resume()
         wait_for("two executors", lambda: d.registered() == 2)
@@ -233,9 +237,9 @@ def failed_check(tick: SensorExecutionData, name: str) -> bool:
     )
 
 
-def observation(tick: SensorExecutionData) -> dict[str, Any]:
-    [event] = [event for event in tick.asset_events if isinstance(event, dg.AssetObservation)]
-    return {key.split("/")[1]: value.value for key, value in event.metadata.items()}
+def minutes_told(tick: SensorExecutionData) -> list[Minute]:
+    [event] = [event for event in tick.asset_events if event.metadata and MINUTES in event.metadata]
+    return unpack(json.loads(str(event.metadata[MINUTES].value)))
 
 
 def stands_still(process: psutil.Process) -> bool:

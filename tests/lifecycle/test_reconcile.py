@@ -9,7 +9,7 @@ from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.starts import ATTEMPT
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle import reconcile as module
-from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
+from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from dagster_sparkscale.observe.status import Query
@@ -153,7 +153,7 @@ class TestWaiting:
         world.on_submit = submitted
         outcome = start(world)
         assert outcome.status is not None
-        assert outcome_metadata(STREAM, outcome, None)["dagster-sparkscale/state"] == "running"
+        assert story_of(STREAM, outcome, None)["state"] == "running"
 
     def test_running_out_of_time_is_no_failure(self, world, monkeypatch):
         world.on_look = lambda kept: setattr(kept, "queries", ())
@@ -360,10 +360,10 @@ def test_the_metadata_of_a_start_have_the_same_keys_whatever_was_seen(world):
     started = start(world)
     world.streams["clicks"].reachable = False
     silent = start(world)
-    keys = [set(outcome_metadata(STREAM, o, None)) for o in (started, silent)]
+    keys = [set(story_of(STREAM, o, None)) for o in (started, silent)]
     assert keys[0] == keys[1]
-    shown = outcome_metadata(STREAM, started, "why not")
-    assert shown["dagster-sparkscale/action"] == "started"
-    assert shown["dagster-sparkscale/epoch"] == 1
-    assert shown["dagster-sparkscale/reason"] == "why not"
-    assert shown["dagster-sparkscale/executors_requested"] == 3
+    shown = story_of(STREAM, started, "why not")
+    assert shown["action"] == "started"
+    assert shown["epoch"] == 1
+    assert shown["reason"] == "why not"
+    assert shown["executors_requested"] == 3

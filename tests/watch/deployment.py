@@ -1,15 +1,20 @@
 """A code location with its sensor, on a cluster in memory, and what the tests ask it."""
 
+import json
 import time
 from dataclasses import dataclass, field
 
 import dagster as dg
 
 from dagster_sparkscale.definitions import build_defs
-from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.names import MINUTES, PREFIX
+from dagster_sparkscale.observe.minutes import unpack
+from dagster_sparkscale.watch.fleet_events import fleet_key
+from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import World, scaled
 
 HOUR = 3600.0
+FLEET_KEY = fleet_key("spark_cluster")
 
 
 @dataclass
@@ -38,6 +43,14 @@ class Deployment:
         self.cursor = data.cursor
         return Tick(data)
 
+    def passing(self, ticks: int, clock: list[float]) -> "list[Tick]":
+        """Ticks a minute apart."""
+        made = []
+        for _ in range(ticks):
+            made.append(self.tick())
+            clock[0] += 60
+        return made
+
     def run(self, request) -> dg.ExecuteInProcessResult:
         """Carry out a run that the sensor asked for."""
         job = self.defs.resolve_job_def(request.job_name)
@@ -62,15 +75,49 @@ class Tick:
         return list(self.data.run_requests or [])
 
     def of(self, kind, stream: str | None = None) -> list:
+        """What is told of a stream, or of all streams; not what is told of the fleet."""
         return [
             event
             for event in self.data.asset_events
-            if isinstance(event, kind) and stream in (None, event.asset_key.path[-1])
+            if isinstance(event, kind)
+            and (event.asset_key.path[-1] == stream if stream else event.asset_key != FLEET_KEY)
         ]
 
-    def observed(self, stream: str = "clicks") -> dict:
-        """What was observed of the stream, without the prefix."""
-        (event,) = self.of(dg.AssetObservation, stream)
+    def told(self, stream: str = "clicks") -> list:
+        """The events in which the stream was told of."""
+        return self.of((dg.AssetMaterialization, dg.AssetObservation), stream)
+
+    def minutes(self, stream: str = "clicks") -> list:
+        """What is told of now, or will be with the next event."""
+        found = Memory.load(self.data.cursor).of(stream).minutes
+        for event in self.told(stream):
+            found += unpack(json.loads(event.metadata[MINUTES].value))
+        return found
+
+    def seen(self, stream: str = "clicks"):
+        """What was seen of the stream in this tick."""
+        return self.minutes(stream)[-1]
+
+    def decided(self, stream: str = "clicks") -> str:
+        """What was decided, and why."""
+        minute = self.seen(stream)
+        if minute.decision is not None:
+            return f"{minute.decision}: {minute.reason}"
+        if self.requests:
+            (event,) = self.told(stream)
+            return event.metadata["state"].value.replace("\\", "")
+        (line,) = (
+            line for line in self.data.skip_message.splitlines() if line.startswith(f"{stream}: ")
+        )
+        return line.removeprefix(f"{stream}: ")
+
+    @property
+    def fleet(self) -> dict | None:
+        """What is told of the fleet, without the prefix; None where nothing is."""
+        events = [event for event in self.data.asset_events if event.asset_key == FLEET_KEY]
+        if not events:
+            return None
+        (event,) = events
         return {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
 
     def checks(self, stream: str = "clicks") -> dict[str, bool]:

@@ -1,22 +1,34 @@
 import json
 import math
+import zlib
+from base64 import b64encode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.observe.minutes import Minute, pack
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
+from dagster_sparkscale.watch.occasions import Told
 
 times = st.floats(allow_nan=False, allow_infinity=False)
+minutes = st.lists(st.builds(Minute, at=st.integers(), ratio=st.none() | times))
 remembered = st.builds(
     StreamMemory,
-    times,
-    times,
-    st.booleans(),
-    st.dictionaries(st.text(), st.text()),
-    st.builds(Evaluated, times, st.integers()),
+    decided_at=times,
+    told=st.builds(Told, times, st.text(), st.none() | st.integers()),
+    shown=st.text(),
+    advanced=st.booleans(),
+    checks=st.dictionaries(st.text(), st.text()),
+    evaluated=st.builds(Evaluated, times, st.integers()),
+    pending=minutes.map(pack),
 )
+
+
+def written(text: str) -> str:
+    """A cursor that says `text`."""
+    return b64encode(zlib.compress(text.encode())).decode()
 
 
 @given(st.dictionaries(st.text(), remembered))
@@ -26,7 +38,7 @@ def test_what_is_written_is_read_again(streams):
 
 def test_a_stream_nobody_knows_yet_starts_with_nothing():
     memory = Memory.load(None)
-    assert memory.of("clicks") == StreamMemory(0.0, 0.0, False, {})
+    assert memory.of("clicks") == StreamMemory()
     memory.of("clicks").advanced = True
     assert memory.of("clicks").advanced
 
@@ -43,28 +55,40 @@ def test_two_streams_share_nothing():
 
 
 def test_fields_of_another_version_are_passed_over():
-    cursor = json.dumps({"clicks": {"decided_at": 5, "mood": "good"}})
-    assert Memory.load(cursor).of("clicks") == StreamMemory(decided_at=5.0)
+    cursor = json.dumps({"streams": {"clicks": {"decided_at": 5, "mood": "good"}}, "mood": "good"})
+    assert Memory.load(written(cursor)).of("clicks") == StreamMemory(decided_at=5.0)
+
+
+BAD_STREAMS = [
+    *('{"clicks": null}', '{"clicks": []}', '{"clicks": 5}'),
+    *('{"clicks": {"decided_at": "soon"}}', '{"clicks": {"decided_at": null}}'),
+    *('{"clicks": {"decided_at": NaN}}', '{"clicks": {"decided_at": Infinity}}'),
+    '{"clicks": {"decided_at": 1' + "0" * 400 + "}}",
+    *('{"clicks": {"told": []}}', '{"clicks": {"told": {"at": NaN}}}'),
+    *('{"clicks": {"pending": {}, "told": 5}}', '{"clicks": {"pending": {"ratio": 1}}}'),
+    *('{"clicks": {"pending": {"at": [1.5]}}}', '{"clicks": {"pending": []}}'),
+    *('{"clicks": {"pending": {"at": [1], "lag": [1, 2]}}}', '{"clicks": {"advanced": "no"}}'),
+    *('{"clicks": {"checks": null}}', '{"clicks": {"checks": ["running"]}}'),
+    *('{"clicks": {"checks": {"running": 5}}}', '{"clicks": {"advanced": "yes"}}'),
+    *('{"clicks": {"evaluated": 5}}', '{"clicks": {"evaluated": {"at": NaN, "seq": 1}}}'),
+    *('{"clicks": {"evaluated": {"seq": 0.5}}}', '{"clicks": {"evaluated": null}}'),
+]
 
 
 @pytest.mark.parametrize(
     "cursor",
     [
         *(None, "", "{}", "null", "[]", "5", "true", '"text"', "{", "not json", "\x00"),
-        *('{"clicks": null}', '{"clicks": []}', '{"clicks": 5}', '["clicks"]'),
-        *('{"clicks": {"decided_at": "soon"}}', '{"clicks": {"decided_at": null}}'),
-        *('{"clicks": {"decided_at": NaN}}', '{"clicks": {"decided_at": Infinity}}'),
-        '{"clicks": {"decided_at": 1' + "0" * 400 + "}}",
-        *('{"clicks": {"materialized_at": []}}', '{"clicks": {"advanced": "no"}}'),
-        *('{"clicks": {"checks": null}}', '{"clicks": {"checks": ["running"]}}'),
-        *('{"clicks": {"checks": {"running": 5}}}', '{"clicks": {"advanced": "yes"}}'),
-        *('{"clicks": {"evaluated": 5}}', '{"clicks": {"evaluated": {"at": NaN, "seq": 1}}}'),
-        *('{"clicks": {"evaluated": {"seq": 0.5}}}', '{"clicks": {"evaluated": null}}'),
+        '["clicks"]',
         "[" * 100_000,
+        *(f'{{"streams": {streams}}}' for streams in BAD_STREAMS),
+        '{"fleet": 5, "streams": {"clicks": {"decided_at": 5}}}',
+        '{"fleet": {"problems": 5}, "streams": {"clicks": {"decided_at": 5}}}',
     ],
 )
 def test_a_cursor_that_cannot_be_used_is_a_new_beginning(cursor):
-    assert Memory.load(cursor).of("clicks") == StreamMemory()
+    for one in (cursor, written(cursor or "")):
+        assert Memory.load(one).of("clicks") == StreamMemory()
 
 
 json_values = st.recursive(
@@ -73,20 +97,24 @@ json_values = st.recursive(
     max_leaves=10,
 )
 fields = st.sampled_from(
-    ["decided_at", "materialized_at", "advanced", "checks", "evaluated", "other"]
+    ["decided_at", "told", "shown", "advanced", "checks", "evaluated", "pending", "other"]
 )
 
 
 @given(
     st.text()
-    | json_values.map(json.dumps)
-    | st.dictionaries(st.text(), st.dictionaries(fields, json_values)).map(json.dumps)
+    | st.text().map(written)
+    | json_values.map(json.dumps).map(written)
+    | st.dictionaries(st.text(), st.dictionaries(fields, json_values)).map(
+        lambda streams: written(json.dumps({"streams": streams}))
+    )
 )
 def test_whatever_the_cursor_says_the_sensor_can_work_with_what_is_read(cursor):
     memory = Memory.load(cursor)
     for one in [*memory.streams.values(), memory.of("clicks")]:
         assert math.isfinite(1e9 - one.decided_at)
-        assert math.isfinite(1e9 - one.materialized_at)
+        assert math.isfinite(1e9 - one.told.at)
+        assert pack(one.minutes)["at"] == one.pending.get("at", [])
         assert math.isfinite(1e9 - one.evaluated.at)
         assert type(one.evaluated.seq) is int
         assert type(one.advanced) is bool

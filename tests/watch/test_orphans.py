@@ -7,7 +7,6 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.store import Record
-from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.watch.orphans import OrphanSearch, find_orphans
 from tests.fakes import World, structured
 from tests.waiting import HANGS, wait_for
@@ -37,9 +36,9 @@ def remember(world: World, stream: str, **fields: object) -> Record:
 
 def told(tick: object) -> list[tuple[str, str]]:
     return [
-        (event.asset_key.to_user_string(), event.metadata[PREFIX + "state"].value)
+        (event.asset_key.to_user_string(), "orphan")
         for event in tick.data.asset_events  # type: ignore[attr-defined]
-        if PREFIX + "state" in (event.metadata or {})
+        if "orphan" in (event.description or "") or "not declared" in (event.description or "")
     ]
 
 
@@ -125,3 +124,10 @@ def test_a_look_that_hangs_holds_up_no_tick_and_is_not_begun_twice(deployed: Dep
     wait_for("the look to end", lambda: not (search._thread and search._thread.is_alive()))
     found = search.search(cluster, {"clicks"}, OURS, HANGS)
     assert [orphan.driver.stream for orphan in found] == ["old"]
+    answer.clear()
+    try:
+        assert search.search(cluster, {"clicks"}, OURS, 0.05) == found, (
+            "nobody says that it is gone"
+        )
+    finally:
+        answer.set()

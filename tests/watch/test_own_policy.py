@@ -54,9 +54,7 @@ def test_what_it_decides_is_carried_out():
 def test_what_it_holds_for_is_told():
     deployed = Deployment([structured(autoscale=LagPolicy())])
     overload(deployed, deployed.streams[0])
-    observed = deployed.tick().observed()
-    assert observed["decision"] == "hold"
-    assert observed["reason"] == "no source tells how far behind the stream is"
+    assert deployed.tick().decided() == "hold: no source tells how far behind the stream is"
 
 
 def test_what_every_policy_has_holds_for_it_as_well():
@@ -103,6 +101,6 @@ def test_one_that_fails_says_so_and_keeps_no_other_stream_from_being_scaled(retu
     for stream in deployed.streams:
         overload(deployed, stream)
     tick = deployed.tick()
-    assert re.sub("line [0-9]+", "line 0", tick.observed("odd")["reason"]) == why
+    assert f"hold: {why}" in re.sub("line [0-9]+", "line 0", tick.decided("odd"))
     assert tick.checks("odd")["below_maximum"] is False
     assert [request.tags["dagster-sparkscale/stream"] for request in tick.requests] == ["clicks"]

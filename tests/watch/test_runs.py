@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.names import STORY
 from tests.fakes import scaled, structured
 from tests.watch.deployment import Deployment, failure_of, overload
 
@@ -28,7 +28,7 @@ class TestRescaleRuns:
         observation = event.asset_observation_data.asset_observation
         assert observation.asset_key == dg.AssetKey("clicks")
         assert observation.description.startswith("2 -> 5 executors, target 5: reached after")
-        values = {k.removeprefix(PREFIX): v.value for k, v in observation.metadata.items()}
+        values = observation.metadata[STORY].value
         assert values["ending"] == "reached"
         assert values["reason"].startswith("R 2.50")
         assert (values["executors_before"], values["executors_target"]) == (2, 5)
@@ -40,7 +40,7 @@ class TestRescaleRuns:
         (request,) = deployed.tick().requests
         deployed.run(request)
         kept.batch_seconds = 5
-        assert deployed.tick().observed()["executors_registered"] == 5
+        assert deployed.tick().seen().registered == 5
 
     def test_executors_that_do_not_come_are_a_success_that_says_so(self, deployed):
         deployed.world.cores = 3
@@ -49,8 +49,8 @@ class TestRescaleRuns:
         assert result.success
         (event,) = result.get_asset_observation_events()
         metadata = event.asset_observation_data.asset_observation.metadata
-        assert metadata[PREFIX + "ending"].value == "short"
-        assert "5 of 8 executors did not come" in metadata[PREFIX + "notes"].value
+        assert metadata[STORY].value["ending"] == "short"
+        assert "5 of 8 executors did not come" in metadata[STORY].value["notes"]
 
     def test_a_delta_by_hand(self, deployed):
         overload(deployed, executors=4)
@@ -119,8 +119,8 @@ class TestRestartAndStopRuns:
         )
         (event,) = result.get_asset_observation_events()
         metadata = event.asset_observation_data.asset_observation.metadata
-        assert metadata[PREFIX + "action"].value == "started"
-        assert metadata[PREFIX + "epoch"].value == 2
+        assert metadata[STORY].value["action"] == "started"
+        assert metadata[STORY].value["epoch"] == 2
         assert "last log lines of driver 1:\nit broke" in logged(deployed, result)
 
     def test_a_second_run_of_the_same_request_does_nothing(self, deployed):
@@ -163,10 +163,10 @@ class TestRestartAndStopRuns:
         (event,) = result.get_asset_observation_events()
         observation = event.asset_observation_data.asset_observation
         assert observation.description == "driver 1 was running and is stopped now"
-        assert observation.metadata[PREFIX + "exit_reason"].value == "stop requested"
+        assert observation.metadata[STORY].value["exit_reason"] == "stop requested"
         tick = deployed.tick()
         assert tick.requests == []
-        assert tick.observed()["reason"] == "stopped on request"
+        assert tick.decided() == "hold: stopped on request"
 
     @pytest.mark.parametrize(
         ("config", "batch_takes", "killed"),
@@ -216,4 +216,4 @@ def test_an_unattended_stream_comes_back_after_every_crash_until_the_limit():
         assert "ended before its first query" in failure_of(result)
         assert attempts <= 3
     assert attempts == 3
-    assert "giving up" in deployed.tick().observed()["reason"]
+    assert "giving up" in deployed.tick().decided()

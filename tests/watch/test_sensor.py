@@ -1,7 +1,7 @@
 """The sensor as Dagster evaluates it: observations, requests, operations in flight."""
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import ClassVar
 
 import dagster as dg
@@ -25,8 +25,8 @@ from tests.fakes import QUERY, batch, scaled, structured
 from tests.watch.deployment import HOUR, STREAM, Deployment, overload
 
 
-class TestObservations:
-    def test_each_stream_gets_one_with_the_same_keys_whatever_its_state(self):
+class TestMinutes:
+    def test_each_stream_has_one_a_tick_whatever_its_state(self):
         names = ["running", "failed", "stopped", "unreachable", "unused", "idle", "broken"]
         deployed = Deployment([scaled(name) for name in names])
         for stream in deployed.streams:
@@ -43,32 +43,27 @@ class TestObservations:
                 raise RuntimeError("its record is broken")
 
         deployed.world.on_find = find
-        tick = deployed.tick()
-        assert len(tick.of(dg.AssetObservation)) == len(names)
-        observed = {name: tick.observed(name) for name in names}
-        assert len({frozenset(one) for one in observed.values()}) == 1
-        assert {name: one["state"] for name, one in observed.items()} == {
-            "running": "running",
-            "idle": "running",
-            "failed": "failed",
-            "stopped": "stopped",
-            "unreachable": "running",
-            "unused": "not started",
-            "broken": "unknown",
-        }
+        for _ in range(2):
+            tick = deployed.tick()
+            assert {name: tick.seen(name).state for name in names} == {
+                "running": "running",
+                "idle": "running",
+                "failed": "failed",
+                "stopped": "stopped",
+                "unreachable": "running",
+                "unused": "not started",
+                "broken": "unknown",
+            }
 
     def test_what_was_seen_is_in_it(self, deployed):
         overload(deployed)
-        observed = deployed.tick().observed()
-        assert observed["ratio"] == 2.5
-        assert observed["processing_ms"] == 25_000.0
-        assert observed["input_rate"] == pytest.approx(100 / 60, abs=1e-3)
-        assert observed["processed_rate"] == 4.0
-        assert (observed["completed_batches"], observed["failed_batches"]) == (1, 0)
-        assert (observed["executors_registered"], observed["executors_requested"]) == (2, 2)
-        assert (observed["executors_maximum"], observed["epoch"]) == (10, 1)
-        assert observed["decision"] == "scale to 5"
-        assert observed["reason"].startswith("R 2.50 of query 'counts' is at or above 0.9")
+        seen = deployed.tick().seen()
+        assert (seen.ratio, seen.processing_ms, seen.processed_rate) == (2.5, 25_000, 4)
+        assert seen.input_rate == pytest.approx(100 / 60, abs=1e-2)
+        assert (seen.completed, seen.failed) == (1, 0)
+        assert (seen.registered, seen.requested, seen.epoch) == (2, 2, 1)
+        assert seen.decision == "scale to 5"
+        assert seen.reason.startswith("R 2.50 of query 'counts' is at or above 0.9")
 
     def test_what_the_sources_told_is_in_it(self, deployed):
         kept = overload(deployed)
@@ -77,28 +72,31 @@ class TestObservations:
             Query("other", active=True, behind_ms=9876, source_shards=2),
             Query("ended", active=False, behind_ms=10**9, source_shards=50),
         )
-        observed = deployed.tick().observed()
-        assert (observed["source_lag_s"], observed["source_shards"]) == (9.876, 6)
-        assert isinstance(observed["source_shards"], int)
+        seen = deployed.tick().seen()
+        assert (seen.lag, seen.shards) == (9.88, 6)
         kept.queries += (Query("silent", active=True),)
-        observed = deployed.tick().observed()
-        assert (observed["source_lag_s"], observed["source_shards"]) == (9.876, None)
+        seen = deployed.tick().seen()
+        assert (seen.lag, seen.shards) == (9.88, None)
 
     @pytest.mark.parametrize("state", ["unreachable", "not started", "failed"])
-    def test_what_was_not_measured_is_null_and_never_zero(self, deployed, state):
+    def test_what_was_not_measured_is_none_and_never_zero(self, deployed, state):
         if state != "not started":
             overload(deployed).reachable = state != "unreachable"
         if state == "failed":
             deployed.world.end("clicks")
-        observed = deployed.tick().observed()
-        told = {"state", "decision", "reason", "executors_maximum"}
-        if state != "not started":
-            told.add("epoch")
-        assert {key for key, value in observed.items() if value is not None} == told
+        tick = deployed.tick()
+        known = {"at", "state"} if state == "not started" else {"at", "state", "epoch"}
+        assert {key for key, value in asdict(tick.seen()).items() if value is not None} == known
+        (event,) = tick.told()
+        numbers = {key: value.value for key, value in event.metadata.items() if key[0].isdigit()}
+        assert list(numbers) == [
+            *("1. R", "2. lag (s)", "3. executors", "4. input (records/s)"),
+        ]
+        assert set(numbers.values()) == {None}
 
     def test_the_asset_is_that_of_the_stream_with_its_prefix(self):
         deployed = Deployment([structured(key_prefix=("raw", "web-logs"))])
-        (event,) = deployed.tick().of(dg.AssetObservation)
+        (event,) = deployed.tick().told()
         assert event.asset_key == dg.AssetKey(["raw", "web-logs", "clicks"])
 
 
@@ -232,21 +230,21 @@ class TestBatchesBetweenTicks:
             return replace(plain(kept), batches=batches, last_seq=len(batches))
 
         monkeypatch.setattr(fakes, "_status", answer)
-        assert "no batch completed in the last 60 s" in deployed.tick().observed()["reason"]
+        assert "no batch completed in the last 60 s" in deployed.tick().decided()
         return deployed
 
     def test_one_that_is_older_than_the_window_by_the_next_tick_is_judged_by(self, slow, clock):
         clock[0] += 65
         tick = slow.tick()
-        assert tick.observed()["ratio"] == 2.5
-        assert tick.observed()["input_rate"] == pytest.approx(100 / 65, abs=1e-3)
+        assert tick.seen().ratio == 2.5
+        assert tick.seen().input_rate == pytest.approx(100 / 65, abs=1e-2)
         assert len(tick.requests) == 1
 
     def test_but_only_once(self, slow, clock):
         clock[0] += 65
         slow.tick()
         clock[0] += 65
-        assert slow.tick().observed()["ratio"] is None
+        assert slow.tick().seen().ratio is None
 
     def test_nor_is_it_forgotten_while_the_agent_is_silent(self, slow, clock):
         kept = slow.world.streams["clicks"]
@@ -255,7 +253,7 @@ class TestBatchesBetweenTicks:
         slow.tick()
         kept.reachable = True
         clock[0] += 65
-        assert slow.tick().observed()["ratio"] == 2.5
+        assert slow.tick().seen().ratio == 2.5
 
     def test_a_policy_that_could_not_see_its_stream_is_due_at_the_next_tick(self, clock):
         deployed = Deployment([scaled(interval=600, max_executors=10)])
@@ -331,8 +329,8 @@ class TestOperationsInFlight:
         run = self.in_flight(deployed, status)
         tick = deployed.tick()
         assert tick.requests == []
-        assert tick.observed()["reason"].startswith(
-            f"stop run {run.run_id[:8]} is in progress; otherwise: scale to 5"
+        assert tick.decided().startswith(
+            f"hold: stop run {run.run_id[:8]} is in progress; otherwise: scale to 5"
         )
 
     def test_one_holds_a_restart_as_well(self, deployed):
@@ -366,10 +364,10 @@ class TestOperationsInFlight:
         kept = overload(deployed, batch_seconds=5)
         overload(deployed, deployed.streams[1], batch_seconds=load_of_another)
         run = self.in_flight(deployed)
-        assert deployed.tick().observed()["reason"].startswith("R 0.50")
+        assert "hold: R 0.50" in deployed.tick().decided()
         deployed.instance.report_run_canceled(run)
         kept.batch_seconds = 25
-        assert deployed.tick().observed()["reason"].startswith("not due yet; otherwise: scale to 5")
+        assert "hold: not due yet; otherwise: scale to 5" in deployed.tick().decided()
 
     @pytest.mark.parametrize("tags", [{"stream": "orders"}, {"cluster": "west"}, {"stream": None}])
     def test_one_on_another_stream_or_cluster_or_on_none_holds_nothing(self, deployed, tags):

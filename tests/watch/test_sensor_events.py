@@ -1,11 +1,18 @@
 """What a tick stores besides observations, and ticks of many streams."""
 
+import json
+import zlib
+from dataclasses import replace
+from itertools import pairwise
+
 import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.definitions import OPERATIONS, build_defs
-from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.minutes import unpack
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.watch import sensor as sensor_module
@@ -80,54 +87,131 @@ class TestChecks:
         assert deployed.tick().checks()["below_maximum"] is False
 
 
-class TestMaterializations:
-    def made(self, deployed) -> int:
-        return len(deployed.tick().of(dg.AssetMaterialization))
+class TestEvents:
+    def kinds(self, ticks) -> list[str]:
+        return ["".join(type(e).__name__[5] for e in tick.told()) or "-" for tick in ticks]
 
-    def test_one_says_that_records_were_processed(self, deployed, clock):
+    def test_a_quiet_stream_is_told_of_every_ten_minutes_with_every_minute(self, deployed, clock):
         overload(deployed, batch_seconds=5)
-        (event,) = deployed.tick().of(dg.AssetMaterialization)
-        assert event.asset_key == dg.AssetKey("clicks")
-        assert event.metadata[PREFIX + "epoch"].value == 1
+        clock[0] += 1
+        ticks = deployed.passing(60, clock)
+        kinds = self.kinds(ticks)
+        assert kinds[0] == "M"
+        assert kinds.count("M") in (6, 7) and set(kinds) == {"M", "-"}
+        told = [number for number, kind in enumerate(kinds) if kind == "M"]
+        assert {later - before for before, later in pairwise(told[1:])} == {10}
+        told_of = [
+            minute.at
+            for tick in ticks
+            for event in tick.told()
+            for minute in unpack(json.loads(event.metadata[MINUTES].value))
+        ]
+        first = int(clock[0]) - 60 * 60
+        assert told_of == [first + 60 * number for number in range(told[-1] + 1)]
 
-    def test_none_without_records(self, deployed, clock):
+    def test_the_declaration_may_have_another_pause(self, clock):
+        deployed = Deployment([structured(report_every="3 min")])
+        overload(deployed, deployed.streams[0], batch_seconds=5)
+        kinds = self.kinds(deployed.passing(31, clock))
+        assert kinds.count("M") in (11, 12)
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            # In this cluster they come at once.
+            (lambda kept: setattr(kept, "requested", 3), "executors registered: 2 -> 3"),
+            (lambda kept: setattr(kept, "batch_seconds", 25), "decision"),
+            (lambda kept: setattr(kept, "batch_seconds", 8.99), None),
+            (
+                lambda kept: setattr(
+                    kept, "queries", (Query(QUERY, active=True, behind_ms=200_000),)
+                ),
+                "lag grew",
+            ),
+            (
+                lambda kept: setattr(kept, "queries", (Query(QUERY, active=True, source_lost=1),)),
+                "health",
+            ),
+            (
+                lambda kept: setattr(
+                    kept, "driver", replace(kept.driver, state=DriverState.UNKNOWN)
+                ),
+                "running -> unknown",
+            ),
+        ],
+    )
+    def test_what_happens_is_told_at_once(self, deployed, clock, change, why):
+        kept = overload(deployed, batch_seconds=5)
+        deployed.tick()
+        clock[0] = (clock[0] // 600) * 600 + 600 - zlib.crc32(b"clicks") % 600 + 5
+        deployed.tick()
+        clock[0] += 60
+        assert deployed.tick().told() == []
+        change(kept)
+        clock[0] += 60
+        assert [event.description for event in deployed.tick().told()] == ([why] if why else [])
+
+    def test_records_make_it_a_materialization_and_none_an_observation(self, deployed, clock):
+        kept = overload(deployed, batch_seconds=5)
+        assert self.kinds([deployed.tick()]) == ["M"]
+        kept.records = 0
+        clock[0] += 600
+        assert self.kinds([deployed.tick()]) == ["O"]
+        kept.records = 5
+        clock[0] += 60
+        deployed.tick()
+        kept.records = 0
+        clock[0] += 600
+        assert self.kinds([deployed.tick()]) == ["M"]
+
+    def test_so_does_a_state_that_overview_does_not_show_yet(self, deployed, clock):
+        kept = overload(deployed, batch_seconds=5, records=0)
+        assert self.kinds([deployed.tick()]) == ["M"]
+        clock[0] += 60
+        kept.requested = 3
+        assert self.kinds([deployed.tick()]) == ["O"]
+        deployed.world.end("clicks")
+        clock[0] += 60
+        (event,) = deployed.tick().told()
+        assert isinstance(event, dg.AssetMaterialization)
+        assert event.description == "running -> failed"
+        assert "**failed since " in event.metadata["state"].value
+
+    def test_what_was_never_started_is_not_materialized(self, deployed, clock):
+        assert self.kinds(deployed.passing(2, clock)) == ["O", "-"]
+
+    def test_a_crash_loop_does_not_pass_for_data_that_moves_on(self, deployed, clock):
         overload(deployed, batch_seconds=5, records=0)
-        assert self.made(deployed) == 0
-
-    @pytest.mark.parametrize("state", ["never started", "unreachable", "failed"])
-    def test_none_without_an_answer(self, deployed, clock, state):
-        if state != "never started":
-            overload(deployed, batch_seconds=5).reachable = False
-        if state == "failed":
-            deployed.world.end("clicks")
-        assert self.made(deployed) == 0
-
-    def test_not_more_often_than_every_ten_minutes(self, deployed, clock):
-        overload(deployed, batch_seconds=5)
-        made = []
-        for _ in range(30):
-            made.append(self.made(deployed))
+        deployed.tick()
+        kinds = []
+        for _ in range(40):
             clock[0] += 60
-            deployed.world.streams["clicks"].batch_seconds = 5
-        assert made == [1, *[0] * 9] * 3
+            if deployed.world.streams["clicks"].driver.state.alive:
+                deployed.world.end("clicks", ended_at=clock[0])
+            tick = deployed.tick()
+            kinds += self.kinds([tick])
+            for request in tick.requests:
+                assert deployed.run(request).success
+                deployed.world.streams["clicks"].records = 0
+        assert "O" in kinds
+        # Failed, running again, crash-looping, given up.
+        assert kinds.count("M") <= 5
 
     def test_a_clock_that_was_set_back_does_not_silence_them(self, deployed, clock):
         overload(deployed, batch_seconds=5)
-        assert self.made(deployed) == 1
+        deployed.tick()
         clock[0] -= 30 * 24 * HOUR
-        assert self.made(deployed) == 1
-        assert self.made(deployed) == 0
+        assert self.kinds([deployed.tick()]) == ["M"]
 
-    def test_records_seen_in_between_are_not_forgotten(self, deployed, clock):
-        kept = overload(deployed, batch_seconds=5)
-        assert self.made(deployed) == 1
-        clock[0] += 60
-        assert self.made(deployed) == 0
-        kept.records = 0
-        clock[0] += 600
-        assert self.made(deployed) == 1
-        clock[0] += 600
-        assert self.made(deployed) == 0
+    def test_what_it_remembers_of_the_last_hours_outlives_its_process(self, deployed, clock):
+        overload(deployed)
+        for tick in deployed.passing(3, clock):
+            for event in tick.told():
+                deployed.instance.report_runless_asset_event(event)
+        fresh = Deployment(deployed.streams, deployed.world, deployed.instance, deployed.cursor)
+        (event,) = fresh.tick().told()
+        assert event.metadata["decisions"].value.count("[run](") == 4
+        assert "R 2.5 to 2.5" in event.metadata["last hours"].value
 
 
 class TestManyStreams:
@@ -136,13 +220,13 @@ class TestManyStreams:
         for stream in deployed.streams[:400]:
             overload(deployed, stream, batch_seconds=5)
         tick = deployed.tick()
-        assert len(tick.of(dg.AssetObservation)) == 500
+        assert len(tick.of((dg.AssetObservation, dg.AssetMaterialization))) == 500
         reason = tick.data.skip_message
         assert len(reason) < 4200
         shown = reason.splitlines()
         assert all(line.startswith(f"s{n}: hold: ") for n, line in enumerate(shown[:-1]))
-        assert shown[-1] == f"... and {500 - len(shown) + 1} more: see the tick's log"
-        assert len(tick.data.cursor) < 500 * 300
+        assert shown[-1] == f"... and {500 - len(shown) + 1} more: see the pages of the streams"
+        assert len(tick.data.cursor) < 500 * 60
 
     def test_one_endless_reason_is_cut(self, deployed):
         def find(stream):

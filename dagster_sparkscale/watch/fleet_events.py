@@ -1,0 +1,116 @@
+"""The asset `fleet`: all streams of a cluster on one page, and what the sensor tells of it.
+
+Told by observations, for nothing is materialized. Dagster shows Markdown of less than 1000
+characters on the page itself, and longer one behind a click.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+from dagster import DagsterInstance
+
+from dagster_sparkscale.names import FLEET, PREFIX, scoped
+from dagster_sparkscale.operations import Streams, in_flight
+from dagster_sparkscale.watch.fleet import (
+    Row,
+    asset_path,
+    in_pieces,
+    markdown,
+    sentence,
+    worst_first,
+)
+from dagster_sparkscale.watch.fleet_memory import QUIET, FleetMemory
+
+PIECES, PIECE = 3, 1000
+"""Tables on the page itself, and characters that each stays below."""
+ROWS, PROBLEMS = 200, 100
+"""Rows of the whole table, and problems, that are stored at most; the rest is counted."""
+
+AT_A_GLANCE = PREFIX + "at_a_glance"
+ALL_STREAMS = PREFIX + "whole_table"
+PROBLEMS_NOW = PREFIX + "problems"
+
+
+def fleet_key(cluster_key: str) -> dg.AssetKey:
+    return dg.AssetKey([scoped(FLEET, cluster_key)])
+
+
+def fleet_asset(streams: Streams) -> dg.AssetSpec:
+    """The asset of the fleet; in the streams' group, if they share one."""
+    groups = {stream.group for stream in streams}
+    return dg.AssetSpec(
+        fleet_key(streams.cluster_key),
+        group_name=groups.pop() if len(groups) == 1 else None,
+        kinds={"spark", "streaming"},
+        description="All streams of the cluster, the worst first. The sensor tells of them when "
+        f"something changes, and every {QUIET / 60:.0f} minutes.",
+    )
+
+
+def told_of_fleet(
+    streams: Streams,
+    rows: Iterable[Row],
+    memory: FleetMemory,
+    instance: DagsterInstance,
+    owner: str,
+    now: float,
+) -> Iterator[dg.AssetObservation]:
+    """What Dagster is told of the fleet: one observation, or none. `memory` keeps what it has been
+    told before.
+
+    Args:
+        owner: the code location and cluster it is told by.
+        now: seconds since the epoch.
+    """
+    fleet = worst_first(rows)
+    if not memory.is_due(fleet, now):
+        return
+    busy = in_flight(instance, streams.cluster_key, now)
+    fleet = [
+        replace(row, waits=f"{busy[row.stream]} is in progress")
+        if row.waits is None and row.stream in busy
+        else row
+        for row in fleet
+    ]
+    standing = [
+        {
+            "stream": row.stream,
+            "problem": problem,
+            "since": each.since,
+            "text": each.text,
+            "page": asset_path(row),
+        }
+        for row, problem, each in memory.standing(fleet, now)
+    ]
+    yield observation(fleet_key(streams.cluster_key), fleet, standing, owner, now)
+
+
+def observation(
+    key: dg.AssetKey,
+    fleet: Sequence[Row],
+    standing: Sequence[Mapping[str, Any]],
+    owner: str,
+    now: float,
+) -> dg.AssetObservation:
+    """What is told of a fleet, the worst first, and of its problems."""
+    at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now))
+    glance = f"{at}: {sentence(fleet)}"
+    pieces = in_pieces(fleet, PIECE, PIECES)
+    metadata: dict[str, Any] = {AT_A_GLANCE: glance}
+    for number, piece in enumerate(pieces, 1):
+        metadata[f"{PREFIX}streams_{number}"] = dg.MetadataValue.md(piece)
+    if sum(piece.count("\n") - 2 for piece in pieces) < len(fleet):
+        left_out = f"\nand {len(fleet) - ROWS} more streams" if len(fleet) > ROWS else ""
+        metadata[ALL_STREAMS] = dg.MetadataValue.md(markdown(fleet[:ROWS]) + left_out)
+    metadata[PROBLEMS_NOW] = dg.MetadataValue.json(
+        {
+            "of": owner,
+            "at": round(now, 3),
+            "problems": standing[:PROBLEMS],
+            "left_out": max(0, len(standing) - PROBLEMS),
+        }
+    )
+    return dg.AssetObservation(asset_key=key, metadata=metadata)
