@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
     from dagster_sparkscale.definitions import build_defs as build_defs
     from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
+    from dagster_sparkscale.observe.history import history as history
+    from dagster_sparkscale.observe.minutes import Minute as Minute
     from dagster_sparkscale.watch.alert_sensor import alert_sensor as alert_sensor
     from dagster_sparkscale.watch.alerts import Alert as Alert
     from dagster_sparkscale.watch.webhooks import SlackWebhook as SlackWebhook
@@ -42,6 +44,7 @@ _HOMES = {
     "Evaluation": "observe.evaluation",
     "Hold": "declare.decisions",
     "LocalCluster": "clusters.local",
+    "Minute": "observe.minutes",
     "RatioPolicy": "autoscale.ratio",
     "RecoveryPolicy": "declare.policies",
     "ScaleTo": "declare.decisions",
@@ -51,6 +54,7 @@ _HOMES = {
     "Webhook": "watch.webhooks",
     "alert_sensor": "watch.alert_sensor",
     "build_defs": "definitions",
+    "history": "observe.history",
     "streaming_asset": "declare.streams",
 }
 __all__ = ["__version__", *_HOMES]

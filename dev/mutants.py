@@ -43,6 +43,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "driver/victims.py": ("driver/test_victims*.py",),
     "durations.py": ("test_durations*.py",),
     "lifecycle/recovery.py": ("lifecycle/test_recovery*.py",),
+    "observe/minutes.py": ("observe/test_minutes*.py",),
     "observe/status.py": ("observe/test_status*.py",),
     "observe/stopped.py": ("observe/test_stopped*.py",),
     "declare/policies.py": ("declare/test_policies*.py",),
@@ -57,11 +58,15 @@ MODULES: dict[str, tuple[str, ...]] = {
     "watch/assess.py": ("watch/test_assess*.py", "watch/test_own_policy*.py"),
     "watch/coverage.py": ("watch/test_coverage*.py",),
     "watch/fleet.py": ("watch/test_fleet.py",),
+    "watch/glance.py": ("watch/test_glance*.py",),
     "watch/fleet_memory.py": ("watch/test_fleet_events.py",),
     "watch/health.py": ("watch/test_health*.py",),
     "watch/problems.py": ("watch/test_problems.py",),
     "watch/memory.py": ("watch/test_memory*.py",),
+    "watch/occasions.py": ("watch/test_occasions*.py",),
+    "watch/picture.py": ("watch/test_picture*.py",),
     "watch/sighting.py": ("watch/test_assess*.py", "watch/test_collect*.py"),
+    "watch/words.py": ("watch/test_glance*.py",),
 }
 
 

@@ -12,6 +12,8 @@ from dagster_sparkscale.observe.minutes import Minute, merged, unpack
 
 _PAGE = 500
 """Events asked for at a time."""
+_CLOCKS = 60.0
+"""Seconds that the clock of whoever stores events may be behind that of the sensor."""
 
 
 def history(
@@ -24,7 +26,7 @@ def history(
 
     One row a tick, in order of time; `pandas.DataFrame(history(...))` makes a table of it. The
     minutes since the last event are not stored yet: they come with the next one, after the
-    stream's `report_every` at the latest.
+    stream's `report_every` and a tick at the latest.
 
     Args:
         instance: of Dagster, as `context.instance` or `DagsterInstance.get()`.
@@ -62,7 +64,7 @@ def _stored(
     fetch: Callable[..., dg.EventRecordsResult], key: dg.AssetKey, since: float
 ) -> Iterator[str | None]:
     """The packed minutes of each event since then, the oldest first."""
-    wanted = dg.AssetRecordsFilter(asset_key=key, after_timestamp=since)
+    wanted = dg.AssetRecordsFilter(asset_key=key, after_timestamp=since - _CLOCKS)
     cursor, more = None, True
     while more:
         page = fetch(wanted, _PAGE, cursor, ascending=True)

@@ -5,14 +5,18 @@ changes is one value, one that was never measured is left out, and times are the
 minute before: ten minutes are some 500 characters. Pure.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import reprlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
 from dagster_sparkscale.observe.evaluation import Evaluation
 
 DIGITS = 3
 """Significant digits of what is measured: more would be noise, and bytes for ever."""
+_LARGEST = 1e100
+_YEAR_10000 = 253402300800
+"""Seconds since the epoch; no clock shows more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ class Minute:
 
 
 _COLUMNS = tuple(field.name for field in fields(Minute))
+
+_TYPES = {field.name: {field.type, *get_args(field.type)} for field in fields(Minute)}
+# What is measured is stored whole where it is.
+_KINDS = {name: {*kinds, int} if float in kinds else kinds for name, kinds in _TYPES.items()}
+_DEFAULTS = {field.name: field.default for field in fields(Minute)}
 
 
 def minute(
@@ -119,18 +128,13 @@ def unpack(packed: Mapping[str, Any]) -> list[Minute]:
     """
     ats = packed.get("at")
     if not isinstance(ats, list) or not all(type(each) is int for each in ats):
-        raise ValueError(f"at = {ats!r}: must be a list of whole numbers")
-    columns = {}
-    for name in _COLUMNS[1:]:
-        values = packed.get(name)
-        if not isinstance(values, list):
-            values = [values] * len(ats)
-        if len(values) != len(ats):
-            raise ValueError(f"{name}: {len(values)} values for {len(ats)} minutes")
-        columns[name] = values
+        raise ValueError(f"at = {reprlib.repr(ats)}: must be a list of whole numbers")
+    columns = {name: _column(packed, name, len(ats)) for name in _COLUMNS[1:]}
     found, at = [], 0
     for number, step in enumerate(ats):
         at += step
+        if not 0 <= at < _YEAR_10000:
+            raise ValueError(f"at = {reprlib.repr(at)}: must be seconds since the epoch")
         found.append(Minute(at, *(columns[name][number] for name in _COLUMNS[1:])))
     return found
 
@@ -138,6 +142,33 @@ def unpack(packed: Mapping[str, Any]) -> list[Minute]:
 def merged(parts: Iterable[Iterable[Minute]]) -> list[Minute]:
     """All minutes in order of time, each once: what was stored twice after a crash counts once."""
     return [each for _, each in sorted({each.at: each for part in parts for each in part}.items())]
+
+
+def _column(packed: Mapping[str, Any], name: str, minutes: int) -> list[Any]:
+    if name not in packed:
+        return [_DEFAULTS[name]] * minutes
+    stored = packed[name]
+    values: list[Any] = stored if isinstance(stored, list) else [stored]
+    kinds = _KINDS[name]
+    # The sensor reads a thousand streams a tick: no call for each value.
+    fit = kinds.issuperset(map(type, values)) and (
+        str in kinds
+        # NaN is not, either.
+        or all(-_LARGEST < value < _LARGEST for value in values if value is not None)
+    )
+    if not fit:
+        raise ValueError(f"{name} = {reprlib.repr(stored)}: must be {_named(kinds)}")
+    if not isinstance(stored, list):
+        return values * minutes
+    if len(values) != minutes:
+        raise ValueError(f"{name}: {len(values)} values for {minutes} minutes")
+    return values
+
+
+def _named(kinds: Collection[Any]) -> str:
+    if str in kinds:
+        return "a text, or one a minute"
+    return f"a {'number' if float in kinds else 'whole number'}, or one a minute"
 
 
 def _short(value: float | None) -> float | int | None:

@@ -16,6 +16,7 @@ from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.health import Finding, Health
 from dagster_sparkscale.watch.sighting import Sighting
+from dagster_sparkscale.watch.words import escaped
 
 if TYPE_CHECKING:  # it remembers, and what is remembered has to do with rows
     from dagster_sparkscale.watch.orphans import Orphan
@@ -236,26 +237,18 @@ _LONGEST_PATH = 300
 
 
 def _line(row: Row) -> str:
-    name, path = _escaped(row.stream), asset_path(row)
+    name, path = escaped(row.stream), asset_path(row)
     cells = [
         f"[{name}]({path})" if len(path) <= _LONGEST_PATH else name,
-        _escaped(state(row)),
+        escaped(state(row)),
         _DASH if row.ratio is None else f"{row.ratio:.2f}",
         _DASH if row.lag is None else span(row.lag),
-        _escaped(executors(row)),
-        _escaped(row.decision),
+        escaped(executors(row)),
+        escaped(row.decision),
         _DASH if row.restarts is None else str(row.restarts),
-        _escaped(shortened(row.note, NOTE)),
+        escaped(shortened(row.note, NOTE)),
     ]
     return f"|{'|'.join(cells)}|\n"
-
-
-_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|~"})
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return text.translate(_SPECIAL)
 
 
 _RANK_OF_FINE = 4

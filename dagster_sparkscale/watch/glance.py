@@ -22,7 +22,13 @@ SETTLED = 300.0
 """Seconds that a driver runs until it counts as out of a crash loop."""
 DECISIONS = 10
 
-_REASON = 90
+# Characters of Markdown; all of them together stay below `INLINE`.
+_SENTENCE = 330
+_FAILING = 110
+_WHERE = 200
+_URL = 120
+_REASON = 100
+_HOST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +65,10 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
         minimum: executors it has at least, as declared.
     """
     if row.state != "running":
-        since = f" since {clock(row.since)}" if row.since is not None else ""
-        return f"{shown}{since}: {row.reason}"
+        # When the driver came says nothing of since when it is unknown, or crashes again and again.
+        if row.since is None or shown in ("unknown", "crash-looping"):
+            return f"{shown}: {row.reason.removeprefix(f'{shown}: ')}"
+        return f"{shown} since {clock(row.since)}: {row.reason}"
     parts = [shown]
     if row.registered is not None:
         most = f"to {row.maximum}" if row.maximum is not None else "or more"
@@ -76,34 +84,33 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
 
 def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
     """The state as Markdown: the sentence, what is wrong, and where to look further."""
-    lines = [f"**{cut(escaped(sentence(row, shown, minimum)), 400)}**"]
+    lines = [f"**{cut(escaped(sentence(row, shown, minimum).strip()), _SENTENCE)}**"]
     # What the checks of a stream that does not run say is in the sentence already.
     if row.state == "running":
-        lines += [cut(escaped(f"{each.check}: {each.text}"), 170) for each in row.failing[:2]]
+        lines += [cut(escaped(f"{each.check}: {each.text}"), _FAILING) for each in row.failing[:2]]
     links = [f"seen {clock(row.seen_at)}"]
     if driver is not None:
-        if driver.ui_url and driver.state.alive:
+        if driver.ui_url and driver.state.alive and len(driver.ui_url) <= _URL:
             links.insert(0, f"[Spark UI]({driver.ui_url})")
-        links.append(f"driver {driver.epoch}: {cut(escaped(driver.where), 250)}")
-    return "\n\n".join([*lines, " · ".join(links)])[:INLINE]
+        links.append(f"driver {driver.epoch}: {cut(escaped(driver.where), _WHERE)}")
+    return "\n\n".join([*lines, " · ".join(links)])
 
 
 def executors(told: Sequence[Executor]) -> str:
     """The executors as a table; a line a host where they are many. Empty for none."""
     if not told:
         return ""
-    lines = [f"|{each.id}|{escaped(each.host)}|{_tasks(each)}|" for each in told]
+    lines = [f"|{escaped(each.id)} |{_host(each.host)} |{_tasks(each)}|" for each in told]
     table = _table("executor|host|tasks of cores", lines)
     if len(table) <= INLINE:
         return table
     hosts = Counter(each.host for each in told)
-    busy = Counter({host: 0 for host in hosts})
-    cores: Counter[str] = Counter()
+    busy, cores = Counter[str](), Counter[str]()
     for each in told:
         busy[each.host] += each.active_tasks
         cores[each.host] += each.cores
     lines = [
-        f"|{count}|{escaped(host)}|{busy[host]} of {cores[host]}|"
+        f"|{count}|{_host(host)} |{busy[host]} of {cores[host]}|"
         for host, count in hosts.most_common()
     ]
     return _fitting("executors|host|tasks of cores", lines, "hosts")
@@ -115,8 +122,12 @@ def decisions(decided: Iterable[Decided], now: float) -> str:
     for each in sorted(decided, key=lambda one: -one.at)[:DECISIONS]:
         when = clock(each.at, now)
         run = f"[run](/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')})"
-        lines.append(f"|{when}|{each.decision}: {cut(escaped(each.reason), _REASON)}|{run}|")
+        lines.append(f"|{when}|{cut(escaped(f'{each.decision}: {each.reason}'), _REASON)} |{run}|")
     return _fitting("when (UTC)|decided|", lines, "decisions")
+
+
+def _host(name: str) -> str:
+    return cut(escaped(name), _HOST)
 
 
 def _tasks(executor: Executor) -> str:
@@ -124,6 +135,8 @@ def _tasks(executor: Executor) -> str:
     return f"{executor.active_tasks} of {executor.cores}{held}"
 
 
+# In a row, what may end in a backslash has a space behind it: some readers take the bar behind a
+# backslash for an escaped one whatever is before.
 def _table(head: str, lines: Sequence[str]) -> str:
     columns = head.count("|") + 1
     return "\n".join([f"|{head}|", "|" + "-|" * columns, *lines])

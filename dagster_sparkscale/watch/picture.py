@@ -12,13 +12,13 @@ from itertools import groupby, pairwise
 from dagster_sparkscale.observe.minutes import Minute
 
 HOURS = 6
-BUCKETS = 40
+BUCKETS = 36
 BUCKET = HOURS * 3600 / BUCKETS
 """Seconds."""
 _STEP = 9
 _HIGH = 20
 _LANE = 26
-_MARKS = 8
+_MARKS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Bucket:
 def add(buckets: list[Bucket], minute: Minute) -> None:
     """Put `minute` into its bucket; those that are too old are dropped. Keeps them in order."""
     number = int(minute.at // BUCKET)
+    while buckets and buckets[-1].number > number:
+        del buckets[-1]  # the clock was set back: these have not been yet
     last = buckets[-1] if buckets else None
-    if last is not None and number < last.number:
-        return  # the clock was set back, or it was stored twice
     operated = last is not None and (
         _differ(last.requested, minute.requested) or _differ(last.epoch, minute.epoch)
     )
@@ -98,7 +98,7 @@ def picture(buckets: Sequence[Bucket]) -> str:
     if changes:
         # No more than there is room for.
         lines += [f"M{place * _STEP} 0v{high}" for place in changes[-_MARKS:]]
-        words.append("uprights: executors or driver changed")
+        words.append("uprights: rescaled or restarted")
     lanes.insert(0, f"<path stroke='silver' d='{''.join(lines)}'/>")
     svg = (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{BUCKETS * _STEP}' height='{high}' "
@@ -134,7 +134,7 @@ def _path(places: Sequence[int], values: Sequence[float | None], top: float, shi
 
 
 def _height(value: float, top: float) -> int:
-    return _HIGH - round(_HIGH * value / top)
+    return _HIGH - round(_HIGH * max(0, value) / top)
 
 
 def _worse(one: float | None, other: float | None) -> float | None:

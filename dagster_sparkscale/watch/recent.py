@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dagster import AssetKey, DagsterInstance
 
 from dagster_sparkscale.observe.history import newest
-from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.observe.minutes import Minute, merged
 from dagster_sparkscale.operations import run_key
 from dagster_sparkscale.watch.glance import DECISIONS, Decided
 from dagster_sparkscale.watch.memory import StreamMemory
@@ -58,12 +58,14 @@ class Recents:
         """The last hours of a stream, with the minutes in `memory`, which are no event yet."""
         if (known := self._by_stream.get(stream)) is not None:
             return known
-        recent = Recent(stream)
-        if time.monotonic() < self._until:
+        recent, stored = Recent(stream), list[Minute]()
+        in_time = time.monotonic() < self._until
+        if in_time:
+            stored = newest(instance, key, EVENTS)
+        # After a crash, minutes that have been stored are pending still.
+        for minute in merged((stored, memory.minutes)):
+            recent.add(minute)
+        if in_time:
             # Else it is asked for again at a later tick, and the picture is empty so long.
             self._by_stream[stream] = recent
-            for minute in newest(instance, key, EVENTS):
-                recent.add(minute)
-        for minute in memory.minutes:
-            recent.add(minute)
         return recent

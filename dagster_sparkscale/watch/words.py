@@ -5,7 +5,7 @@ import time
 INLINE = 999
 """Characters of Markdown that Dagster's pages show in place; more is behind a click."""
 
-_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|~"} | {"\n": " ", "\r": " "})
+_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|~&"} | {"\n": " ", "\r": " "})
 
 
 def escaped(text: str) -> str:

@@ -13,7 +13,9 @@ from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.occasions import Told
 
 times = st.floats(allow_nan=False, allow_infinity=False)
-minutes = st.lists(st.builds(Minute, at=st.integers(), ratio=st.none() | times))
+minutes = st.lists(
+    st.builds(Minute, at=st.integers(0, 10**10), ratio=st.none() | st.floats(0, 1e6))
+)
 remembered = st.builds(
     StreamMemory,
     decided_at=times,

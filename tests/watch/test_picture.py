@@ -1,0 +1,246 @@
+"""The picture of the last hours: true, well-formed, inside its box, and small whatever happens."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.watch.picture import BUCKET, BUCKETS, Bucket, add, picture
+
+START = 3_000_000 * int(BUCKET)
+QUIET = Minute(START, "running", epoch=1, ratio=0.5, lag=5, registered=2, requested=2)
+
+
+def later(minutes=0, buckets=0, **fields):
+    return replace(QUIET, at=START + 60 * minutes + int(BUCKET) * buckets, **fields)
+
+
+def filled(*minutes):
+    buckets: list[Bucket] = []
+    for minute in minutes:
+        add(buckets, minute)
+    return buckets
+
+
+class Drawn:
+    """What is seen of a picture."""
+
+    def __init__(self, markdown):
+        link, self.words = markdown.split("\n\n")
+        source = re.fullmatch(r"!\[\]\(<data:image/svg\+xml,([^<>\n]*)>\)", link)
+        assert source, link
+        svg = ElementTree.fromstring(unquote(source[1]))
+        assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+        self.width, self.height = int(svg.get("width")), int(svg.get("height"))
+        self.paths = {path.get("stroke"): path.get("d") for path in svg}
+        assert next(iter(self.paths)) == "silver", "the others are drawn over it"
+        assert all(re.fullmatch(r"(M\d+ \d+([hv]\d+|l[-\d ]+))*", d) for d in self.paths.values())
+        assert [path.tag.rpartition("}")[2] for path in svg] == ["path"] * len(svg)
+
+    def lines(self, color):
+        """The lines of a color, each as the points it goes through."""
+        found = []
+        for command, numbers in re.findall(r"([Mlhv])([-\d ]+)", self.paths[color]):
+            values = [int(each) for each in re.findall(r"-?\d+", numbers)]
+            if command == "M":
+                found.append([tuple(values)])
+                continue
+            if command == "h":
+                values = [values[0], 0]
+            elif command == "v":
+                values = [0, values[0]]
+            pairs = zip(values[::2], values[1::2], strict=True)
+            for right, down in pairs:
+                x, y = found[-1][-1]
+                found[-1].append((x + right, y + down))
+        return found
+
+
+def drawn(*minutes):
+    return Drawn(picture(filled(*minutes)))
+
+
+class TestBuckets:
+    def test_one_has_the_worst_of_its_minutes(self):
+        (bucket,) = filled(
+            later(0, ratio=0.5, lag=9, registered=2),
+            later(1, ratio=0.7, lag=None, registered=4),
+            later(2, ratio=None, lag=12, registered=2),
+            later(3, ratio=0.6, lag=3, registered=3),
+        )
+        assert bucket == Bucket(3_000_000, 0.7, 12, 3, 2, 1, False)
+
+    def test_what_was_measured_in_none_of_them_is_none(self):
+        (bucket,) = filled(Minute(START), Minute(START + 60))
+        assert bucket == Bucket(3_000_000)
+
+    def test_they_end_with_their_time(self):
+        last = later(0, buckets=1)
+        buckets = filled(later(0), replace(last, at=last.at - 1), last)
+        assert [each.number for each in buckets] == [3_000_000, 3_000_001]
+
+    def test_those_that_are_too_old_are_dropped(self):
+        assert len(filled(later(), later(buckets=BUCKETS - 1))) == 2
+        assert len(filled(later(), later(buckets=BUCKETS))) == 1
+        buckets = filled(*(later(buckets=number) for number in range(BUCKETS + 5)))
+        assert [each.number - 3_000_000 for each in buckets] == [*range(5, BUCKETS + 5)]
+
+    @pytest.mark.parametrize(
+        ("fields", "operated"),
+        [
+            *(({"requested": 3}, True), ({"epoch": 2}, True), ({"registered": 3}, False)),
+            *(({"requested": None}, False), ({"epoch": None}, False), ({}, False)),
+            ({"requested": 0}, True),
+        ],
+    )
+    @pytest.mark.parametrize("apart", [0, 1])
+    def test_they_say_whether_something_was_done_in_them(self, fields, operated, apart):
+        buckets = filled(later(), later(1, buckets=apart, **fields))
+        assert [each.operated for each in buckets] == [False] * apart + [operated]
+
+    def test_it_is_said_of_the_whole_bucket(self):
+        (bucket,) = filled(later(), later(1, requested=3), later(2, requested=3))
+        assert bucket.operated
+
+    def test_a_change_is_seen_across_what_was_not_known(self):
+        silent = {"requested": None, "epoch": None}
+        buckets = filled(later(), later(buckets=1, **silent), later(buckets=2, requested=3))
+        assert [each.operated for each in buckets] == [False, False, True]
+        buckets = filled(later(), later(buckets=1, **silent), later(buckets=2, epoch=2))
+        assert [each.operated for each in buckets] == [False, False, True]
+        buckets = filled(later(), later(buckets=1, **silent), later(buckets=2))
+        assert [each.operated for each in buckets] == [False] * 3
+
+    def test_a_clock_that_was_set_back_takes_back_what_has_not_been_yet(self):
+        buckets = filled(later(), later(buckets=1, ratio=0.9), later(buckets=500), later(2))
+        assert [each.number for each in buckets] == [3_000_000]
+        buckets = filled(later(buckets=500), later())
+        assert [each.number for each in buckets] == [3_000_000]
+
+
+class TestThePicture:
+    def test_of_nothing_is_none(self):
+        assert picture([]) == ""
+        assert picture(filled(Minute(START, "stopped"))) == ""
+
+    def test_each_value_has_a_lane_of_its_own_drawn_to_its_largest(self):
+        seen = drawn(
+            later(ratio=0, lag=50, registered=4),
+            later(buckets=1, ratio=2, lag=100, registered=2),
+            later(buckets=2, ratio=1, lag=100, registered=2),
+        )
+        assert (seen.width, seen.height) == (BUCKETS * 9, 78)
+        x = (BUCKETS - 3) * 9
+        assert seen.lines("red") == [[(x, 20), (x + 9, 0), (x + 18, 10)]]
+        assert seen.lines("blue") == [[(x, 26), (x + 9, 36), (x + 18, 36)]]
+        assert seen.lines("green") == [[(x, 62), (x + 9, 52), (x + 18, 52)]]
+
+    def test_a_line_shows_where_r_is_one(self):
+        seen = drawn(later(ratio=0.5), later(buckets=1, ratio=2))
+        assert seen.lines("silver") == [[(0, 10), (BUCKETS * 9, 10)]]
+        assert drawn(later(ratio=0.5)).lines("silver") == [[(0, 0), (BUCKETS * 9, 0)]]
+
+    def test_what_is_small_does_not_fill_its_lane(self):
+        assert drawn(later(ratio=0.5)).lines("red")[0][0] == ((BUCKETS - 1) * 9, 10)
+
+    def test_uprights_show_where_something_was_done_the_latest_ones(self):
+        seen = drawn(*(later(buckets=number, requested=number) for number in range(12)))
+        first = BUCKETS - 12
+        marks = [[((first + n) * 9, 0), ((first + n) * 9, 78)] for n in range(6, 12)]
+        assert seen.lines("silver")[1:] == marks
+
+    def test_a_gap_shows_where_a_value_is_not_known(self):
+        ratios = (0, None, 1, 1, None, 0, 0)
+        seen = drawn(*(later(buckets=n, ratio=ratio) for n, ratio in enumerate(ratios)))
+        x = (BUCKETS - 7) * 9
+        assert seen.lines("red") == [
+            [(x, 20), (x + 1, 20)],
+            [(x + 18, 0), (x + 27, 0)],
+            [(x + 45, 20), (x + 54, 20)],
+        ]
+        assert len(seen.lines("blue")) == 1
+
+    def test_a_gap_shows_where_nobody_looked(self):
+        seen = drawn(later(), later(buckets=2))
+        assert len(seen.lines("red")) == len(seen.lines("blue")) == 2
+
+    def test_what_stays_the_same_is_one_step(self):
+        buckets = filled(*(later(buckets=n) for n in range(BUCKETS)))
+        assert Drawn(picture(buckets)).lines("red") == [[(0, 10), ((BUCKETS - 1) * 9, 10)]]
+        assert len(picture(buckets)) < 500
+
+    def test_what_was_never_known_has_no_lane(self):
+        seen = drawn(later(ratio=None, lag=None))
+        assert set(seen.paths) == {"silver", "blue"}
+        assert (seen.height, seen.words) == (26, "The last 6 h: executors 2 to 2 (blue)")
+        assert drawn(later(registered=None)).lines("green")[0][0][1] == 26
+
+    def test_words_say_what_is_shown(self):
+        seen = drawn(later(), later(buckets=1, ratio=1.2345, lag=70, registered=3, requested=3))
+        assert seen.words == (
+            "The last 6 h: R 0.5 to 1.23 (red), line: 1, executors 2 to 3 (blue), "
+            "lag in s 5 to 70 (green), uprights: rescaled or restarted"
+        )
+        assert drawn(later()).words.endswith("5 to 5 (green)")
+
+    def test_what_is_below_zero_stays_in_the_box(self):
+        assert drawn(later(lag=-50)).lines("green")[0][0][1] == 72
+
+
+measured = st.none() | st.floats(0, 1) | st.floats(-1e99, 1e99) | st.sampled_from([0, 1e-9, 10**99])
+counted = st.none() | st.integers(0, 3) | st.integers(-(2**70), 2**70)
+# Seconds since the minute before.
+steps = st.just(60) | st.integers(-7200, 7200) | st.sampled_from([600, 1200, -(10**9), 10**9])
+walks = st.lists(st.tuples(steps, measured, measured, counted, counted, counted), max_size=80)
+up_and_down = [(int(BUCKET), (n % 2) * 1.23e99, (n % 2) * 1.23e99, n % 2, n, n) for n in range(80)]
+in_pieces = [(int(BUCKET), *((-1.23e-99, None) * 2)[n % 2 :][:2], n, n, n) for n in range(80)]
+worst = [
+    (int(BUCKET), 1.11e-99 + (n % 2) * 1.23e99, (n % 2) * 1.23e99 - 1.11e-9, -n % 2 * 10**9, n, n)
+    for n in range(80)
+]
+
+
+@given(walks)
+@example(up_and_down)
+@example(in_pieces)
+@example(worst)
+def test_whatever_happens_it_is_small_well_formed_and_inside_its_box(walk):
+    buckets, at = [], 10**10
+    for step, ratio, lag, registered, requested, epoch in walk:
+        at += step
+        minute = Minute(at, "running", epoch, ratio, None, lag, registered, requested)
+        add(buckets, minute)
+        numbers = [each.number for each in buckets]
+        assert numbers == sorted(set(numbers))
+        assert numbers[-1] == at // BUCKET < numbers[0] + BUCKETS
+    text = picture(buckets)
+    assert len(text) < 1000
+    if not text:
+        assert all((b.ratio, b.lag, b.executors) == (None,) * 3 for b in buckets)
+        return
+    seen = Drawn(text)
+    for color in seen.paths:
+        for line in seen.lines(color):
+            assert len(line) > 1
+            assert all(0 <= x <= seen.width and 0 <= y <= seen.height for x, y in line)
+    for color, values in (
+        ("red", [b.ratio for b in buckets]),
+        ("blue", [b.executors for b in buckets]),
+        ("green", [b.lag for b in buckets]),
+    ):
+        assert (color in seen.paths) == any(value is not None for value in values)
+        if color in seen.paths:
+            ends = [(line[0][0] // 9, line[-1][0] // 9) for line in seen.lines(color)]
+            shown = {place for first, last in ends for place in range(first, last + 1)}
+            first = buckets[-1].number - BUCKETS + 1
+            known = {
+                bucket.number - first
+                for bucket, value in zip(buckets, values, strict=True)
+                if value is not None
+            }
+            assert shown == known
