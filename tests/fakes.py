@@ -184,6 +184,7 @@ class MemoryCluster(ClusterManager):
         before = world.streams.get(stream.name)
         if before is not None and before.driver.state.alive:
             raise AlreadyRunning(f"driver {before.driver.epoch} of {stream.name!r} runs")
+        self.prepare()
         checkpoint = stream.checkpoint_location
         start = begin(
             self.store(),

@@ -135,7 +135,8 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """What the cluster offers now; None where that cannot be told (unreachable master)."""
 
     def prepare(self) -> None:
-        """Make the cluster ready to take drivers. Nothing to do unless it is an embedded one."""
+        """Make the cluster ready to take drivers, as `submit` does itself once nothing refuses the
+        start. Nothing to do unless it is an embedded one."""
 
     def check(self, stream: Stream) -> None:
         """Find what would keep a driver of `stream` from being launched, while the one before it

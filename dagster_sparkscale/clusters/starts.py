@@ -11,7 +11,7 @@ before the last of them.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -21,6 +21,8 @@ from dagster_sparkscale.clusters.store import Claim, Conflict, Record, Store, Su
 
 ATTEMPT = "recovery attempt"
 """Cause of a line of history that has not come to a launch."""
+_ERROR_LENGTH = 500
+"""Characters that are kept of what a start was refused with: ticks and checks repeat it."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,25 @@ def refuse_if_held(stream: str, record: Record) -> None:
 def attempted(record: Record, at: float) -> Record:
     """`record` with one more recovery begun, which may come to a launch or not."""
     return replace(record, history=(*record.history, Submission(record.epoch, at, ATTEMPT)))
+
+
+def refused(record: Record, error: str) -> Record:
+    """`record`, its last recovery having been refused with `error`; one that has come to a launch
+    since is left as it is."""
+    if not record.history or record.history[-1].cause != ATTEMPT:
+        return record
+    *before, last = record.history
+    words = " ".join(error.split())
+    if len(words) > _ERROR_LENGTH:
+        words = f"{words[: _ERROR_LENGTH - 3]}..."
+    return replace(record, history=(*before, replace(last, error=words)))
+
+
+def last_refusal(history: Sequence[Submission]) -> str | None:
+    """What the last start was refused with; None if it came to a launch, or was a person's."""
+    if not history or history[-1].cause != ATTEMPT:
+        return None
+    return history[-1].error or None
 
 
 def begin(

@@ -26,6 +26,8 @@ class Submission:
     """`manual` (a materialization or a restart by hand), `recovery` (after a failure), or
     `recovery attempt`: one that has not come to a launch, `epoch` being of the driver that failed.
     """
+    error: str = ""
+    """Of a recovery attempt: what it was refused with; empty: not known."""
 
 
 @dataclass(frozen=True)

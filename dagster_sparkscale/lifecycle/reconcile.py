@@ -1,5 +1,6 @@
 """Starting is reconciling: re-attach to the driver that runs, start one only where none does."""
 
+import contextlib
 import time
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -7,7 +8,7 @@ from enum import Enum
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.starts import attempted, refuse_if_held
+from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
 
@@ -101,8 +102,11 @@ def reconcile(
         if failed_epoch is not None:
             # Before anything can go wrong: what never comes to a launch counts as well.
             lease.write(attempted(lease.record, time.time()))
-        cluster.prepare()
-        driver = cluster.submit(stream, lease, cause=cause)
+        try:
+            driver = cluster.submit(stream, lease, cause=cause)
+        except ClusterError as error:
+            _remember_why(lease, error)
+            raise
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
     driver, status = _wait_for_first_query(cluster, driver, begun + START_WAIT)
     return Outcome(action, driver, status, time.monotonic() - begun)
@@ -112,6 +116,13 @@ def _wish_it_to_run(lease: Lease) -> None:
     """A stop may have said its wish and then failed: the end of what runs would be none."""
     if lease.record.desired != "running":
         lease.write(replace(lease.record, desired="running", desired_since=time.time()))
+
+
+def _remember_why(lease: Lease, error: ClusterError) -> None:
+    """For the tick and the checks: of a run that failed nobody there knows."""
+    with contextlib.suppress(ClusterError):  # what it failed of is told, not what comes of telling
+        if (told := refused(lease.record, str(error))) != lease.record:
+            lease.write(told)
 
 
 def _remember_whose(lease: Lease, stream: Stream, owner: str) -> None:

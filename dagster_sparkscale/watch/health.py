@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.starts import last_refusal
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
@@ -84,7 +85,10 @@ def _running(sighting: Sighting) -> Finding:
     if driver.state is DriverState.STOPPED:
         return Finding(False, "stopped on request", urgent=False)
     if driver.state is DriverState.FAILED:
-        return Finding(False, f"driver {driver.epoch} failed: {driver.exit_reason}")
+        error = last_refusal(sighting.history) or ""
+        refusal = error and f"; the last restart was refused: {error}"
+        text = f"driver {driver.epoch} failed: {driver.exit_reason}{refusal}"
+        return Finding(False, text, mark=error)
     if sighting.status is not None and (hangs := _hangs(sighting.status)):
         return Finding(False, f"driver {driver.epoch} runs, but {hangs}")
     return Finding(True, f"driver {driver.epoch} is {driver.state.value}")

@@ -12,8 +12,16 @@ from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.errors import AlreadyRunning, Held, LeaseLost, OperationInProgress
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.starts import ATTEMPT, Others, Start, attempted, begin
-from dagster_sparkscale.clusters.store import DurableHold
+from dagster_sparkscale.clusters.starts import (
+    ATTEMPT,
+    Others,
+    Start,
+    attempted,
+    begin,
+    last_refusal,
+    refused,
+)
+from dagster_sparkscale.clusters.store import DurableHold, Record
 
 PLACE = "file:///data/clicks"
 
@@ -177,6 +185,21 @@ def test_a_recovery_that_comes_to_a_launch_takes_the_place_of_its_attempt(side: 
         record = side.begin(lease, cause="recovery").record
     assert [(s.epoch, s.cause) for s in record.history] == [(1, "manual"), (2, "recovery")]
     assert record.submitted_at == record.history[-1].at
+
+
+def test_why_an_attempt_was_refused_is_kept_in_a_few_words(side: Side) -> None:
+    record = attempted(side.start("clicks").record, 7.0)
+    kept = refused(record, "no\n  master").history[-1]
+    assert (kept.cause, kept.at, kept.error) == (ATTEMPT, 7.0, "no master")
+    assert refused(record, "x" * 500).history[-1].error == "x" * 500
+    assert refused(record, "x" * 501).history[-1].error == "x" * 497 + "..."
+
+
+def test_a_start_by_a_person_has_its_refusal_in_its_own_run(side: Side) -> None:
+    record = side.start("clicks").record
+    assert refused(record, "no master") is record
+    assert refused(Record.new("a"), "no master").history == ()
+    assert last_refusal(()) is None
 
 
 def test_a_claim_of_a_stream_that_was_forgotten_makes_no_ghost_of_it(side: Side) -> None:

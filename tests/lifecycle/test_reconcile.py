@@ -6,7 +6,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
-from dagster_sparkscale.clusters.starts import ATTEMPT
+from dagster_sparkscale.clusters.starts import ATTEMPT, last_refusal
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, outcome_metadata
@@ -211,7 +211,7 @@ class TestRestart:
         world.run(STREAM)
         outcome = start(world, restart=True)
         assert (outcome.action, outcome.driver.epoch) == (Action.RESTARTED, 2)
-        assert world.calls[1:] == [
+        assert world.calls[2:] == [
             "check",
             "stop clicks gracefully",
             "prepare",
@@ -277,6 +277,35 @@ class TestRecovery:
         assert [s.cause for s in world.cluster.history("clicks")] == ["manual", *[ATTEMPT] * 3]
         world.on_prepare = lambda: None
         assert self.recovery(world).driver.epoch == 2
+
+    def test_what_it_was_refused_with_is_told_until_one_comes_to_a_launch(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+
+        def taken():
+            raise ClusterError("somebody\nhas the checkpoint")
+
+        world.on_prepare = taken
+        with pytest.raises(ClusterError, match="has the checkpoint"):
+            self.recovery(world)
+        assert last_refusal(world.cluster.history("clicks")) == "somebody has the checkpoint"
+        world.on_prepare = lambda: None
+        self.recovery(world)
+        assert last_refusal(world.cluster.history("clicks")) is None
+
+    def test_what_a_driver_ended_of_that_was_launched_is_no_refusal(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+
+        def ends(kept):
+            raise ClusterError("it ended at once")
+
+        world.on_submit = ends
+        with pytest.raises(ClusterError, match="ended at once"):
+            self.recovery(world)
+        history = world.cluster.history("clicks")
+        assert (history[-1].cause, history[-1].error) == ("recovery", "")
+        assert last_refusal(history) is None
 
     def recovery(self, world, epoch=1):
         return start(world, cause="recovery", failed_epoch=epoch)

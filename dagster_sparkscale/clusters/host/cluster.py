@@ -156,9 +156,11 @@ class HostedCluster(ClusterManager):
         starts.refuse_if_held(stream.name, lease.record)
         program = _program_of(stream)
         arguments = stream.program_arguments()
-        master, access, runtime = self._master(), self._access(), self._runtime()
         checkpoint = checkpoint_of(stream, self.spark_conf)
         fenced = self._make_way(lease, checkpoint)
+        # A start that is refused leaves no cluster behind that it has started.
+        self.prepare()
+        master, access, runtime = self._master(), self._access(), self._runtime()
         start = starts.begin(
             self.store(),
             lease,

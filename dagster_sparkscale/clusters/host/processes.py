@@ -259,7 +259,7 @@ def _ended(folder: SubmissionFolder) -> Fate | None:
     elif number is not None:
         reason = f"killed by signal {number}"
     elif code == 0:
-        reason = "its program returned (exit code 0)"
+        reason = "its program returned, exit code 0"
     else:
         reason = f"exit code {code}"
     ended_at = float(at) if isinstance(at, int | float) else None

@@ -107,7 +107,7 @@ def test_a_driver_is_starting_until_its_agent_is_announced(started: Started) -> 
     ("code", "reason"),
     [
         ("raise SystemExit(3)", "exit code 3"),
-        ("", "its program returned (exit code 0)"),
+        ("", "its program returned, exit code 0"),
         ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
     ],
 )
