@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import dagster as dg
 from dagster import DagsterInstance
-from pydantic import Field, create_model
+from pydantic import Field, create_model, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
@@ -35,6 +35,8 @@ and the evaluations since have decided anew."""
 OPERATION_LIMIT = 900.0
 """Seconds after which a run no longer counts as in flight: one whose process died may stay
 `STARTED` for ever, and must not keep its stream from being scaled."""
+
+_BY_HAND = "by hand"
 
 
 class Streams:
@@ -85,12 +87,17 @@ class OperationConfig(dg.Config):
     """What every operation is told. The job adds the stream, with the names of the declared ones
     as its type: the launchpad offers them and refuses any other before a run starts."""
 
-    reason: str = Field(default="by hand", description="Why; shown on the run's page.")
+    reason: str = Field(default=_BY_HAND, description="Why; shown on the run's page.")
     decided_at: float | None = Field(
         default=None,
         description="When it was decided, seconds since the epoch: a run that starts more than "
         f"{STALE_AFTER:.0f} s later changes nothing. Left out: it is never too late.",
     )
+
+    @field_validator("reason")
+    @classmethod
+    def _never_empty(cls, value: str) -> str:
+        return value.strip() or _BY_HAND
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,16 @@ def begin(
     return Start(written, succeeds)
 
 
+def taken(checkpoint: str, stream: str, other: str, who: str, record: Record) -> str:
+    """That `stream` may not have its checkpoint, for `other`, whose record that is, has it."""
+    whose = f", started by {record.whose}" if record.whose else ""
+    return (
+        f"the checkpoint {checkpoint} of {stream!r} is that of {other!r}: {who}{whose}. Two "
+        "drivers on one checkpoint lose data: stop that one first, by the job stop where it is "
+        "declared, else by stop_orphan"
+    )
+
+
 def _claim(store: Store, mine: Claim, others: Others) -> tuple[str, int] | None:
     """Claim the checkpoint; returns which driver of another stream had it, if one had."""
     claim = store.claim(mine.checkpoint)
@@ -146,14 +156,13 @@ def _claim(store: Store, mine: Claim, others: Others) -> tuple[str, int] | None:
         owner = store.read(claim.stream)
         known = owner is not None and owner.id == claim.id
         # Of another epoch: it went on elsewhere since, or never came to this launch.
-        has_it = owner is not None and known and owner.epoch == claim.epoch
-        has_it = has_it and owner is not None and owner.checkpoint == claim.checkpoint
-        if has_it and (who := others.runs(claim.stream)):
-            raise AlreadyRunning(
-                f"the checkpoint {mine.checkpoint} of {mine.stream!r} is that of "
-                f"{claim.stream!r}: {who}. Two drivers on one checkpoint lose data: stop that "
-                "one first"
-            )
+        if (
+            owner is not None
+            and known
+            and (owner.epoch, owner.checkpoint) == (claim.epoch, claim.checkpoint)
+            and (who := others.runs(claim.stream))
+        ):
+            raise AlreadyRunning(taken(mine.checkpoint, mine.stream, claim.stream, who, owner))
         mine = replace(mine, after=(claim.id, claim.epoch) if known else None)
         _swap(store, claim, mine)
     return mine.after

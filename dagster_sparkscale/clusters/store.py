@@ -121,6 +121,12 @@ class Record:
         return cls(id, 0, "stopped", 0.0, "", 0, ())
 
     @property
+    def whose(self) -> str:
+        """Who declared it when it was last started, in words; empty: not known."""
+        location, _, key = self.owner.rpartition("/")
+        return f"code location {location!r}, cluster {key!r}" if self.owner else ""
+
+    @property
     def submitted_at(self) -> float:
         starts = [each.at for each in self.history if each.epoch == self.epoch]
         return starts[0] if starts else 0.0

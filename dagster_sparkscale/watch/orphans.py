@@ -31,7 +31,8 @@ class Orphan:
         if not self.ours:
             return (
                 f"{driver.stream}: not declared here: {runs}, and who declares it is not known, as "
-                "it was started by an older release, or without a code location"
+                "it was started by an older release, or without a code location; declare it, stop "
+                "it where it is declared, or run stop_orphan with whoever_declares_it: true"
             )
         return (
             f"{driver.stream}: orphan: {runs}, and no stream of that name is declared any more; "

@@ -93,6 +93,18 @@ def test_a_stream_of_another_name_may_not_have_the_checkpoint_of_one_that_runs(s
     assert record is not None and record.epoch == 0
 
 
+def test_the_refusal_names_who_started_the_other_where_that_is_known(side: Side) -> None:
+    side.start("clicks")
+    side.running.add("clicks")
+    with pytest.raises(AlreadyRunning, match=r"its driver runs\. Two drivers on one"):
+        side.start("renamed")
+    with side.lease("clicks") as lease:
+        lease.write(replace(lease.record, owner="web/spark"))
+    whose = "its driver runs, started by code location 'web', cluster 'spark'"
+    with pytest.raises(AlreadyRunning, match=whose):
+        side.start("renamed")
+
+
 def test_it_may_once_that_one_has_ended_and_knows_after_whom(side: Side) -> None:
     before = side.start("clicks").record
     # The first start may have ended before it left its own mark in the checkpoint.

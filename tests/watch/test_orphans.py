@@ -75,11 +75,19 @@ def test_the_job_stops_it(deployed: Deployment) -> None:
     ("stream", "fault"),
     [
         ("clicks", "stream = 'clicks': is declared, so it is no orphan: use stop"),
-        ("never", "stream = 'never': nothing is remembered of it; there is clicks, old"),
+        ("never", "stream = 'never': nothing is remembered of it; remembered are: 'clicks', 'old'"),
     ],
 )
 def test_the_job_refuses_what_is_none(deployed: Deployment, stream: str, fault: str) -> None:
     assert failure_of(deployed.by_hand("stop_orphan", stream=stream)) == fault
+
+
+@pytest.mark.parametrize(("given", "told"), [("", "by hand"), ("  ", "by hand"), ("gone", "gone")])
+def test_a_reason_is_never_empty(deployed: Deployment, given: str, told: str) -> None:
+    result = deployed.by_hand("stop_orphan", stream="old", reason=given)
+    (event,) = result.get_asset_observation_events()
+    said = event.asset_observation_data.asset_observation.metadata
+    assert said[PREFIX + "reason"].value == told
 
 
 def test_that_of_another_code_location_is_left_to_it(deployed: Deployment) -> None:
@@ -97,8 +105,10 @@ def test_of_an_older_release_nobody_knows_whose_it_is_and_it_is_not_stopped_unas
     tick = deployed.tick()
     assert ("old", "orphan") in told(tick)
     assert "old: not declared here: driver 1 is running" in tick.data.skip_message
+    assert "or run stop_orphan with whoever_declares_it: true" in tick.data.skip_message
     text = failure_of(deployed.by_hand("stop_orphan", stream="old"))
-    assert "was started by nobody known, which may declare it still" in text
+    assert "stream = 'old': who declares it is not known" in text
+    assert "when nobody declares it, set whoever_declares_it: true" in text
     assert deployed.by_hand("stop_orphan", stream="old", whoever_declares_it=True).success
 
 

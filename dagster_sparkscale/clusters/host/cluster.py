@@ -20,11 +20,11 @@ from dagster_sparkscale.clusters import class_data, starts
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import is_name
 from dagster_sparkscale.clusters.host.launch import Runtime
+from dagster_sparkscale.clusters.host.strangers import Stranger, strangers_on
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.spark_settings import settings
@@ -217,18 +217,15 @@ class HostedCluster(ClusterManager):
             return fenced
         self._refuse_if_an_older_release_has(lease.stream, checkpoint)
         try:
-            strangers = processes.strangers_on(checkpoint, record.id)
+            found = strangers_on(checkpoint, record.id)
         except OSError as error:
             raise ClusterError(f"it can't be told what runs on this host: {error}") from error
-        for process, submission in strangers:
-            stream, _, rest = submission.partition(":")
-            if self._knows(stream, submission):
+        for stranger in found:
+            if self._knows(stranger):
                 continue  # another stream's of this store: its claim decides
             raise AlreadyRunning(
-                f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by process "
-                f"{process.pid}, a driver of {stream!r}, epoch {rest.partition(':')[0]}, that was "
-                "started from another state folder, or before this one was emptied: end that "
-                "process first. Two drivers on one checkpoint lose data"
+                f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by "
+                f"{stranger.in_words(self._state_path())}. Two drivers on one checkpoint lose data"
             )
         return fenced
 
@@ -243,15 +240,13 @@ class HostedCluster(ClusterManager):
             theirs = settings.get("spark.sparkscale.checkpointLocation")
             same = theirs and place_of(theirs, {**self.spark_conf, **settings}) == checkpoint
             if same and (who := self._who_runs(name)):
-                raise AlreadyRunning(
-                    f"the checkpoint {checkpoint} of {stream!r} is that of {name!r}: {who}. Two "
-                    "drivers on one checkpoint lose data: stop that one first"
-                )
+                raise AlreadyRunning(starts.taken(checkpoint, stream, name, who, record))
 
-    def _knows(self, stream: str, submission: str) -> bool:
-        """Whether a submission, by its mark, is of a stream in this store."""
+    def _knows(self, stranger: Stranger) -> bool:
+        """Whether it is of a stream in this store."""
+        stream = stranger.stream
         known = self.store().read(stream) if is_name(stream) else None
-        return known is not None and known.id == submission.rpartition(":")[2]
+        return known is not None and known.id == stranger.submission.rpartition(":")[2]
 
     def _who_runs(self, stream: str) -> str | None:
         driver = self.find(stream)

@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.host import places, processes
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
+from dagster_sparkscale.clusters.host.strangers import marks
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.store import Record
@@ -70,7 +71,7 @@ class HostedDriver:
         files.write_private(files.properties, properties(settings))
         env = environment(stream, files, self._mark(epoch), runtime)
         if self.record.checkpoint is not None:
-            env[processes.CHECKPOINT] = processes.checkpoint_mark(self.record.checkpoint)
+            env.update(marks(self.record.checkpoint, self.folder.state_dir))
         processes.launch(
             files, command(stream, epoch, files, runtime, program, arguments, fence), env
         )

@@ -51,6 +51,7 @@ class StreamFolder:
         if not is_name(stream):
             raise ClusterError(f"stream = {stream!r}: must be letters, digits and underscores")
         self.stream = stream
+        self.state_dir = state_dir
         self.path = state_dir / "streams" / stream
         self._records = Register(self.path / "record")
         self._first = self.path / "record.json"

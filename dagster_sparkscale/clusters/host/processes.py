@@ -8,7 +8,6 @@ for ended only when nothing of it can be running any more.
 """
 
 import contextlib
-import hashlib
 import os
 import signal
 import socket
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     import psutil
 
 MARKER = "SPARKSCALE_SUBMISSION"
-CHECKPOINT = "SPARKSCALE_CHECKPOINT"
-"""Environment variable by which all that works on a checkpoint is found, whatever its stream."""
 TERM_SECONDS = 10.0
 """Between SIGTERM and SIGKILL."""
 QUIET_SECONDS = 60.0
@@ -66,32 +63,6 @@ def here() -> str:
 def marker(stream: str, epoch: int | None, record_id: str) -> str:
     """What the processes of a submission carry; with no epoch, of any submission of the stream."""
     return f"{stream}:{'' if epoch is None else epoch}:{record_id}"
-
-
-def checkpoint_mark(checkpoint: str) -> str:
-    """What the processes that work on a checkpoint carry. Not its name, which may hold a secret."""
-    return hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
-
-
-def strangers_on(checkpoint: str, record_id: str) -> "list[tuple[psutil.Process, str]]":
-    """Live processes of this user that work on that checkpoint for another record, and the
-    submission that each belongs to.
-
-    Raises:
-        OSError: it can't be told.
-    """
-    import psutil
-
-    wanted = checkpoint_mark(checkpoint)
-    found = []
-    for process in carrying(CHECKPOINT, lambda value: value == wanted):
-        try:
-            submission = process.environ().get(MARKER, "")
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-        if submission.rpartition(":")[2] != record_id:
-            found.append((process, submission))
-    return found
 
 
 def launch(folder: SubmissionFolder, command: Sequence[str], env: Mapping[str, str]) -> None:
