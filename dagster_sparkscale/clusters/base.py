@@ -59,8 +59,8 @@ class Driver:
     fenced: bool = False
     """Whether it was kept from its checkpoint, or has lost it: another driver's mark is in it."""
     ending: str | None = None
-    """How its queries were ended, as the driver that was asked to stop has told; None: it has not.
-    """
+    """How its queries were ended, as the driver that was asked to stop has told, or that it was
+    killed by who asked; None: it has not told."""
     where: str = ""
     """Host and process, pod or application id: where a person would look."""
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)

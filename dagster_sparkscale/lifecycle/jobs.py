@@ -71,8 +71,9 @@ def stop_by_name(cluster: ClusterManager, stream: str, config: StopConfig, holde
         ended = cluster.stop(
             driver, lease, graceful=config.graceful, timeout=config.timeout_seconds
         )
+    how = f": {ended.ending}" if ended.ending and driver.state.alive else ""
     return Report(
-        f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now",
+        f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now{how}",
         metadata(
             {
                 "reason": config.reason,

@@ -124,6 +124,9 @@ class HostedDriver:
 
         fate = processes.observe(record, files, running_there)
         state, reason = fate.state, fate.reason
+        told = None if state.alive else files.ending()
+        if told is not None and told.sigterm:
+            reason = "ended by SIGTERM" if told.clean else f"ended by SIGTERM; {told.in_words()}"
         if state is DriverState.FAILED and record.desired == "restarting":
             reason = f"{reason}, and the restart that stopped it was not completed"
         if state is DriverState.FAILED and record.desired == "stopped":
@@ -133,7 +136,6 @@ class HostedDriver:
         fenced = None if state.alive else read_json(files.fenced)
         if fenced is not None and state is DriverState.FAILED:
             reason = str(fenced.get("reason", reason))
-        told = None if state.alive else files.ending()
         if told is not None and not told.clean and state is DriverState.STOPPED:
             reason = f"{reason}; {told.in_words()}"
         where = f"process {fate.pid} on {record.host}" if fate.pid else f"host {record.host}"
@@ -158,7 +160,8 @@ class HostedDriver:
             LeaseLost: the lease was lost meanwhile.
             ClusterError: something of it is left that can't be ended from here; says what.
         """
-        deadline = time.monotonic() + (timeout if graceful else min(timeout, ABRUPT_SECONDS))
+        seconds = timeout if graceful else min(timeout, ABRUPT_SECONDS)
+        deadline = time.monotonic() + seconds
         agreed = False
         while (there := self.describe().state.alive) and time.monotonic() < deadline:
             lease.check()
@@ -180,6 +183,9 @@ class HostedDriver:
                 f"{ended.stream!r} is {ended.state.value} still, though it was told to end "
                 f"({ended.where}): {self._occupied(ended)}"
             )
+        if there and ended.ending is None:
+            killed = f"killed after {seconds:g} s; it is not known what was drained"
+            return replace(ended, ending=killed)
         return ended
 
     def _is_here(self) -> bool:

@@ -263,6 +263,17 @@ def test_one_that_does_not_listen_is_killed(started: Started) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+def test_of_one_that_a_stop_had_to_kill_it_is_not_known_what_was_drained(
+    started: Started,
+) -> None:
+    started.launch(STUBBORN).up()
+    store = FolderStore(started.folder.state_dir)
+    with leases.hold(store, "clicks", "stop run 1", 0.0) as lease:
+        ended = HostedDriver(started.folder, lease.record).end(lease, True, 0.2)
+    assert ended.ending == "killed after 0.2 s; it is not known what was drained"
+
+
+@pytest.mark.usefixtures("impatient")
 def test_what_hides_in_a_session_of_its_own_is_found(started: Started) -> None:
     hidden = "subprocess.Popen(['sleep', '600'], start_new_session=True)"
     started.launch(f"import subprocess; {hidden}; {STUBBORN}").up()
