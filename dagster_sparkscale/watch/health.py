@@ -78,8 +78,9 @@ def examine(
 
 def _running(sighting: Sighting) -> Finding:
     driver = sighting.driver
+    where = f"; {driver.where}" if driver is not None and driver.where else ""
     if sighting.error is not None:
-        return Finding(False, sighting.error)
+        return Finding(False, f"{sighting.error}{where}")
     if driver is None:
         return Finding(False, "never started: materialize the asset to start it", urgent=False)
     if driver.state is DriverState.STOPPED:
@@ -90,7 +91,7 @@ def _running(sighting: Sighting) -> Finding:
         text = f"driver {driver.epoch} failed: {driver.exit_reason}{refusal}"
         return Finding(False, text, mark=error)
     if sighting.status is not None and (hangs := _hangs(sighting.status)):
-        return Finding(False, f"driver {driver.epoch} runs, but {hangs}")
+        return Finding(False, f"driver {driver.epoch} runs, but {hangs}{where}")
     return Finding(True, f"driver {driver.epoch} is {driver.state.value}")
 
 

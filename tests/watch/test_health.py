@@ -97,6 +97,14 @@ class TestHangingJvm:
         found = findings(sighted=failed, spark_age=1000.0)[Health.RUNNING]
         assert found.text == "driver 1 failed: exit code 1"
 
+    def test_of_one_that_does_not_answer_it_says_where_to_look(self):
+        where = "process 7 on spark-3, log /state/driver.log"
+        found = unseen(driver=driver(where=where), error="no answer")[Health.RUNNING]
+        assert (found.passed, found.text) == (False, f"no answer; {where}")
+        hanging = {"driver": driver(where=where)}
+        found = findings(sighted=hanging, spark_age=36_000.0)[Health.RUNNING]
+        assert found.text.endswith(f"restart the stream; {where}")
+
     def test_of_one_whose_restart_was_refused_it_says_why(self):
         attempt = Submission(1, 1.0, ATTEMPT, "no master")
         gone = driver(DriverState.FAILED, exit_reason="exit code 1")
