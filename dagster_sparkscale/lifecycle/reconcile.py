@@ -92,7 +92,7 @@ def reconcile(
             if isinstance(decision, Hold):
                 seconds = time.monotonic() - begun
                 return Outcome(Action.HELD, driver, None, seconds, decision.reason)
-        action = Action.STARTED
+        action = Action.RESTARTED if driver is not None and restart else Action.STARTED
         if driver is not None and driver.state.alive:
             if not restart:
                 _wish_it_to_run(lease)
@@ -103,9 +103,6 @@ def reconcile(
             cluster.check(stream)
             refuse_if_held(stream.name, lease.record)
             cluster.stop(driver, lease, to_restart=True)
-            action = Action.RESTARTED
-        elif driver is not None and restart:
-            action = Action.RESTARTED
         if failed_epoch is not None:
             # Before anything can go wrong: what never comes to a launch counts as well.
             lease.write(attempted(lease.record, time.time()))
