@@ -4,6 +4,7 @@ Operations run in the process of their run: a run that changes a number should c
 than an empty one.
 """
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +35,10 @@ STALE_AFTER = 180.0
 and the evaluations since have decided anew."""
 OPERATION_LIMIT = 900.0
 """Seconds after which a run no longer counts as in flight: one whose process died may stay
-`STARTED` for ever, and must not keep its stream from being scaled."""
+`STARTED` for ever, and must not keep its stream from being scaled. One that is queued has none."""
+
+_EXPIRES = PREFIX + "expires"
+"""Tag of a run that changes nothing when it starts too late."""
 
 _BY_HAND = "by hand"
 
@@ -158,8 +162,10 @@ class Operations:
         operation = self._by_name[decision.operation]
         assert operation.config_for is not None
         told = operation.config_for(decision, stream, epoch)
+        tags = self._streams.tags(stream.name, operation.name, epoch)
         if operation.expires:
             told = told.model_copy(update={"decided_at": now})
+            tags[_EXPIRES] = "true"
         config = told.model_dump(exclude_none=True)
         job = self.jobs[operation.name].name
         request = dg.RunRequest(
@@ -167,7 +173,7 @@ class Operations:
             run_key=f"{stream.name}:{epoch}:{int(now)}",
             job_name=job,
             run_config={"ops": {job: {"config": {**config, "stream": stream.name}}}},
-            tags=self._streams.tags(stream.name, operation.name, epoch),
+            tags=tags,
         )
         return [request]
 
@@ -199,13 +205,11 @@ def in_flight(instance: DagsterInstance, cluster_key: str, now: float) -> Mappin
 
 def _counts_for(run: dg.DagsterRun) -> float:
     """Seconds after its creation for which a run counts as in flight."""
-    waits = run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
-    # The run of a decision that has not begun by then will change nothing when it does.
-    return STALE_AFTER if waits and _DECIDED in run.tags else OPERATION_LIMIT
-
-
-_DECIDED = "dagster/run_key"
-"""Tag of a run that a sensor has requested."""
+    queued = run.status is dg.DagsterRunStatus.QUEUED
+    if _EXPIRES in run.tags and (queued or run.status is dg.DagsterRunStatus.NOT_STARTED):
+        return STALE_AFTER
+    # It will act, however long the queue is: another one would only stand behind it.
+    return math.inf if queued else OPERATION_LIMIT
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:

@@ -43,7 +43,8 @@ class RestartConfig(OperationConfig):
 
     failed_epoch: int | None = Field(
         default=None,
-        description="Recovery: the driver that failed. If another runs by now, nothing is done.",
+        description="Recovery: the driver that failed. If another runs by now, or if the stream's "
+        "recovery says to wait or has given up, nothing is done.",
     )
 
 
@@ -137,6 +138,8 @@ RESTART = Operation(
 def describe(outcome: Outcome) -> str:
     """One line on what starting came to."""
     driver = outcome.driver
+    if outcome.action is Action.HELD:
+        return f"nothing was done: {outcome.reason}"
     if outcome.action is Action.ATTACHED and not driver.state.alive:
         return f"driver {driver.epoch} is {driver.state.value} by now: nothing was done"
     if outcome.action is Action.ATTACHED:

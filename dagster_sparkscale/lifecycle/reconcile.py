@@ -9,7 +9,9 @@ from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
+from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.status import Status
 
 START_WAIT = 120.0
@@ -23,6 +25,7 @@ class Action(Enum):
     STARTED = "started"
     ATTACHED = "attached"
     RESTARTED = "restarted"
+    HELD = "held"
 
 
 class StartFailed(ClusterError):
@@ -37,6 +40,8 @@ class Outcome:
     """The agent's last answer; None if it gave none in time."""
     seconds: float
     """From the request until the program's first query was seen, or until waiting ended."""
+    reason: str | None = None
+    """Why it was held; None if it was not."""
 
 
 def reconcile(
@@ -60,7 +65,8 @@ def reconcile(
         restart: stop a running driver gracefully and start a new one. Cut off in the middle, it is
             completed by recovery.
         cause: what goes into the history of submissions.
-        failed_epoch: start only if this is still the newest driver and it has failed.
+        failed_epoch: start only if this is still the newest driver, it has failed, and its
+            recovery says so.
         owner: who declares the stream: told from it once it is not declared any more.
         lease_wait: seconds to wait for an operation in progress to end.
 
@@ -79,13 +85,15 @@ def reconcile(
                 f"{stream.name!r}: driver {failed_epoch} failed, but the cluster manager knows no "
                 "driver of it any more; nothing was done: materialize its asset to start it"
             )
-        if (
-            driver is not None
-            and failed_epoch is not None
-            and (driver.epoch != failed_epoch or driver.state is not DriverState.FAILED)
-        ):
-            return Outcome(Action.ATTACHED, driver, None, time.monotonic() - begun)
-        action = Action.STARTED
+        if driver is not None and failed_epoch is not None:
+            if driver.epoch != failed_epoch or driver.state is not DriverState.FAILED:
+                return Outcome(Action.ATTACHED, driver, None, time.monotonic() - begun)
+            # Others may have tried it while this one waited: their pauses hold for it as well.
+            decision = recover(stream.recovery, driver, lease.record.history, time.time())
+            if isinstance(decision, Hold):
+                seconds = time.monotonic() - begun
+                return Outcome(Action.HELD, driver, None, seconds, decision.reason)
+        action = Action.RESTARTED if driver is not None and restart else Action.STARTED
         if driver is not None and driver.state.alive:
             if not restart:
                 _wish_it_to_run(lease)
@@ -96,9 +104,6 @@ def reconcile(
             cluster.check(stream)
             refuse_if_held(stream.name, lease.record)
             cluster.stop(driver, lease, to_restart=True)
-            action = Action.RESTARTED
-        elif driver is not None and restart:
-            action = Action.RESTARTED
         if failed_epoch is not None:
             # Before anything can go wrong: what never comes to a launch counts as well.
             lease.write(attempted(lease.record, time.time()))

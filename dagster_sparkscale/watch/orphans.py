@@ -4,6 +4,7 @@ Taken out of the list, or renamed, a stream has no asset, no checks and no polic
 on. Those that another code location has started, in the same state folder, are that one's.
 """
 
+import contextlib
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -66,30 +67,32 @@ def find_orphans(
 
 
 class OrphanSearch:
-    """Looks for orphans, tick by tick, and never for longer than it is told to."""
+    """Looks for orphans, tick by tick, and never holds one up for longer than it is told to."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
+        self._found: Sequence[Orphan] = ()
 
     def search(
         self, cluster: ClusterManager, declared: Collection[str], owner: str, seconds: float
     ) -> Sequence[Orphan]:
-        """The orphans of `owner`; none where they could not be looked for within `seconds`."""
+        """The orphans of `owner`, as the last look found them that came to its end.
+
+        One that takes longer than `seconds` goes on, for a later tick to tell what it has found.
+        """
         if self._thread is not None and self._thread.is_alive():
-            return ()  # a look of an earlier tick hangs
-        found: list[Orphan] = []
+            return self._found  # nothing is waited for twice: it may hang for good
 
         def look() -> None:
-            try:
-                found.extend(find_orphans(cluster, declared, owner))
-            except Exception:
-                return  # each declared stream's own look tells what is wrong
+            # Each declared stream's own look tells what is wrong.
+            with contextlib.suppress(Exception):
+                self._found = tuple(find_orphans(cluster, declared, owner))
 
         # A daemon: a look that hangs must not keep the code server from ending.
         self._thread = threading.Thread(target=look, name="sparkscale-orphans", daemon=True)
         self._thread.start()
         self._thread.join(seconds)
-        return () if self._thread.is_alive() else tuple(found)
+        return self._found
 
 
 def told_of(orphans: Sequence[Orphan], memory: Memory) -> Iterator[dg.AssetObservation]:

@@ -23,9 +23,12 @@ from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from tests.fakes import structured
 
 CHECKPOINT = "file:///data/clicks"
-STREAMS = {name: structured(name, checkpoint_location="/data/clicks") for name in ("old", "new")}
-HOSTS = ("h1", "h2")
 POLICY = RecoveryPolicy(first_delay=1, longest_delay=1, limit=20, within=3600)
+STREAMS = {
+    name: structured(name, checkpoint_location="/data/clicks", recovery=POLICY)
+    for name in ("old", "new")
+}
+HOSTS = ("h1", "h2")
 
 
 class Crashed(BaseException):

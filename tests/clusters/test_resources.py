@@ -233,6 +233,18 @@ def test_a_driver_of_an_older_release_keeps_its_checkpoint_although_nothing_clai
     cluster._refuse_if_an_older_release_has("renamed", f"file://{os.path.realpath(location)}")
 
 
+def test_a_stream_whose_record_is_broken_bars_the_start_of_no_other(tmp_path: Path) -> None:
+    cluster = StandaloneCluster(master="spark://127.0.0.1:7077", state_dir=str(tmp_path))
+    broken = begun(tmp_path, "broken")
+    records = broken.files.path.parent.parent / "record"
+    for path in records.iterdir():
+        path.write_text("{")
+    with pytest.raises(ClusterError, match="broken"):
+        cluster.store().read("broken")
+    with cluster.lease("clicks", "test") as lease:
+        assert cluster._make_way(lease, "file:///x") is False
+
+
 def test_there_is_nothing_to_stop_where_no_cluster_ever_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

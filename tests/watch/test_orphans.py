@@ -133,5 +133,29 @@ def test_a_look_that_hangs_holds_up_no_tick_and_is_not_begun_twice(deployed: Dep
     finally:
         answer.set()
     wait_for("the look to end", lambda: not (search._thread and search._thread.is_alive()))
-    found = search.search(cluster, {"clicks"}, OURS, HANGS)
-    assert [orphan.driver.stream for orphan in found] == ["old"]
+    # What it found is told by the next tick, though that one's own look hangs as well.
+    answer.clear()
+    try:
+        found = search.search(cluster, {"clicks"}, OURS, 0.05)
+        assert [orphan.driver.stream for orphan in found] == ["old"]
+    finally:
+        answer.set()
+    deployed.world.on_find = lambda stream: None
+    deployed.world.end("old")
+    wait_for("one that ended to be gone", lambda: not search.search(cluster, {"clicks"}, OURS, 1.0))
+
+
+def test_what_was_told_is_not_told_again_because_a_look_took_too_long(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ("web/old", "orphan") in told(deployed.tick())
+    answer = threading.Event()
+    search = OrphanSearch.search
+    monkeypatch.setattr(OrphanSearch, "search", lambda *args: search(*args[:-1], 0.05))
+    deployed.world.on_find = lambda stream: stream != "old" or answer.wait(HANGS)
+    try:
+        assert "old: orphan: driver 1 is running" in deployed.tick().data.skip_message
+    finally:
+        answer.set()
+    deployed.world.on_find = lambda stream: None
+    assert ("web/old", "orphan") not in told(deployed.tick())

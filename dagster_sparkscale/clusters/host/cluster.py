@@ -230,11 +230,16 @@ class HostedCluster(ClusterManager):
         return fenced
 
     def _refuse_if_an_older_release_has(self, stream: str, checkpoint: str) -> None:
-        """Drivers that an older release has started have neither claim nor mark: only their
-        settings tell what they work on."""
+        """Drivers that were started before 0.1.0 have neither claim nor mark: only their settings
+        tell what they work on. To be removed with the first release after it."""
         for name in self.store().streams():
-            record = self.store().read(name)
-            if name == stream or record is None or not record.epoch or record.submitter is not None:
+            if name == stream:
+                continue
+            try:
+                record = self.store().read(name)
+            except ClusterError:
+                continue  # its own start tells; one broken file must not bar every other stream
+            if record is None or not record.epoch or record.submitter is not None:
                 continue
             settings = self.store().folder(name).submission(record.epoch).settings()
             theirs = settings.get("spark.sparkscale.checkpointLocation")

@@ -28,6 +28,7 @@ from pydantic import TypeAdapter
 from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
+from dagster_sparkscale.clusters.host.supervisor import numbers_in
 from dagster_sparkscale.clusters.store import Conflict, Record
 from dagster_sparkscale.driver import fence, stopped
 from dagster_sparkscale.observe.stopped import Stopped, read_stopped
@@ -127,10 +128,9 @@ class StreamFolder:
 
     def _epochs(self) -> list[int]:
         try:
-            names = os.listdir(self.path / "submissions")
+            return numbers_in(self.path / "submissions")
         except OSError:
             return []
-        return sorted(int(name) for name in names if name.isdigit())
 
 
 class SubmissionFolder:
