@@ -101,8 +101,6 @@ class Record:
     hold: DurableHold | None = None
     checkpoint: str | None = None
     """Of the newest driver, normalized; None where none was declared."""
-    known_epoch: int = 0
-    """The newest epoch before this one whose driver was not kept from its checkpoint."""
     gone: int = 0
     """The driver of this epoch was declared gone by a person; 0: none."""
     gone_by: str = ""
@@ -126,19 +124,19 @@ class Record:
 
 @dataclass(frozen=True)
 class Claim:
-    """Which driver a checkpoint was last given to."""
+    """Which stream a checkpoint was last given to."""
 
     checkpoint: str
     """Normalized."""
     stream: str
     id: str
     """Of the stream's record."""
-    epoch: int
     revision: int = 0
     """Grows by one with every change."""
-    after: tuple[str, int] | None = None
-    """Record id and epoch of another stream's driver that had it before, and has ended. Kept: a
-    start may end before it has left its own mark in the place of that one's."""
+    taken_by: tuple[str, int] | None = None
+    """Record id and epoch of the last driver that has left word of taking it, of this stream or of
+    one that had it before; it has ended. Kept until the next one takes it: a start may end before
+    its driver does. None: nobody is known to have."""
 
 
 class Conflict(ClusterError):

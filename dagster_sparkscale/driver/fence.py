@@ -36,6 +36,8 @@ UNREADABLE = ""
 """Key of a mark that can't be understood."""
 WORD = "fenced.json"
 """Name of the file, beside the announcement, in which such a driver says why it ended."""
+TOOK = "took.json"
+"""Name of the file, beside the announcement, by which a driver says that its mark may be there."""
 
 
 @dataclass(frozen=True)
@@ -72,52 +74,52 @@ class Taken(Exception):
     """Another driver has the checkpoint, or may have; the text says which, and what to do."""
 
 
-def why_not(
-    found: Mark | None, mine: Mark, known: int, succeeds: tuple[str, int] | None
-) -> str | None:
+def why_not(found: Mark | None, mine: Mark, succeeds: tuple[str, int] | None) -> str | None:
     """Why the driver of `mine` may not take a checkpoint with the mark `found`, in words. Pure.
 
     Args:
-        known: the newest epoch of this record whose driver had the checkpoint, as far as the record
-            knows. One that was refused does not count, or a few refusals would reach any epoch.
-        succeeds: record and epoch of another stream's driver that is known to have ended.
+        succeeds: record and epoch of the last driver, of whichever stream, that is known to have
+            taken it; that one, and those of its record before it, have ended. A driver that was
+            refused, or never came so far, does not count: a few such would reach any epoch.
     """
     if found is None:
         return None
     if found.key == UNREADABLE:
         return "somebody whose mark can't be understood"
+    if succeeds is not None and found.record == succeeds[0] and found.epoch <= succeeds[1]:
+        return None
     who = (
         f"driver {found.epoch} of {found.stream!r} (record {found.record}), started "
         f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(found.since))} UTC as {found.where}"
     )
     if found.record == mine.record:
-        if found.epoch <= known:
-            return None
         return (
-            f"{who}, of which nothing is remembered here (driver {known} is the last that is): was "
-            "an older copy of what is remembered put back, or is this a copy of the machine?"
+            f"{who}, of which nothing is remembered here: was an older copy of what is remembered "
+            "put back, or is this a copy of the machine?"
         )
-    if found.ended:
-        return None
-    if succeeds is not None and found.record == succeeds[0] and found.epoch <= succeeds[1]:
-        return None
-    return f"{who}, which has not said that it has ended"
+    return None if found.ended else f"{who}, which has not said that it has ended"
 
 
 class Fence:
-    """The checkpoint, as one driver takes and keeps it."""
+    """The checkpoint, as one driver takes and keeps it.
+
+    Args:
+        succeeds: as of `why_not`.
+        tell: called before the mark is written, so that the next start knows that it may be there.
+            Where it fails, nothing is written.
+    """
 
     def __init__(
         self,
         files: Files,
         mine: Mark,
-        known: int | None = None,
         succeeds: tuple[str, int] | None = None,
+        tell: Callable[[], None] = lambda: None,
     ) -> None:
         self._files = files
         self._mine = mine
-        self._known = mine.epoch - 1 if known is None else known
         self._succeeds = succeeds
+        self._tell = tell
         self._stands = False
 
     def take(self) -> None:
@@ -131,13 +133,14 @@ class Fence:
         except Exception as error:
             say(f"the checkpoint's fence {self._files.name} cannot be read: {_gist(error)}")
             return
-        if reason := why_not(found, self._mine, self._known, self._succeeds):
+        if reason := why_not(found, self._mine, self._succeeds):
             raise Taken(
                 f"the checkpoint was last taken by {reason}. Two drivers on one checkpoint lose "
                 f"data. When you are certain that no other works on it, delete {self._files.name} "
                 "and start the stream again"
             )
         try:
+            self._tell()
             self._write(self._mine)
             found = self._found()
         except Exception as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .agent import Agent
 from .announce import announce, url_of
-from .fence import FENCED, WORD, Fence, HadoopFile, Mark, Taken, mark_of
+from .fence import FENCED, TOOK, WORD, Fence, HadoopFile, Mark, Taken, mark_of
 from .log import say
 from .options import Options, parse
 from .program import run
@@ -92,7 +92,12 @@ def _fence(options: Options, context: Any) -> list[Fence]:
     if not checkpoint or not options.record:
         return []
     mine = mark_of(options.stream, options.record, options.epoch)
-    fence = Fence(HadoopFile(context, checkpoint), mine, options.known, options.succeeds)
+
+    def tell() -> None:
+        if options.announce is not None:
+            announce(options.announce.with_name(TOOK), {})
+
+    fence = Fence(HadoopFile(context, checkpoint), mine, options.succeeds, tell)
     fence.take()
 
     def lost(who: Mark) -> None:

@@ -21,9 +21,6 @@ def other(**fields: object) -> Mark:
     return dataclasses.replace(MINE, **{"key": "k9", **fields})  # type: ignore[arg-type]
 
 
-KNOWN = 2  # the driver before
-
-
 class Files:
     """One file of a file system that can break."""
 
@@ -58,42 +55,55 @@ def holding(mark: Mark) -> Files:
 
 
 @pytest.mark.parametrize(
-    "found",
+    ("found", "succeeds"),
     [
-        None,
-        other(epoch=2),  # an earlier driver of this stream: its record says that it has ended
-        other(record="rec2", ended=True),
-        other(record="rec0", epoch=7, stream="before"),  # as the store has told
-        other(record="rec0", epoch=6, stream="before"),  # its last start never came to a mark
+        (None, None),
+        (other(epoch=2), ("rec1", 2)),
+        (other(epoch=1), ("rec1", 2)),  # the last one told, and never came to a mark
+        (other(record="rec2", ended=True), ("rec1", 2)),
+        (other(record="rec2", ended=True), None),
+        (other(record="rec0", epoch=7, stream="before"), ("rec0", 7)),
     ],
 )
-def test_who_may_take_it(found: Mark | None) -> None:
-    assert why_not(found, MINE, KNOWN, ("rec0", 7)) is None
+def test_who_may_take_it(found: Mark | None, succeeds: tuple[str, int] | None) -> None:
+    assert why_not(found, MINE, succeeds) is None
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("found", "succeeds", "why"),
     [
-        (other(record="rec2"), "which has not said that it has ended"),
-        (other(record="rec0", epoch=8), "which has not said that it has ended"),
-        (other(epoch=3), "an older copy of what is remembered"),
-        (other(key=fence.UNREADABLE), "can't be understood"),
-        (other(epoch=4), "is this a copy of the machine"),
-        (other(epoch=4, ended=True), "an older copy"),
+        (other(record="rec2"), ("rec1", 2), "which has not said that it has ended"),
+        (other(record="rec2"), None, "which has not said that it has ended"),
+        (other(record="rec0", epoch=8), ("rec0", 7), "which has not said that it has ended"),
+        (other(key=fence.UNREADABLE), ("", 2), "can't be understood"),
+        (other(epoch=3), ("rec1", 2), "an older copy of what is remembered"),
+        (other(epoch=4, ended=True), ("rec1", 3), "is this a copy of the machine"),
+        (other(epoch=2), ("rec0", 7), "nothing is remembered here"),
+        (other(epoch=1), None, "nothing is remembered here"),
     ],
 )
-def test_who_may_not(found: Mark, why: str) -> None:
-    reason = why_not(found, MINE, KNOWN, ("rec0", 7))
+def test_who_may_not(found: Mark, succeeds: tuple[str, int] | None, why: str) -> None:
+    reason = why_not(found, MINE, succeeds)
     assert reason is not None and why in reason
 
 
-def test_refusals_do_not_add_up_until_the_epoch_is_high_enough() -> None:
-    """A copy of the record goes on counting, while the original's driver works."""
-    files = holding(other(epoch=7))
-    for epoch in range(4, 12):
-        with pytest.raises(Taken, match="driver 3 is the last that is"):
-            Fence(files, dataclasses.replace(MINE, epoch=epoch), known=3).take()
-    Fence(files, dataclasses.replace(MINE, epoch=8), known=7).take()
+def test_it_tells_before_it_writes_and_only_if_it_may() -> None:
+    files, told = Files(), list[bytes | None]()
+    Fence(files, MINE, None, lambda: told.append(files.content)).take()
+    assert told == [None]
+    with pytest.raises(Taken):
+        Fence(files, other(record="rec2"), None, lambda: told.append(files.content)).take()
+    assert told == [None]
+
+
+def test_what_cannot_be_told_is_not_written(capfd: pytest.CaptureFixture[str]) -> None:
+    def full() -> None:
+        raise OSError("no room")
+
+    files = Files()
+    Fence(files, MINE, None, full).take()
+    assert files.content is None
+    assert "cannot be written: OSError: no room" in "".join(capfd.readouterr())
 
 
 def test_taken_kept_and_released() -> None:
@@ -122,7 +132,7 @@ def test_who_takes_it_while_another_has_it_is_seen_by_that_one() -> None:
     files = Files()
     mine = Fence(files, MINE)
     mine.take()
-    Fence(files, other(epoch=4)).take()
+    Fence(files, other(epoch=4), (MINE.record, 3)).take()
     assert mine.lost_to() == files.mark
     mine.release()  # which leaves the other's alone
     assert files.mark.epoch == 4 and not files.mark.ended
@@ -229,7 +239,7 @@ def test_the_loss_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = Fence(files, MINE)
     mine.take()
     mine.watch(told.append)
-    Fence(files, other(epoch=4)).take()
+    Fence(files, other(epoch=4), (MINE.record, 3)).take()
     wait_for("the loss", lambda: told)
     assert told == [files.mark]
 

@@ -36,8 +36,8 @@ class HostedDriver:
     def files(self) -> SubmissionFolder:
         return self.folder.submission(self.record.epoch)
 
-    def make_way(self) -> Driver:
-        """See to it that nothing of this submission, or of one before it, is left; how it ended.
+    def make_way(self) -> None:
+        """See to it that nothing of this submission, or of one before it, is left.
 
         Raises:
             AlreadyRunning: its driver is alive, or may be.
@@ -48,7 +48,6 @@ class HostedDriver:
             raise AlreadyRunning(self._occupied(driver))
         # A driver killed alone may leave its JVM behind, and that still writes the checkpoint.
         processes.clear(self._mark(None))
-        return driver
 
     def launch(
         self,
