@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol
 
 from .log import say
+from .looks import first_line
 
 FILE = "_sparkscale_fence"
 """Spark passes over names that begin so."""
@@ -120,10 +121,12 @@ class Fence:
         self._mine = mine
         self._succeeds = succeeds
         self._tell = tell
-        self._stands = False
+        self._lock = threading.Lock()
+        self._stands = self._over = False
 
     def take(self) -> None:
-        """Write the mark of this driver, or, where nothing can be written, say so.
+        """Write the mark of this driver, or, where nothing can be read or written, say so: it is
+        tried again with each look.
 
         Raises:
             Taken: another driver has the checkpoint, or may have.
@@ -131,7 +134,7 @@ class Fence:
         try:
             found = self._found()
         except Exception as error:
-            say(f"the checkpoint's fence {self._files.name} cannot be read: {_gist(error)}")
+            self._say("cannot be read", error)
             return
         if reason := why_not(found, self._mine, self._succeeds):
             raise Taken(
@@ -144,26 +147,41 @@ class Fence:
             self._write(self._mine)
             found = self._found()
         except Exception as error:
-            say(f"the checkpoint's fence {self._files.name} cannot be written: {_gist(error)}")
+            self._say("cannot be written", error)
             return
         if found != self._mine:
             raise Taken(f"another driver has taken the checkpoint at this moment: {found}")
         self._stands = True
 
     def lost_to(self) -> Mark | None:
-        """Who has taken the checkpoint since; None: nobody that is known of."""
-        if not self._stands:
+        """Look: who has the checkpoint instead; None: nobody that is known of."""
+        with self._lock:
+            try:
+                return None if self._over else self._look()
+            except Exception:
+                return None  # it can't be told now
+
+    def _look(self) -> Mark | None:
+        found = self._found()
+        if found is not None and found.key == UNREADABLE:
             return None
-        try:
-            found = self._found()
+        if found is not None and found.key == self._mine.key:
+            self._stands = True
+            return None
+        if self._stands and found is None:
             # Deleted by somebody who did not know that this driver lives; not with the checkpoint.
-            if found is None and self._files.has_folder():
+            # A file with nothing in it is not missing: somebody is just writing it.
+            if self._files.read() is None and self._files.has_folder():
                 self._write(self._mine)
-        except Exception:
-            return None  # it can't be told now
-        if found is None or found.key in (self._mine.key, UNREADABLE):
             return None
-        return found
+        # Where it does not stand, nothing could be read or written before.
+        if self._stands or why_not(found, self._mine, self._succeeds):
+            return found
+        self._tell()
+        self._write(self._mine)
+        self._stands = True
+        say(f"the checkpoint's fence {self._files.name} stands now")
+        return None
 
     def release(self) -> None:
         """Say that this driver is done with the checkpoint; not for longer than it may take."""
@@ -174,13 +192,17 @@ class Fence:
             say(f"the checkpoint's fence {self._files.name} stays: no answer in {RELEASE_WITHIN} s")
 
     def _release(self) -> None:
-        if self._stands and self.lost_to() is None:
+        with self._lock:
+            self._over = True
             try:
-                if self._files.has_folder():
+                found = self._found()
+                if found is not None and found.key == self._mine.key:
                     self._write(replace(self._mine, ended=True))
             except Exception as error:
-                say(f"the checkpoint's fence {self._files.name} stays: {_gist(error)}")
-        self._stands = False
+                self._say("stays", error)
+
+    def _say(self, what: str, error: Exception) -> None:
+        say(f"the checkpoint's fence {self._files.name} {what}: {first_line(error)}")
 
     def watch(self, lost: Callable[[Mark], None]) -> None:
         """Look every now and then, on a thread of its own, and call `lost` once if it is."""
@@ -256,8 +278,3 @@ def mark_of(stream: str, record: str, epoch: int) -> Mark:
     """The mark of this process."""
     where = f"process {os.getpid()} on {socket.gethostname()}"
     return Mark(stream, record, epoch, secrets.token_hex(8), time.time(), where)
-
-
-def _gist(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
