@@ -43,6 +43,8 @@ _NO_TRACE = (
     "ended without a trace (killed together with its supervisor, or the machine was restarted)"
 )
 
+_IN_THE_WAY = "end them before a new start"
+
 # Supervisors this process has started: kept so that they are reaped when they end.
 _launched: list[subprocess.Popen[bytes]] = []
 
@@ -63,9 +65,9 @@ def here() -> str:
     return socket.gethostname()
 
 
-def marker(stream: str, epoch: int | None, record_id: str) -> str:
-    """What the processes of a submission carry; with no epoch, of any submission of the stream."""
-    return f"{stream}:{'' if epoch is None else epoch}:{record_id}"
+def marker(stream: str, epoch: int, record_id: str) -> str:
+    """What the processes of a submission carry."""
+    return f"{stream}:{epoch}:{record_id}"
 
 
 def checkpoint_mark(checkpoint: str) -> str:
@@ -334,7 +336,23 @@ def clear(mark: str, spare: int | None = None) -> int:
     def left() -> "list[psutil.Process]":
         return [process for process in marked(mark) if process.pid != spare]
 
-    return kill_all(left, "end them before a new start")
+    return kill_all(left, _IN_THE_WAY)
+
+
+def clear_up_to(stream: str, epoch: int, record_id: str) -> None:
+    """Kill every process of the stream's submissions up to that epoch. None of a later one: who
+    asks for it may have been held up, and know nothing of that.
+
+    Raises:
+        ClusterError: one is still there after ten seconds.
+    """
+
+    def matches(mark: str) -> bool:
+        name, _, rest = mark.partition(":")
+        number, _, id = rest.partition(":")
+        return (name, id) == (stream, record_id) and number.isdigit() and int(number) <= epoch
+
+    kill_all(lambda: carrying(MARKER, matches), _IN_THE_WAY)
 
 
 def kill_all(find: "Callable[[], list[psutil.Process]]", advice: str) -> int:

@@ -93,7 +93,7 @@ def impatient(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def started(tmp_path: Path) -> Iterator[Started]:
     it = Started(tmp_path / "state")
     yield it
-    processes.clear(marker("clicks", None, it.record.id))
+    processes.clear(it.mark)
 
 
 def test_a_driver_is_starting_until_its_agent_is_announced(started: Started) -> None:
@@ -247,6 +247,20 @@ def test_a_host_that_a_person_declared_gone_by_a_file_before_the_job_existed_sta
 # Making an end.
 
 
+def test_a_start_that_was_held_up_ends_nothing_of_a_driver_that_came_meanwhile(
+    started: Started,
+) -> None:
+    started.launch(SLEEP).up()
+    held_up = HostedDriver(started.folder, replace(started.record, epoch=0))
+    left = HostedDriver(started.folder, replace(started.record, epoch=2))
+    held_up.make_way()
+    assert started.fate().state is DriverState.RUNNING
+    left.files.path.mkdir()
+    left.files.exit.write_text('{"code": 1, "signal": null, "at": 7}')
+    left.make_way()  # what one before its own has left is
+    assert marked(started.mark) == []
+
+
 def test_it_is_asked_to_end_before_it_is_killed(started: Started) -> None:
     started.launch(SLEEP).up()
     processes.terminate(started.submission, started.mark, started.there)
@@ -280,7 +294,7 @@ def test_only_its_own_are_ended(started: Started) -> None:
     ]
     try:
         started.launch(SLEEP)
-        assert processes.clear(marker("clicks", None, started.record.id)) >= 1
+        assert processes.clear(started.mark) >= 1
         assert [each.poll() for each in bystanders] == [None, None]
     finally:
         for each in bystanders:
