@@ -103,8 +103,6 @@ def begin(
             desired_since=now,
             host=process.host,
             submitter=process,
-            submitter_pid=process.pid,
-            submitter_birth=process.birth,
             history=(*history, Submission(epoch, now, cause)),
             checkpoint=checkpoint,
             declared=declared,

@@ -88,11 +88,11 @@ class Record:
     """Seconds since the epoch."""
     host: str
     """The host that the newest driver was started on."""
-    submitter_pid: int
     history: tuple[Submission, ...]
-    submitter_birth: str | None = None
     submitter: Process | None = None
-    """Who launched the newest driver; None in a record of an older release."""
+    """Who launched the newest driver; None in a record of an older release, which has these:"""
+    submitter_pid: int = 0
+    submitter_birth: str | None = None
     revision: int = 0
     """Grows by one with every change."""
     operations: int = 0
@@ -114,7 +114,7 @@ class Record:
     @classmethod
     def new(cls, id: str) -> Self:
         """Of a stream that was never started."""
-        return cls(id, 0, "stopped", 0.0, "", 0, ())
+        return cls(id, 0, "stopped", 0.0, "", ())
 
     @property
     def submitted_at(self) -> float:

@@ -202,7 +202,7 @@ class Stopper:
     def _find_queries(self, asked_at: float) -> None:
         from pyspark import SparkContext
 
-        context, completed = SparkContext._active_spark_context, self._agent.queries.completed_since
+        context = SparkContext._active_spark_context
         for manager in self._agent.structured.managers():
             for query in manager.active():
                 run = str(query.runId().toString())

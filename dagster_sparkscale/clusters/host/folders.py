@@ -151,8 +151,6 @@ class SubmissionFolder:
         """Left by a driver before it marks its checkpoint as its own."""
         self.alive = path / "alive"
         """Locked by supervisor and driver while they live, and touched now and then."""
-        self.gone = path / "gone"
-        """Made by a person who knows that the driver's host is gone for good."""
         self.log = path / "driver.log"
 
     def create(self) -> None:

@@ -24,7 +24,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import folders, places, supervisor
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.store import Process, Record
 
 if TYPE_CHECKING:
     import psutil
@@ -155,8 +155,6 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
         return ended
     if record.gone == record.epoch:
         return Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
-    if folder.gone.exists():
-        return Fate(DriverState.FAILED, reason=f"host {record.host} was declared gone")
     try:
         fate = _seen(record, folder)
     except OSError as error:
@@ -245,7 +243,8 @@ def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
             return _seen_by_pids(record, folder)
         reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
         return Fate(DriverState.FAILED, reason=reason)
-    submitter_lives = birth(record.submitter_pid) == record.submitter_birth is not None
+    by = record.submitter or Process(pid=record.submitter_pid, birth=record.submitter_birth)
+    submitter_lives = birth(by.pid) == by.birth is not None
     if submitter_lives or marked(marker("", record.epoch, record.id)):
         return Fate(DriverState.STARTING)
     return Fate(DriverState.FAILED, reason="was never launched: the process submitting it died")
