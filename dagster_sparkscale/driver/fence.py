@@ -17,7 +17,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -244,34 +245,46 @@ def _mark_in(content: bytes) -> Mark:
 
 
 class HadoopFile:
-    """A file by Hadoop's FileSystem, as Spark itself reaches the checkpoint."""
+    """A file by Hadoop's FileSystem, as Spark itself reaches the checkpoint.
+
+    By one of its own each time: those that Hadoop keeps for all are as they were set up when they
+    were first used, and the program has yet to set up its credentials.
+    """
 
     def __init__(self, context: Any, checkpoint: str) -> None:
+        self._hadoop = context._jvm.org.apache.hadoop.fs
         # As the program has it: where no file system is named, Hadoop's settings say which it is.
-        self._path = context._jvm.org.apache.hadoop.fs.Path(checkpoint, FILE)
+        self._path = self._hadoop.Path(checkpoint, FILE)
         self._conf = context._jsc.sc().hadoopConfiguration()
-        self.name = re.sub("//[^/@]*@", "//", str(self._path.toString()))
+        self.name = without_credentials(str(self._path.toString()))
+
+    @contextmanager
+    def _system(self) -> Iterator[Any]:
+        system = self._hadoop.FileSystem.newInstance(self._path.toUri(), self._conf)
+        try:
+            yield system
+        finally:
+            system.close()
 
     def has_folder(self) -> bool:
-        system = self._path.getFileSystem(self._conf)
-        return bool(system.exists(self._path.getParent()))
+        with self._system() as system:
+            return bool(system.exists(self._path.getParent()))
 
     def read(self) -> bytes | None:
-        system = self._path.getFileSystem(self._conf)
-        if not system.exists(self._path):
-            return None
-        stream = system.open(self._path)
-        try:
-            return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
+        with self._system() as system:
+            if not system.exists(self._path):
+                return None
+            with closing(system.open(self._path)) as stream:
+                return bytes(stream.readAllBytes())
 
     def write(self, content: bytes) -> None:
-        stream = self._path.getFileSystem(self._conf).create(self._path, True)
-        try:
+        with self._system() as system, closing(system.create(self._path, True)) as stream:
             stream.write(bytearray(content))
-        finally:
-            stream.close()
+
+
+def without_credentials(uri: str) -> str:
+    """`uri` as it may be shown. What Azure's have before the @ is the container."""
+    return re.sub("^(?!abfss?:|wasbs?:)([^/]*//)[^/@]*@", r"\1", uri, flags=re.IGNORECASE)
 
 
 def mark_of(stream: str, record: str, epoch: int) -> Mark:

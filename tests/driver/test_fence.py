@@ -333,6 +333,20 @@ def test_what_java_says_is_told_and_not_the_number_of_the_call(
     assert "cannot be read: java.net.ConnectException: refused" in "".join(capfd.readouterr())
 
 
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("s3a://KEY:Secret@b/x@y", "s3a://b/x@y"),
+        ("//u@nn/x", "//nn/x"),
+        ("abfss://box@a.net/x", "abfss://box@a.net/x"),
+        ("wasb://box@a.net/x", "wasb://box@a.net/x"),
+        ("file:/a//b@c", "file:/a//b@c"),
+    ],
+)
+def test_a_place_is_shown_without_its_credentials(uri: str, shown: str) -> None:
+    assert fence.without_credentials(uri) == shown
+
+
 def test_no_answer_is_not_a_loss() -> None:
     files = Files()
     mine = Fence(files, MINE)
