@@ -141,10 +141,14 @@ def _agents(count: int) -> Iterator[tuple[int, dict[str, str]]]:
 def _pretend_submitted(state: Path, pid: int, urls: dict[str, str]) -> list[str]:
     """Leave on disk what a submission leaves, with the agents' process for a driver."""
     store = FolderStore(state)
-    others = starts.Others(lambda _: None, lambda one: leases.hold(store, one, "benchmark", 0))
+    drivers = starts.Drivers(
+        lambda _: None, lambda *_: False, lambda one: leases.hold(store, one, "benchmark", 0)
+    )
     for name, url in urls.items():
         with leases.hold(store, name, "benchmark", 0.0) as lease:
-            start = starts.begin(store, lease, others, cause="manual", checkpoint=None, declared={})
+            start = starts.begin(
+                store, lease, drivers, cause="manual", checkpoint=None, declared={}
+            )
         submission = HostedDriver(store.folder(name), start.record).files
         submission.create()
         submission.write_private(submission.token, TOKEN)

@@ -90,11 +90,11 @@ class Record:
     """Seconds since the epoch."""
     host: str
     """The host that the newest driver was started on."""
-    submitter_pid: int
     history: tuple[Submission, ...]
-    submitter_birth: str | None = None
     submitter: Process | None = None
-    """Who launched the newest driver; None in a record of an older release."""
+    """Who launched the newest driver; None in a record of an older release, which has these:"""
+    submitter_pid: int = 0
+    submitter_birth: str | None = None
     revision: int = 0
     """Grows by one with every change."""
     operations: int = 0
@@ -103,8 +103,6 @@ class Record:
     hold: DurableHold | None = None
     checkpoint: str | None = None
     """Of the newest driver, normalized; None where none was declared."""
-    known_epoch: int = 0
-    """The newest epoch before this one whose driver was not kept from its checkpoint."""
     gone: int = 0
     """The driver of this epoch was declared gone by a person; 0: none."""
     gone_by: str = ""
@@ -118,7 +116,7 @@ class Record:
     @classmethod
     def new(cls, id: str) -> Self:
         """Of a stream that was never started."""
-        return cls(id, 0, "stopped", 0.0, "", 0, ())
+        return cls(id, 0, "stopped", 0.0, "", ())
 
     @property
     def whose(self) -> str:
@@ -134,19 +132,19 @@ class Record:
 
 @dataclass(frozen=True)
 class Claim:
-    """Which driver a checkpoint was last given to."""
+    """Which stream a checkpoint was last given to."""
 
     checkpoint: str
     """Normalized."""
     stream: str
     id: str
     """Of the stream's record."""
-    epoch: int
     revision: int = 0
     """Grows by one with every change."""
-    after: tuple[str, int] | None = None
-    """Record id and epoch of another stream's driver that had it before, and has ended. Kept: a
-    start may end before it has left its own mark in the place of that one's."""
+    taken_by: tuple[str, int] | None = None
+    """Record id and epoch of the last driver that has left word of taking it, of this stream or of
+    one that had it before; it has ended. Kept until the next one takes it: a start may end before
+    its driver does. None: nobody is known to have."""
 
 
 class Conflict(ClusterError):

@@ -13,6 +13,7 @@ import pytest
 from dagster_sparkscale.clusters import local
 from dagster_sparkscale.clusters.base import Capacity
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, OperationInProgress
+from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.standalone import masters
@@ -221,7 +222,8 @@ def test_a_driver_of_an_older_release_keeps_its_checkpoint_although_nothing_clai
 ) -> None:
     cluster = StandaloneCluster(master="spark://127.0.0.1:7077", state_dir=str(tmp_path))
     older = begun(tmp_path, "older")
-    changed(older, submitter=None)  # which is what a record of before has
+    pid = os.getpid()  # which is what a record of before has
+    changed(older, submitter=None, submitter_pid=pid, submitter_birth=birth(pid))
     older.files.create()
     location = f"{tmp_path}/check points"
     text = properties({"spark.sparkscale.checkpointLocation": location, "spark.a": "b=c"})

@@ -157,20 +157,21 @@ class HostedCluster(ClusterManager):
         program = _program_of(stream)
         arguments = stream.program_arguments()
         checkpoint = checkpoint_of(stream, self.spark_conf)
-        fenced = self._make_way(lease, checkpoint)
+        self._make_way(lease, checkpoint)
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
         master, access, runtime = self._master(), self._access(), self._runtime()
         start = starts.begin(
             self.store(),
             lease,
-            starts.Others(
-                self._who_runs, lambda name: self.lease(name, lease.holder, wait=_PATIENCE)
+            starts.Drivers(
+                self._who_runs,
+                self._took,
+                lambda name: self.lease(name, lease.holder, wait=_PATIENCE),
             ),
             cause=cause,
             checkpoint=checkpoint,
             declared=drift.declared(stream),
-            fenced=fenced,
         )
         driver = HostedDriver(self.store().folder(stream.name), start.record)
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
@@ -203,18 +204,17 @@ class HostedCluster(ClusterManager):
         record = folder.read()
         return HostedDriver(folder, record) if record and record.epoch else None
 
-    def _make_way(self, lease: Lease, checkpoint: str | None) -> bool:
-        """See to it that no process here works for the stream, or on its checkpoint. Whether the
-        driver before was kept from its checkpoint.
+    def _make_way(self, lease: Lease, checkpoint: str | None) -> None:
+        """See to it that no process here works for the stream, or on its checkpoint.
 
         Raises:
             AlreadyRunning: one does, or may.
         """
-        record, fenced = lease.record, False
+        record = lease.record
         if record.epoch:
-            fenced = HostedDriver(self.store().folder(lease.stream), record).make_way().fenced
+            HostedDriver(self.store().folder(lease.stream), record).make_way()
         if checkpoint is None:
-            return fenced
+            return
         self._refuse_if_an_older_release_has(lease.stream, checkpoint)
         try:
             found = strangers_on(checkpoint, record.id)
@@ -227,7 +227,6 @@ class HostedCluster(ClusterManager):
                 f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by "
                 f"{stranger.in_words(self._state_path())}. Two drivers on one checkpoint lose data"
             )
-        return fenced
 
     def _refuse_if_an_older_release_has(self, stream: str, checkpoint: str) -> None:
         """Drivers that were started before 0.1.0 have neither claim nor mark: only their settings
@@ -258,6 +257,9 @@ class HostedCluster(ClusterManager):
         if driver is None or not driver.state.alive:
             return None
         return f"its driver {driver.epoch} is {driver.state.value}, {driver.where}"
+
+    def _took(self, stream: str, epoch: int) -> bool:
+        return self.store().folder(stream).submission(epoch).has_taken_its_checkpoint()
 
     def _runtime(self) -> Runtime:
         python = sys.executable  # has this package, so a driver started with it has it too
@@ -327,7 +329,7 @@ def fence_options(start: Start) -> list[str]:
     """What the driver is told of the checkpoint that it may take."""
     if start.record.checkpoint is None:
         return []
-    options = ["--record", start.record.id, "--known", str(start.record.known_epoch)]
+    options = ["--record", start.record.id]
     if start.succeeds is not None:
         id, epoch = start.succeeds
         options += ["--succeeds", f"{id}:{epoch}"]

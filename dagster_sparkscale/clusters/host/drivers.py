@@ -37,8 +37,8 @@ class HostedDriver:
     def files(self) -> SubmissionFolder:
         return self.folder.submission(self.record.epoch)
 
-    def make_way(self) -> Driver:
-        """See to it that nothing of this submission, or of one before it, is left; how it ended.
+    def make_way(self) -> None:
+        """See to it that nothing of this submission, or of one before it, is left.
 
         Raises:
             AlreadyRunning: its driver is alive, or may be.
@@ -48,8 +48,7 @@ class HostedDriver:
         if driver.state.alive:
             raise AlreadyRunning(self._occupied(driver))
         # A driver killed alone may leave its JVM behind, and that still writes the checkpoint.
-        processes.clear(self._mark(None))
-        return driver
+        processes.clear_up_to(self.folder.stream, self.record.epoch, self.record.id)
 
     def launch(
         self,
@@ -69,7 +68,7 @@ class HostedDriver:
         files.create()
         files.write_private(files.token, secrets.token_urlsafe(32))
         files.write_private(files.properties, properties(settings))
-        env = environment(stream, files, self._mark(epoch), runtime)
+        env = environment(stream, files, self._mark, runtime)
         if self.record.checkpoint is not None:
             env.update(marks(self.record.checkpoint, self.folder.state_dir))
         processes.launch(
@@ -169,14 +168,12 @@ class HostedDriver:
             agreed = agreed or self.agrees_to_stop(graceful, left, lease.number)
             time.sleep(0.1)
         lease.check()
-        # Its own only: should the lease be lost from here on, that is no other's.
-        mark = self._mark(self.record.epoch)
         if there and not self._is_here():
             raise ClusterError(self._out_of_reach())
         if there:
-            processes.terminate(self.files, mark, lambda: self.describe().state.alive)
+            processes.terminate(self.files, self._mark, lambda: self.describe().state.alive)
         else:
-            processes.clear(mark)
+            processes.clear(self._mark)
         ended = self.describe()
         if ended.state.alive:
             raise ClusterError(
@@ -203,8 +200,10 @@ class HostedDriver:
             return False
         return True
 
-    def _mark(self, epoch: int | None) -> str:
-        return processes.marker(self.folder.stream, epoch, self.record.id)
+    @property
+    def _mark(self) -> str:
+        """Of this submission only: should the lease be lost, what came after it is another's."""
+        return processes.marker(self.folder.stream, self.record.epoch, self.record.id)
 
     def _occupied(self, driver: Driver) -> str:
         """Why no driver can be started now, and what to do."""

@@ -148,10 +148,10 @@ class SubmissionFolder:
         """Left by a driver that was asked to stop."""
         self.fenced = path / fence.WORD
         """Left by a driver that may not have its checkpoint."""
+        self.took = path / fence.TOOK
+        """Left by a driver before it marks its checkpoint as its own."""
         self.alive = path / "alive"
         """Locked by supervisor and driver while they live, and touched now and then."""
-        self.gone = path / "gone"
-        """Made by a person who knows that the driver's host is gone for good."""
         self.log = path / "driver.log"
 
     def create(self) -> None:
@@ -184,6 +184,15 @@ class SubmissionFolder:
             raise ClusterError(
                 f"{self.token}: missing; without it the driver can only be stopped, not asked"
             ) from None
+
+    def has_taken_its_checkpoint(self) -> bool:
+        """Whether the driver's mark may be in its checkpoint.
+
+        Raises:
+            ClusterError: it can't be told.
+        """
+        with explained("read", self.took):
+            return self.took.exists()
 
     def settings(self) -> dict[str, str]:
         """Spark's, as they were written for the driver; empty if they can't be read."""
