@@ -17,11 +17,13 @@ def pretend_submitted(
 ) -> list[str]:
     """Leave on disk what a submission leaves, with the agents' process for a driver."""
     store = FolderStore(state)
-    others = starts.Others(lambda _: None, lambda one: leases.hold(store, one, "benchmark", 0))
+    drivers = starts.Drivers(
+        lambda _: None, lambda *_: False, lambda one: leases.hold(store, one, "benchmark", 0)
+    )
     for name, url in urls.items():
         with leases.hold(store, name, "benchmark", 0.0) as lease:
             start = starts.begin(
-                store, lease, others, cause="manual", checkpoint=None, declared=declared
+                store, lease, drivers, cause="manual", checkpoint=None, declared=declared
             )
         submission = HostedDriver(store.folder(name), start.record).files
         submission.create()

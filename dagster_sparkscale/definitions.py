@@ -111,7 +111,7 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
             raise DeclarationError(
                 f"checkpoint_location = {stream.checkpoint_location!r}: streams "
                 f"{owners[place]!r} and {stream.name!r} both have it; two drivers on one "
-                "checkpoint lose data"
+                "checkpoint lose data: give each its own"
             )
         owners[place] = stream.name
 

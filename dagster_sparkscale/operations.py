@@ -4,6 +4,7 @@ Operations run in the process of their run: a run that changes a number should c
 than an empty one.
 """
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import dagster as dg
 from dagster import DagsterInstance
-from pydantic import Field, create_model
+from pydantic import Field, create_model, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
@@ -24,6 +25,7 @@ from dagster_sparkscale.names import (
     CLUSTER_TAG,
     EPOCH_TAG,
     OPERATION_TAG,
+    PREFIX,
     STORY,
     STREAM_TAG,
     scoped,
@@ -34,7 +36,12 @@ STALE_AFTER = 180.0
 and the evaluations since have decided anew."""
 OPERATION_LIMIT = 900.0
 """Seconds after which a run no longer counts as in flight: one whose process died may stay
-`STARTED` for ever, and must not keep its stream from being scaled."""
+`STARTED` for ever, and must not keep its stream from being scaled. One that is queued has none."""
+
+_EXPIRES = PREFIX + "expires"
+"""Tag of a run that changes nothing when it starts too late."""
+
+_BY_HAND = "by hand"
 
 
 class Streams:
@@ -85,12 +92,17 @@ class OperationConfig(dg.Config):
     """What every operation is told. The job adds the stream, with the names of the declared ones
     as its type: the launchpad offers them and refuses any other before a run starts."""
 
-    reason: str = Field(default="by hand", description="Why; shown on the run's page.")
+    reason: str = Field(default=_BY_HAND, description="Why; shown on the run's page.")
     decided_at: float | None = Field(
         default=None,
         description="When it was decided, seconds since the epoch: a run that starts more than "
         f"{STALE_AFTER:.0f} s later changes nothing. Left out: it is never too late.",
     )
+
+    @field_validator("reason")
+    @classmethod
+    def _never_empty(cls, value: str) -> str:
+        return value.strip() or _BY_HAND
 
 
 @dataclass(frozen=True)
@@ -152,8 +164,10 @@ class Operations:
         operation = self._by_name[decision.operation]
         assert operation.config_for is not None
         told = operation.config_for(decision, stream, epoch)
+        tags = self._streams.tags(stream.name, operation.name, epoch)
         if operation.expires:
             told = told.model_copy(update={"decided_at": now})
+            tags[_EXPIRES] = "true"
         config = told.model_dump(exclude_none=True)
         job = self.jobs[operation.name].name
         request = dg.RunRequest(
@@ -161,7 +175,7 @@ class Operations:
             run_key=run_key(stream.name, epoch, now),
             job_name=job,
             run_config={"ops": {job: {"config": {**config, "stream": stream.name}}}},
-            tags=self._streams.tags(stream.name, operation.name, epoch),
+            tags=tags,
         )
         return [request]
 
@@ -198,13 +212,11 @@ def in_flight(instance: DagsterInstance, cluster_key: str, now: float) -> Mappin
 
 def _counts_for(run: dg.DagsterRun) -> float:
     """Seconds after its creation for which a run counts as in flight."""
-    waits = run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
-    # The run of a decision that has not begun by then will change nothing when it does.
-    return STALE_AFTER if waits and _DECIDED in run.tags else OPERATION_LIMIT
-
-
-_DECIDED = "dagster/run_key"
-"""Tag of a run that a sensor has requested."""
+    queued = run.status is dg.DagsterRunStatus.QUEUED
+    if _EXPIRES in run.tags and (queued or run.status is dg.DagsterRunStatus.NOT_STARTED):
+        return STALE_AFTER
+    # It will act, however long the queue is: another one would only stand behind it.
+    return math.inf if queued else OPERATION_LIMIT
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:

@@ -20,7 +20,7 @@ from dagster_sparkscale.clusters.errors import (
     AlreadyRunning,
 )
 from dagster_sparkscale.clusters.leases import Lease, hold
-from dagster_sparkscale.clusters.starts import Others, begin
+from dagster_sparkscale.clusters.starts import Drivers, begin
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared
@@ -184,11 +184,12 @@ class MemoryCluster(ClusterManager):
         before = world.streams.get(stream.name)
         if before is not None and before.driver.state.alive:
             raise AlreadyRunning(f"driver {before.driver.epoch} of {stream.name!r} runs")
+        self.prepare()
         checkpoint = stream.checkpoint_location
         start = begin(
             self.store(),
             lease,
-            Others(self._who_runs, lambda name: self.lease(name, lease.holder)),
+            Drivers(self._who_runs, lambda *_: True, lambda name: self.lease(name, lease.holder)),
             cause=cause,
             checkpoint=None if checkpoint is None else normalized(checkpoint),
             declared=declared(stream),

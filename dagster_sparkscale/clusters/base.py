@@ -59,8 +59,8 @@ class Driver:
     fenced: bool = False
     """Whether it was kept from its checkpoint, or has lost it: another driver's mark is in it."""
     ending: str | None = None
-    """How its queries were ended, as the driver that was asked to stop has told; None: it has not.
-    """
+    """How its queries were ended, as the driver that was asked to stop has told, or that it was
+    killed by who asked; None: it has not told."""
     where: str = ""
     """Host and process, pod or application id: where a person would look."""
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
@@ -138,7 +138,8 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """What the cluster offers now; None where that cannot be told (unreachable master)."""
 
     def prepare(self) -> None:
-        """Make the cluster ready to take drivers. Nothing to do unless it is an embedded one."""
+        """Make the cluster ready to take drivers, as `submit` does itself once nothing refuses the
+        start. Nothing to do unless it is an embedded one."""
 
     def check(self, stream: Stream) -> None:
         """Find what would keep a driver of `stream` from being launched, while the one before it

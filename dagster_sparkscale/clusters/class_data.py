@@ -304,7 +304,7 @@ def describe(java: Path, spark: Path, folder: Path) -> str:
         if reason := (fault(folder) if folder.exists() else None):
             return f"none ({reason})"
         if is_whole(archive):
-            return str(archive)
+            return f"there is one: {archive}"
         reason = str(_note(archive).get("reason") or "not made yet")
         if reason == _KILLED and _is_held(archive.with_suffix(".lock")):
             reason = "it is being made"

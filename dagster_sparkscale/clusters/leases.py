@@ -202,7 +202,7 @@ def _take(
             mine = Holding(holder, number, time.time(), store.process())
             taken = replace(record, lease=mine, operations=number, revision=record.revision + 1)
             with contextlib.suppress(Conflict):  # somebody was quicker
-                lease = Lease(store, stream, taken, lambda: clock())
+                lease = Lease(store, stream, taken, clock)
                 store.swap(stream, taken)
                 return lease
         if held is not None and now - began >= wait:

@@ -20,7 +20,6 @@ from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
 from dagster_sparkscale.declare.streams import Stream
@@ -95,10 +94,6 @@ class LocalCluster(HostedCluster):
     def check(self, stream: Stream) -> None:
         self.prepare()
         super().check(stream)
-
-    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
-        self.prepare()
-        return super().submit(stream, lease, cause)
 
     def _running(self) -> list[Driver]:
         found = [self.find(name) for name in self.store().streams()]

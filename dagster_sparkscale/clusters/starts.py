@@ -11,7 +11,7 @@ before the last of them.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -21,14 +21,18 @@ from dagster_sparkscale.clusters.store import Claim, Conflict, Record, Store, Su
 
 ATTEMPT = "recovery attempt"
 """Cause of a line of history that has not come to a launch."""
+_ERROR_LENGTH = 500
+"""Characters that are kept of what a start was refused with: ticks and checks repeat it."""
 
 
 @dataclass(frozen=True)
-class Others:
-    """The other streams of the store, as a cluster manager sees them."""
+class Drivers:
+    """The drivers of the store's streams, as a cluster manager sees them."""
 
     runs: Callable[[str], str | None]
     """Who runs, or may run, as the newest driver of that stream, in words; None: nobody."""
+    took: Callable[[str, int], bool]
+    """Whether that stream's driver of that epoch has left word of taking its checkpoint."""
     lease: Callable[[str], AbstractContextManager[Lease]]
     """Takes that stream's lease for a moment."""
 
@@ -39,7 +43,7 @@ class Start:
 
     record: Record
     succeeds: tuple[str, int] | None = None
-    """Record id and epoch of another stream's driver that had the checkpoint, and has ended."""
+    """Record id and epoch of the last driver that took the checkpoint, and has ended."""
 
 
 def refuse_if_held(stream: str, record: Record) -> None:
@@ -60,22 +64,39 @@ def attempted(record: Record, at: float) -> Record:
     return replace(record, history=(*record.history, Submission(record.epoch, at, ATTEMPT)))
 
 
+def refused(record: Record, error: str) -> Record:
+    """`record`, its last recovery having been refused with `error`; one that has come to a launch
+    since is left as it is."""
+    if not record.history or record.history[-1].cause != ATTEMPT:
+        return record
+    *before, last = record.history
+    words = " ".join(error.split())
+    if len(words) > _ERROR_LENGTH:
+        words = f"{words[: _ERROR_LENGTH - 3]}..."
+    return replace(record, history=(*before, replace(last, error=words)))
+
+
+def last_refusal(history: Sequence[Submission]) -> str | None:
+    """What the last start was refused with; None if it came to a launch, or was a person's."""
+    if not history or history[-1].cause != ATTEMPT:
+        return None
+    return history[-1].error or None
+
+
 def begin(
     store: Store,
     lease: Lease,
-    others: Others,
+    drivers: Drivers,
     *,
     cause: str,
     checkpoint: str | None,
     declared: Mapping[str, str],
-    fenced: bool = False,
 ) -> Start:
     """Give the stream of `lease` its next epoch. Its driver before that has ended.
 
     Args:
         checkpoint: normalized; None where none was declared.
         declared: what it is started with, as `declare.drift` tells it.
-        fenced: whether the driver before was kept from its checkpoint by another's mark.
 
     Raises:
         Held: a durable hold stands.
@@ -86,9 +107,10 @@ def begin(
     refuse_if_held(lease.stream, record)
     epoch = record.epoch + 1
     succeeds = None
+    if record.checkpoint is not None and record.checkpoint != checkpoint:
+        _leave(store, record.checkpoint, drivers)
     if checkpoint is not None:
-        mine = Claim(checkpoint, lease.stream, record.id, epoch)
-        succeeds = _claim(store, mine, others)
+        succeeds = _claim(store, Claim(checkpoint, lease.stream, record.id), drivers)
     now = time.time()
     process = store.process()
     history = record.history
@@ -102,43 +124,64 @@ def begin(
             desired_since=now,
             host=process.host,
             submitter=process,
-            submitter_pid=process.pid,
-            submitter_birth=process.birth,
             history=(*history, Submission(epoch, now, cause)),
             checkpoint=checkpoint,
             declared=declared,
-            known_epoch=record.known_epoch if fenced else record.epoch,
         )
     )
     return Start(written, succeeds)
 
 
-def _claim(store: Store, mine: Claim, others: Others) -> tuple[str, int] | None:
-    """Claim the checkpoint; returns which driver of another stream had it, if one had."""
+def taken(checkpoint: str, stream: str, other: str, who: str, record: Record) -> str:
+    """That `stream` may not have its checkpoint, for `other`, whose record that is, has it."""
+    whose = f", started by {record.whose}" if record.whose else ""
+    return (
+        f"the checkpoint {checkpoint} of {stream!r} is that of {other!r}: {who}{whose}. Two "
+        "drivers on one checkpoint lose data: stop that one first, by the job stop where it is "
+        "declared, else by stop_orphan"
+    )
+
+
+def _claim(store: Store, mine: Claim, drivers: Drivers) -> tuple[str, int] | None:
+    """Claim the checkpoint; returns the last driver that is known to have taken it."""
     claim = store.claim(mine.checkpoint)
-    if claim is None or claim.stream == mine.stream or store.read(claim.stream) is None:
-        mine = replace(mine, after=claim.after if claim and claim.id == mine.id else None)
-        _swap(store, claim, mine)
-        return mine.after
+    if claim is None:
+        return _swap(store, None, mine)
+    if claim.stream == mine.stream or store.read(claim.stream) is None:
+        return _swap(store, claim, replace(mine, taken_by=_taken_by(store, claim, drivers)))
     # Its lease, so that nobody starts a driver of it while the claim changes hands.
-    with others.lease(claim.stream):
-        owner = store.read(claim.stream)
-        known = owner is not None and owner.id == claim.id
-        # Of another epoch: it went on elsewhere since, or never came to this launch.
-        has_it = owner is not None and known and owner.epoch == claim.epoch
-        has_it = has_it and owner is not None and owner.checkpoint == claim.checkpoint
-        if has_it and (who := others.runs(claim.stream)):
-            raise AlreadyRunning(
-                f"the checkpoint {mine.checkpoint} of {mine.stream!r} is that of "
-                f"{claim.stream!r}: {who}. Two drivers on one checkpoint lose data: stop that "
-                "one first"
-            )
-        mine = replace(mine, after=(claim.id, claim.epoch) if known else None)
-        _swap(store, claim, mine)
-    return mine.after
+    with drivers.lease(claim.stream):
+        owner = _of_newest(store, claim)
+        if owner is not None and (who := drivers.runs(claim.stream)):
+            raise AlreadyRunning(taken(mine.checkpoint, mine.stream, claim.stream, who, owner))
+        return _swap(store, claim, replace(mine, taken_by=_taken_by(store, claim, drivers)))
 
 
-def _swap(store: Store, before: Claim | None, mine: Claim) -> None:
+def _leave(store: Store, checkpoint: str, drivers: Drivers) -> None:
+    """Note who took a checkpoint that its stream is about to leave: it may come back to it."""
+    claim = store.claim(checkpoint)
+    if claim is not None and (last := _taken_by(store, claim, drivers)) != claim.taken_by:
+        _swap(store, claim, replace(claim, taken_by=last))
+
+
+def _taken_by(store: Store, claim: Claim, drivers: Drivers) -> tuple[str, int] | None:
+    """The last driver that is known to have taken a claim's checkpoint, that of its stream, which
+    has ended, included."""
+    newest = _of_newest(store, claim)
+    if newest is not None and drivers.took(claim.stream, newest.epoch):
+        return newest.id, newest.epoch
+    return claim.taken_by
+
+
+def _of_newest(store: Store, claim: Claim) -> Record | None:
+    """The record of a claim's stream, if its newest driver was given the claim's checkpoint. Else
+    it went on with another, or was forgotten, and maybe begun anew."""
+    record = store.read(claim.stream)
+    has_it = record and (record.id, record.checkpoint) == (claim.id, claim.checkpoint)
+    return record if has_it else None
+
+
+def _swap(store: Store, before: Claim | None, mine: Claim) -> tuple[str, int] | None:
     try:
         store.swap_claim(replace(mine, revision=before.revision + 1 if before else 1))
     except Conflict:
@@ -146,3 +189,4 @@ def _swap(store: Store, before: Claim | None, mine: Claim) -> None:
             f"the checkpoint {mine.checkpoint} of {mine.stream!r} was claimed by another start at "
             "this moment: see which stream has it before you try again"
         ) from None
+    return mine.taken_by

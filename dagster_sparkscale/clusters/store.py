@@ -26,6 +26,8 @@ class Submission:
     """`manual` (a materialization or a restart by hand), `recovery` (after a failure), or
     `recovery attempt`: one that has not come to a launch, `epoch` being of the driver that failed.
     """
+    error: str = ""
+    """Of a recovery attempt: what it was refused with; empty: not known."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,11 @@ class Record:
     """Seconds since the epoch."""
     host: str
     """The host that the newest driver was started on."""
-    submitter_pid: int
     history: tuple[Submission, ...]
-    submitter_birth: str | None = None
     submitter: Process | None = None
-    """Who launched the newest driver; None in a record of an older release."""
+    """Who launched the newest driver; None in a record of an older release, which has these:"""
+    submitter_pid: int = 0
+    submitter_birth: str | None = None
     revision: int = 0
     """Grows by one with every change."""
     operations: int = 0
@@ -101,8 +103,6 @@ class Record:
     hold: DurableHold | None = None
     checkpoint: str | None = None
     """Of the newest driver, normalized; None where none was declared."""
-    known_epoch: int = 0
-    """The newest epoch before this one whose driver was not kept from its checkpoint."""
     gone: int = 0
     """The driver of this epoch was declared gone by a person; 0: none."""
     gone_by: str = ""
@@ -116,7 +116,13 @@ class Record:
     @classmethod
     def new(cls, id: str) -> Self:
         """Of a stream that was never started."""
-        return cls(id, 0, "stopped", 0.0, "", 0, ())
+        return cls(id, 0, "stopped", 0.0, "", ())
+
+    @property
+    def whose(self) -> str:
+        """Who declared it when it was last started, in words; empty: not known."""
+        location, _, key = self.owner.rpartition("/")
+        return f"code location {location!r}, cluster {key!r}" if self.owner else ""
 
     @property
     def submitted_at(self) -> float:
@@ -131,19 +137,19 @@ class Record:
 
 @dataclass(frozen=True)
 class Claim:
-    """Which driver a checkpoint was last given to."""
+    """Which stream a checkpoint was last given to."""
 
     checkpoint: str
     """Normalized."""
     stream: str
     id: str
     """Of the stream's record."""
-    epoch: int
     revision: int = 0
     """Grows by one with every change."""
-    after: tuple[str, int] | None = None
-    """Record id and epoch of another stream's driver that had it before, and has ended. Kept: a
-    start may end before it has left its own mark in the place of that one's."""
+    taken_by: tuple[str, int] | None = None
+    """Record id and epoch of the last driver that has left word of taking it, of this stream or of
+    one that had it before; it has ended. Kept until the next one takes it: a start may end before
+    its driver does. None: nobody is known to have."""
 
 
 class Conflict(ClusterError):

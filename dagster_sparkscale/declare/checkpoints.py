@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 DEFAULT_FS = "spark.hadoop.fs.defaultFS"
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _SAME = {"s3": "s3a", "s3n": "s3a"}
+_CONTAINER_AT = ("abfs", "abfss", "wasb", "wasbs")
+"""Schemes of URIs such as abfss://container@account.dfs.core.windows.net/path."""
 
 
 def normalized(location: str, settings: Mapping[str, str] | None = None) -> str:
@@ -37,7 +39,8 @@ def normalized(location: str, settings: Mapping[str, str] | None = None) -> str:
     scheme = parts.scheme.lower()
     path = posixpath.normpath(parts.path or "/")
     path = "/" + path.lstrip("/") if path.startswith("/") else path
-    # Without a user and a password, which are no part of the place.
-    host = "" if scheme == "file" else parts.netloc.rpartition("@")[2].lower()
+    # Without a user and a password, which are no part of the place; of Azure it is the container.
+    host = parts.netloc if scheme in _CONTAINER_AT else parts.netloc.rpartition("@")[2]
+    host = "" if scheme == "file" else host.lower()
     name = f"{_SAME.get(scheme, scheme)}://{host}{path}"
     return name.replace("\0", "?").replace("\1", "#")

@@ -49,11 +49,15 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
         return ()
     now = declared(stream)
     names = [name for name in (*now, *(before.keys() - now.keys())) if _differs(name, before, now)]
+    # Before 0.1.0 the checkpoint was remembered as it was declared.
+    if "checkpoint_location" in names and _same_place(before.get("checkpoint_location"), stream):
+        names.remove("checkpoint_location")
     return tuple(_line(name, before.get(name), now.get(name)) for name in sorted(names))
 
 
 def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
-    """`bounds` as far as the running driver can go: its maximum was fixed when it was started."""
+    """`bounds` as far as the running driver can go: its maximum was fixed when it was started. A
+    minimum above that is out of its reach as well."""
     started_with = (before or {}).get("max_executors", "none")
     if not started_with.isdecimal():
         return bounds
@@ -65,13 +69,23 @@ def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
         f"{declared} is declared by now, but the driver was started with {ceiling}: restart the "
         "stream to apply it"
     )
-    return replace(bounds, maximum=max(ceiling, bounds.minimum), note=note)
+    return replace(bounds, minimum=min(bounds.minimum, ceiling), maximum=ceiling, note=note)
 
 
 def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     if name == "arguments" and not (name in before and name in now):
         return False  # a function: what it returns is known at a start only
     return before.get(name) != now.get(name)
+
+
+def _same_place(before: str | None, stream: Stream) -> bool:
+    if before is None or stream.checkpoint_location is None:
+        return False
+    try:
+        place = normalized(before, stream.spark_conf)
+    except ValueError:
+        return False
+    return place == normalized(stream.checkpoint_location, stream.spark_conf)
 
 
 def _line(name: str, before: str | None, now: str | None) -> str:

@@ -17,11 +17,13 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol
 
 from .log import say
+from .looks import first_line
 
 FILE = "_sparkscale_fence"
 """Spark passes over names that begin so."""
@@ -36,6 +38,8 @@ UNREADABLE = ""
 """Key of a mark that can't be understood."""
 WORD = "fenced.json"
 """Name of the file, beside the announcement, in which such a driver says why it ended."""
+TOOK = "took.json"
+"""Name of the file, beside the announcement, by which a driver says that its mark may be there."""
 
 
 @dataclass(frozen=True)
@@ -72,56 +76,58 @@ class Taken(Exception):
     """Another driver has the checkpoint, or may have; the text says which, and what to do."""
 
 
-def why_not(
-    found: Mark | None, mine: Mark, known: int, succeeds: tuple[str, int] | None
-) -> str | None:
+def why_not(found: Mark | None, mine: Mark, succeeds: tuple[str, int] | None) -> str | None:
     """Why the driver of `mine` may not take a checkpoint with the mark `found`, in words. Pure.
 
     Args:
-        known: the newest epoch of this record whose driver had the checkpoint, as far as the record
-            knows. One that was refused does not count, or a few refusals would reach any epoch.
-        succeeds: record and epoch of another stream's driver that is known to have ended.
+        succeeds: record and epoch of the last driver, of whichever stream, that is known to have
+            taken it; that one, and those of its record before it, have ended. A driver that was
+            refused, or never came so far, does not count: a few such would reach any epoch.
     """
     if found is None:
         return None
     if found.key == UNREADABLE:
         return "somebody whose mark can't be understood"
+    if succeeds is not None and found.record == succeeds[0] and found.epoch <= succeeds[1]:
+        return None
     who = (
         f"driver {found.epoch} of {found.stream!r} (record {found.record}), started "
         f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(found.since))} UTC as {found.where}"
     )
     if found.record == mine.record:
-        if found.epoch <= known:
-            return None
         return (
-            f"{who}, of which nothing is remembered here (driver {known} is the last that is): was "
-            "an older copy of what is remembered put back, or is this a copy of the machine?"
+            f"{who}, of which nothing is remembered here: was an older copy of what is remembered "
+            "put back, or is this a copy of the machine?"
         )
-    if found.ended:
-        return None
-    if succeeds is not None and found.record == succeeds[0] and found.epoch <= succeeds[1]:
-        return None
-    return f"{who}, which has not said that it has ended"
+    return None if found.ended else f"{who}, which has not said that it has ended"
 
 
 class Fence:
-    """The checkpoint, as one driver takes and keeps it."""
+    """The checkpoint, as one driver takes and keeps it.
+
+    Args:
+        succeeds: as of `why_not`.
+        tell: called before the mark is written, so that the next start knows that it may be there.
+            Where it fails, nothing is written.
+    """
 
     def __init__(
         self,
         files: Files,
         mine: Mark,
-        known: int | None = None,
         succeeds: tuple[str, int] | None = None,
+        tell: Callable[[], None] = lambda: None,
     ) -> None:
         self._files = files
         self._mine = mine
-        self._known = mine.epoch - 1 if known is None else known
         self._succeeds = succeeds
-        self._stands = False
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._stands = self._over = False
 
     def take(self) -> None:
-        """Write the mark of this driver, or, where nothing can be written, say so.
+        """Write the mark of this driver, or, where nothing can be read or written, say so: it is
+        tried again with each look.
 
         Raises:
             Taken: another driver has the checkpoint, or may have.
@@ -129,38 +135,54 @@ class Fence:
         try:
             found = self._found()
         except Exception as error:
-            say(f"the checkpoint's fence {self._files.name} cannot be read: {_gist(error)}")
+            self._say("cannot be read", error)
             return
-        if reason := why_not(found, self._mine, self._known, self._succeeds):
+        if reason := why_not(found, self._mine, self._succeeds):
             raise Taken(
                 f"the checkpoint was last taken by {reason}. Two drivers on one checkpoint lose "
                 f"data. When you are certain that no other works on it, delete {self._files.name} "
                 "and start the stream again"
             )
         try:
+            self._tell()
             self._write(self._mine)
             found = self._found()
         except Exception as error:
-            say(f"the checkpoint's fence {self._files.name} cannot be written: {_gist(error)}")
+            self._say("cannot be written", error)
             return
         if found != self._mine:
             raise Taken(f"another driver has taken the checkpoint at this moment: {found}")
         self._stands = True
 
     def lost_to(self) -> Mark | None:
-        """Who has taken the checkpoint since; None: nobody that is known of."""
-        if not self._stands:
+        """Look: who has the checkpoint instead; None: nobody that is known of."""
+        with self._lock:
+            try:
+                return None if self._over else self._look()
+            except Exception:
+                return None  # it can't be told now
+
+    def _look(self) -> Mark | None:
+        found = self._found()
+        if found is not None and found.key == UNREADABLE:
             return None
-        try:
-            found = self._found()
+        if found is not None and found.key == self._mine.key:
+            self._stands = True
+            return None
+        if self._stands and found is None:
             # Deleted by somebody who did not know that this driver lives; not with the checkpoint.
-            if found is None and self._files.has_folder():
+            # A file with nothing in it is not missing: somebody is just writing it.
+            if self._files.read() is None and self._files.has_folder():
                 self._write(self._mine)
-        except Exception:
-            return None  # it can't be told now
-        if found is None or found.key in (self._mine.key, UNREADABLE):
             return None
-        return found
+        # Where it does not stand, nothing could be read or written before.
+        if self._stands or why_not(found, self._mine, self._succeeds):
+            return found
+        self._tell()
+        self._write(self._mine)
+        self._stands = True
+        say(f"the checkpoint's fence {self._files.name} stands now")
+        return None
 
     def release(self) -> None:
         """Say that this driver is done with the checkpoint; not for longer than it may take."""
@@ -171,13 +193,17 @@ class Fence:
             say(f"the checkpoint's fence {self._files.name} stays: no answer in {RELEASE_WITHIN} s")
 
     def _release(self) -> None:
-        if self._stands and self.lost_to() is None:
+        with self._lock:
+            self._over = True
             try:
-                if self._files.has_folder():
+                found = self._found()
+                if found is not None and found.key == self._mine.key:
                     self._write(replace(self._mine, ended=True))
             except Exception as error:
-                say(f"the checkpoint's fence {self._files.name} stays: {_gist(error)}")
-        self._stands = False
+                self._say("stays", error)
+
+    def _say(self, what: str, error: Exception) -> None:
+        say(f"the checkpoint's fence {self._files.name} {what}: {first_line(error)}")
 
     def watch(self, lost: Callable[[Mark], None]) -> None:
         """Look every now and then, on a thread of its own, and call `lost` once if it is."""
@@ -219,42 +245,49 @@ def _mark_in(content: bytes) -> Mark:
 
 
 class HadoopFile:
-    """A file by Hadoop's FileSystem, as Spark itself reaches the checkpoint."""
+    """A file by Hadoop's FileSystem, as Spark itself reaches the checkpoint.
+
+    By one of its own each time: those that Hadoop keeps for all are as they were set up when they
+    were first used, and the program has yet to set up its credentials.
+    """
 
     def __init__(self, context: Any, checkpoint: str) -> None:
+        self._hadoop = context._jvm.org.apache.hadoop.fs
         # As the program has it: where no file system is named, Hadoop's settings say which it is.
-        self._path = context._jvm.org.apache.hadoop.fs.Path(checkpoint, FILE)
+        self._path = self._hadoop.Path(checkpoint, FILE)
         self._conf = context._jsc.sc().hadoopConfiguration()
-        self.name = re.sub("//[^/@]*@", "//", str(self._path.toString()))
+        self.name = without_credentials(str(self._path.toString()))
+
+    @contextmanager
+    def _system(self) -> Iterator[Any]:
+        system = self._hadoop.FileSystem.newInstance(self._path.toUri(), self._conf)
+        try:
+            yield system
+        finally:
+            system.close()
 
     def has_folder(self) -> bool:
-        system = self._path.getFileSystem(self._conf)
-        return bool(system.exists(self._path.getParent()))
+        with self._system() as system:
+            return bool(system.exists(self._path.getParent()))
 
     def read(self) -> bytes | None:
-        system = self._path.getFileSystem(self._conf)
-        if not system.exists(self._path):
-            return None
-        stream = system.open(self._path)
-        try:
-            return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
+        with self._system() as system:
+            if not system.exists(self._path):
+                return None
+            with closing(system.open(self._path)) as stream:
+                return bytes(stream.readAllBytes())
 
     def write(self, content: bytes) -> None:
-        stream = self._path.getFileSystem(self._conf).create(self._path, True)
-        try:
+        with self._system() as system, closing(system.create(self._path, True)) as stream:
             stream.write(bytearray(content))
-        finally:
-            stream.close()
+
+
+def without_credentials(uri: str) -> str:
+    """`uri` as it may be shown. What Azure's have before the @ is the container."""
+    return re.sub("^(?!abfss?:|wasbs?:)([^/]*//)[^/@]*@", r"\1", uri, flags=re.IGNORECASE)
 
 
 def mark_of(stream: str, record: str, epoch: int) -> Mark:
     """The mark of this process."""
     where = f"process {os.getpid()} on {socket.gethostname()}"
     return Mark(stream, record, epoch, secrets.token_hex(8), time.time(), where)
-
-
-def _gist(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]

@@ -12,7 +12,8 @@ from typing import Any
 
 from .agent import Agent
 from .announce import announce, url_of
-from .fence import FENCED, WORD, Fence, HadoopFile, Mark, Taken, mark_of
+from .fence import FENCED, TOOK, WORD, Fence, HadoopFile, Mark, Taken, mark_of
+from .jvm import active_context
 from .log import say
 from .options import Options, parse
 from .program import run
@@ -21,6 +22,9 @@ from .server import Server
 from .session import CannotStart, create_context, lend_to_program
 from .stop import Stopper
 from .stopped import FILE
+
+WORD_WITHIN = 2.0
+"""Seconds that the end of a driver waits for a state folder that hangs."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,9 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     fences: list[Fence] = []
     code = stopper.program_ended(_run(options, agent, stopper, url, fences))
-    # Not before: what the program left running is finished by then.
-    for fence in fences:
-        fence.release()
+    # Not before: what the program left running is finished by then. Where nobody has stopped it, it
+    # may go on for as long as Spark is there, so the mark stays; its own stream is let in all the
+    # same.
+    if stopper.requested or active_context() is None:
+        for fence in fences:
+            fence.release()
     agent.phase = "ended"
     return code
 
@@ -92,15 +99,22 @@ def _fence(options: Options, context: Any) -> list[Fence]:
     if not checkpoint or not options.record:
         return []
     mine = mark_of(options.stream, options.record, options.epoch)
-    fence = Fence(HadoopFile(context, checkpoint), mine, options.known, options.succeeds)
+
+    def tell() -> None:
+        if options.announce is not None:
+            announce(options.announce.with_name(TOOK), {})
+
+    fence = Fence(HadoopFile(context, checkpoint), mine, options.succeeds, tell)
     fence.take()
 
     def lost(who: Mark) -> None:
-        _leave_word(
-            options,
+        reason = (
             f"the checkpoint has been taken by driver {who.epoch} of {who.stream!r}, {who.where}: "
-            "this driver ended at once, for two on one checkpoint lose data",
+            "this driver ended at once, for two on one checkpoint lose data"
         )
+        word = threading.Thread(target=_leave_word, args=(options, reason), daemon=True)
+        word.start()
+        word.join(WORD_WITHIN)
         threading.Thread(target=context.stop, daemon=True).start()
         time.sleep(5.0)
         os._exit(FENCED)

@@ -30,10 +30,9 @@ class Options:
     advertise: str | None = None
     record: str = ""
     """Id of the stream's record, by which the checkpoint's fence knows it; empty: it has none."""
-    known: int | None = None
-    """The newest epoch whose driver had the checkpoint, as far as is known."""
     succeeds: tuple[str, int] | None = None
-    """Record and epoch of another stream's driver whose checkpoint this was, and that has ended."""
+    """Record and epoch of the last driver that is known to have taken the checkpoint, and has
+    ended; None: of none it is known."""
     term_seconds: int = 30
     """How long after a SIGTERM the program may take to end in good order."""
 
@@ -64,9 +63,8 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument("--port", default=0, type=_whole(0, 65535), help="0: any free port")
     parser.add_argument("--advertise", help="host to announce instead of the one listened on")
     parser.add_argument("--record", default="", help="id by which a checkpoint's fence knows it")
-    parser.add_argument("--known", type=_whole(0), help="last epoch that had the checkpoint")
     parser.add_argument(
-        "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that had it before"
+        "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that took it last, and has ended"
     )
     parser.add_argument(
         "--term-seconds",
@@ -105,7 +103,6 @@ def parse(argv: Sequence[str]) -> Options:
         port=given.port,
         advertise=given.advertise,
         record=given.record,
-        known=given.known,
         succeeds=given.succeeds,
         term_seconds=given.term_seconds,
         program=program,

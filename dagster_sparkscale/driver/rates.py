@@ -65,9 +65,8 @@ class Rates:
             folder: where it is to be; None: in a private one among the temporary files, which
                 may be cleaned away while the driver runs.
         """
-        os.environ.pop(
-            RATES_FILE, None
-        )  # another driver's, if one of its programs started this one
+        # Another driver's, if one of its programs started this one.
+        os.environ.pop(RATES_FILE, None)
         try:
             if folder is None:
                 rates = cls(Path(tempfile.mkdtemp(prefix="sparkscale-")), own=True)
@@ -147,13 +146,13 @@ class Rates:
     def close(self) -> None:
         """Remove the file. It stays behind if a signal kills the driver first."""
         self._closed = True
-        if self._folder is None:
+        if self.file is None:
             return
         if self._own:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.file.parent, ignore_errors=True)
         else:
             with contextlib.suppress(OSError):
-                (self._folder / "rates.json").unlink()
+                self.file.unlink()
 
 
 def _make_private(folder: Path) -> None:

@@ -37,6 +37,7 @@ class Stopper:
         self._word = word
         self._lock = threading.Lock()
         self.requested = False
+        self._sigterm = False
         self._graceful = True
         self._deadline = math.inf
         self._woken = threading.Event()
@@ -53,20 +54,23 @@ class Stopper:
         self._outcomes: dict[str, StoppedQuery] = {}
         """How those ended that have, by run id; a DStreams graph, by its name."""
 
-    def request(self, graceful: bool, timeout: float) -> None:
+    def request(self, graceful: bool, timeout: float, sigterm: bool = False) -> None:
         """Begin to stop; returns at once. Asking again can only bring the end forward, and what is
         graceful to be abrupt.
 
         Args:
             timeout: seconds after which what has not ended is ended abruptly.
+            sigterm: whether it is a SIGTERM that asks.
         """
         deadline = time.monotonic() + (timeout if graceful else 0.0)
         with self._lock:
             if self._claimed or deadline >= self._deadline:
                 return
             first, self.requested, self._deadline = not self.requested, True, deadline
+            self._sigterm = sigterm if first else self._sigterm
             self._graceful = self._graceful and graceful
-        say(f"stop requested, {f'graceful, within {timeout:g} s' if graceful else 'at once'}")
+        by = "by SIGTERM, " if sigterm else ""
+        say(f"stop requested, {by}{f'graceful, within {timeout:g} s' if graceful else 'at once'}")
         self._agent.phase = "stopping"
         self._woken.set()
         if first:
@@ -86,7 +90,8 @@ class Stopper:
             # While Spark is being started there is nothing to finish.
             graceful = next(signals) == 1 and self._agent.phase != "starting"
             # A handler runs between any two steps of the main thread, which may hold a lock.
-            threading.Thread(target=self.request, args=(graceful, seconds), daemon=True).start()
+            asked = (graceful, seconds, True)
+            threading.Thread(target=self.request, args=asked, daemon=True).start()
 
         signal.signal(signal.SIGTERM, handle)
 
@@ -202,7 +207,7 @@ class Stopper:
     def _find_queries(self, asked_at: float) -> None:
         from pyspark import SparkContext
 
-        context, completed = SparkContext._active_spark_context, self._agent.queries.completed_since
+        context = SparkContext._active_spark_context
         for manager in self._agent.structured.managers():
             for query in manager.active():
                 run = str(query.runId().toString())
@@ -237,7 +242,7 @@ class Stopper:
         for name in dict.fromkeys([*active, *(each.name for each in self._endings.values())]):
             if name not in known:
                 outcomes.append(StoppedQuery(name, drained=False if name == QUERY else None))
-        stopped = Stopped(time.time(), self._graceful, ended_itself, tuple(outcomes))
+        stopped = Stopped(time.time(), self._graceful, ended_itself, tuple(outcomes), self._sigterm)
         say(stopped.in_words())
         if self._word is not None:
             try:

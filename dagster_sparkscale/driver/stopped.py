@@ -44,6 +44,8 @@ class Stopped:
     """Whether its program ended by itself, and did not have to be ended."""
     queries: tuple[StoppedQuery, ...] = ()
     """Those that were active when it was asked."""
+    sigterm: bool = False
+    """Whether it was a SIGTERM that asked first, and no request."""
 
     @property
     def clean(self) -> bool:

@@ -43,8 +43,6 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
             **stream.metadata,
         },
         required_resource_keys={streams.cluster_key},
-        # A refusal stays a refusal: running it again changes nothing.
-        op_tags={"dagster-sparkscale/kind": stream.kind},
     )
     def start(context: dg.AssetExecutionContext, config: StartConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with as_operation(context, streams, stream.name, "start") as holder:

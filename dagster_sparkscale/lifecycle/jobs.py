@@ -42,7 +42,8 @@ class RestartConfig(OperationConfig):
 
     failed_epoch: int | None = Field(
         default=None,
-        description="Recovery: the driver that failed. If another runs by now, nothing is done.",
+        description="Recovery: the driver that failed. If another runs by now, or if the stream's "
+        "recovery says to wait or has given up, nothing is done.",
     )
 
 
@@ -70,8 +71,9 @@ def stop_by_name(cluster: ClusterManager, stream: str, config: StopConfig, holde
         ended = cluster.stop(
             driver, lease, graceful=config.graceful, timeout=config.timeout_seconds
         )
+    how = f": {ended.ending}" if ended.ending and driver.state.alive else ""
     return Report(
-        f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now",
+        f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now{how}",
         {
             "reason": config.reason,
             "epoch": ended.epoch,
@@ -133,6 +135,8 @@ RESTART = Operation(
 def describe(outcome: Outcome) -> str:
     """One line on what starting came to."""
     driver = outcome.driver
+    if outcome.action is Action.HELD:
+        return f"nothing was done: {outcome.reason}"
     if outcome.action is Action.ATTACHED and not driver.state.alive:
         return f"driver {driver.epoch} is {driver.state.value} by now: nothing was done"
     if outcome.action is Action.ATTACHED:

@@ -1,5 +1,6 @@
 """Starting is reconciling: re-attach to the driver that runs, start one only where none does."""
 
+import contextlib
 import time
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -7,8 +8,10 @@ from enum import Enum
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.starts import attempted, refuse_if_held
+from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
+from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.status import Status
 
 START_WAIT = 120.0
@@ -22,6 +25,7 @@ class Action(Enum):
     STARTED = "started"
     ATTACHED = "attached"
     RESTARTED = "restarted"
+    HELD = "held"
 
 
 class StartFailed(ClusterError):
@@ -36,6 +40,8 @@ class Outcome:
     """The agent's last answer; None if it gave none in time."""
     seconds: float
     """From the request until the program's first query was seen, or until waiting ended."""
+    reason: str | None = None
+    """Why it was held; None if it was not."""
 
 
 def reconcile(
@@ -59,7 +65,8 @@ def reconcile(
         restart: stop a running driver gracefully and start a new one. Cut off in the middle, it is
             completed by recovery.
         cause: what goes into the history of submissions.
-        failed_epoch: start only if this is still the newest driver and it has failed.
+        failed_epoch: start only if this is still the newest driver, it has failed, and its
+            recovery says so.
         owner: who declares the stream: told from it once it is not declared any more.
         lease_wait: seconds to wait for an operation in progress to end.
 
@@ -78,13 +85,15 @@ def reconcile(
                 f"{stream.name!r}: driver {failed_epoch} failed, but the cluster manager knows no "
                 "driver of it any more; nothing was done: materialize its asset to start it"
             )
-        if (
-            driver is not None
-            and failed_epoch is not None
-            and (driver.epoch != failed_epoch or driver.state is not DriverState.FAILED)
-        ):
-            return Outcome(Action.ATTACHED, driver, None, time.monotonic() - begun)
-        action = Action.STARTED
+        if driver is not None and failed_epoch is not None:
+            if driver.epoch != failed_epoch or driver.state is not DriverState.FAILED:
+                return Outcome(Action.ATTACHED, driver, None, time.monotonic() - begun)
+            # Others may have tried it while this one waited: their pauses hold for it as well.
+            decision = recover(stream.recovery, driver, lease.record.history, time.time())
+            if isinstance(decision, Hold):
+                seconds = time.monotonic() - begun
+                return Outcome(Action.HELD, driver, None, seconds, decision.reason)
+        action = Action.RESTARTED if driver is not None and restart else Action.STARTED
         if driver is not None and driver.state.alive:
             if not restart:
                 _wish_it_to_run(lease)
@@ -95,14 +104,14 @@ def reconcile(
             cluster.check(stream)
             refuse_if_held(stream.name, lease.record)
             cluster.stop(driver, lease, to_restart=True)
-            action = Action.RESTARTED
-        elif driver is not None and restart:
-            action = Action.RESTARTED
         if failed_epoch is not None:
             # Before anything can go wrong: what never comes to a launch counts as well.
             lease.write(attempted(lease.record, time.time()))
-        cluster.prepare()
-        driver = cluster.submit(stream, lease, cause=cause)
+        try:
+            driver = cluster.submit(stream, lease, cause=cause)
+        except ClusterError as error:
+            _remember_why(lease, error)
+            raise
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
     driver, status = _wait_for_first_query(cluster, driver, begun + START_WAIT)
     return Outcome(action, driver, status, time.monotonic() - begun)
@@ -112,6 +121,13 @@ def _wish_it_to_run(lease: Lease) -> None:
     """A stop may have said its wish and then failed: the end of what runs would be none."""
     if lease.record.desired != "running":
         lease.write(replace(lease.record, desired="running", desired_since=time.time()))
+
+
+def _remember_why(lease: Lease, error: ClusterError) -> None:
+    """For the tick and the checks: of a run that failed nobody there knows."""
+    with contextlib.suppress(ClusterError):  # what it failed of is told, not what comes of telling
+        if (told := refused(lease.record, str(error))) != lease.record:
+            lease.write(told)
 
 
 def _remember_whose(lease: Lease, stream: Stream, owner: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.clusters.starts import ATTEMPT
+from dagster_sparkscale.clusters.starts import ATTEMPT, last_refusal
 from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.policies import RecoveryPolicy
@@ -52,18 +52,21 @@ def recover(
         if ended - policy.within < submission.at <= now
     ]
     attempts = len(counted)
+    error = last_refusal(history)
+    refusal = f"; the last restart was refused: {error}" if error else ""
     if attempts >= policy.limit:
         return Hold(
             f"{failed} after {attempts} restarts within {policy.within:g} s: giving up; "
-            "mend it and materialize the stream to start it again",
+            f"mend it and materialize the stream to start it again{refusal}",
             gave_up=True,
         )
     delay = min(policy.first_delay * 2.0**attempts, policy.longest_delay)
     last = [at for at in (ended, *_attempts_at(counted)) if at <= now]
     due = max(last) + delay if last else now
     if now < due:
-        return Hold(f"{failed}; restart {attempts + 1} of {policy.limit} in {due - now:.0f} s")
-    return Restart(attempts + 1, f"{failed}; restart {attempts + 1} of {policy.limit}")
+        wait = f"in {due - now:.0f} s"
+        return Hold(f"{failed}; restart {attempts + 1} of {policy.limit} {wait}{refusal}")
+    return Restart(attempts + 1, f"{failed}; restart {attempts + 1} of {policy.limit}{refusal}")
 
 
 def _since_the_last_by_hand(history: Sequence[Submission]) -> Iterator[Submission]:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.lifecycle.jobs import LEASE_WAIT, StopConfig, stop_by_name
 from dagster_sparkscale.operations import (
     OperationConfig,
@@ -88,12 +89,7 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
         record, mine = cluster.store().read(stream), streams.owner(location_of(context.run))
         owner = record.owner if record else ""
         if not config.whoever_declares_it and (not owner or owner != mine):
-            location, _, key = owner.rpartition("/")
-            whose = f"code location {location!r}, cluster {key!r}," if owner else "nobody known,"
-            raise ClusterError(
-                f"stream = {stream!r}: was started by {whose} which may declare it still: stop it "
-                "from there, or, when nobody declares it any more, set whoever_declares_it"
-            )
+            raise ClusterError(f"stream = {stream!r}: {_may_be_anothers(record)}")
         return stop_by_name(cluster, stream, config, holder)
 
     def job(name: str, description: str, config: type[Any], act: Callable[..., Report]) -> Any:
@@ -129,5 +125,20 @@ _STREAM: Any = Field(description="The stream's name, declared or not.")
 def _refuse_if_unknown(cluster: ClusterManager, stream: str) -> None:
     known = cluster.store().streams()
     if stream not in known:
-        there = ", ".join(known) or "none"
-        raise ClusterError(f"stream = {stream!r}: nothing is remembered of it; there is {there}")
+        there = ", ".join(map(repr, known)) or "none"
+        raise ClusterError(
+            f"stream = {stream!r}: nothing is remembered of it; remembered are: {there}"
+        )
+
+
+def _may_be_anothers(record: Record | None) -> str:
+    if record is None or not record.whose:
+        return (
+            "who declares it is not known, as it was started by an older release, or without a "
+            "code location: stop it where it is declared, or, when nobody declares it, set "
+            "whoever_declares_it: true"
+        )
+    return (
+        f"was started by {record.whose}, which may declare it still: stop it from there, or, when "
+        "nobody declares it any more, set whoever_declares_it: true"
+    )

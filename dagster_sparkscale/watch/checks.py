@@ -45,7 +45,7 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
             if health.value not in asked_for:
                 continue
             if finding.passed is None:
-                context.log.info(f"{health.value}: can't be told now: {finding.text}")
+                context.log.info(f"{health.value}: not judged: {finding.text}")
                 failure = _stored_failure(context.instance, dg.AssetCheckKey(key, health.value))
                 if failure is not None:
                     yield _again(failure, finding)

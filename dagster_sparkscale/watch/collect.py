@@ -99,10 +99,12 @@ class Collector:
         late = f"not looked at within {deadline:g} s: too many agents are slow"
         if most <= 0:
             late = f"not looked at: {len(hanging)} looks hang, and no more begin until one returns"
-        unseen = {name: Sighting(name, error=late) for name in declared if name not in seen}
-        for name in unseen.keys() & hanging.keys():
-            unseen[name] = Sighting(name, error=_hangs(began - hanging[name]))
-        return {name: seen.get(name) or unseen[name] for name in declared}
+
+        def unseen(name: str) -> Sighting:
+            why = _hangs(began - hanging[name]) if name in hanging else late
+            return Sighting(name, error=why)
+
+        return {name: seen.get(name) or unseen(name) for name in declared}
 
     def _look(
         self, cluster: ClusterManager, stream: Stream, timeout: float, window: float

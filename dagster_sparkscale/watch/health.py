@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.starts import last_refusal
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
@@ -77,16 +78,20 @@ def examine(
 
 def _running(sighting: Sighting) -> Finding:
     driver = sighting.driver
+    where = f"; {driver.where}" if driver is not None and driver.where else ""
     if sighting.error is not None:
-        return Finding(False, sighting.error)
+        return Finding(False, f"{sighting.error}{where}")
     if driver is None:
         return Finding(False, "never started: materialize the asset to start it", urgent=False)
     if driver.state is DriverState.STOPPED:
         return Finding(False, "stopped on request", urgent=False)
     if driver.state is DriverState.FAILED:
-        return Finding(False, f"driver {driver.epoch} failed: {driver.exit_reason}")
+        error = last_refusal(sighting.history) or ""
+        refusal = error and f"; the last restart was refused: {error}"
+        text = f"driver {driver.epoch} failed: {driver.exit_reason}{refusal}"
+        return Finding(False, text, mark=error)
     if sighting.status is not None and (hangs := _hangs(sighting.status)):
-        return Finding(False, f"driver {driver.epoch} runs, but {hangs}")
+        return Finding(False, f"driver {driver.epoch} runs, but {hangs}{where}")
     return Finding(True, f"driver {driver.epoch} is {driver.state.value}")
 
 

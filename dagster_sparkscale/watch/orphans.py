@@ -4,6 +4,7 @@ Taken out of the list, or renamed, a stream has no asset, no checks and no polic
 on. Those that another code location has started, in the same state folder, are that one's.
 """
 
+import contextlib
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ class Orphan:
         if not self.ours:
             return (
                 f"{driver.stream}: not declared here: {runs}, and who declares it is not known, as "
-                "it was started by an older release, or without a code location"
+                "it was started by an older release, or without a code location; declare it, stop "
+                "it where it is declared, or run stop_orphan with whoever_declares_it: true"
             )
         return (
             f"{driver.stream}: orphan: {runs}, and no stream of that name is declared any more; "
@@ -65,7 +67,7 @@ def find_orphans(
 
 
 class OrphanSearch:
-    """Looks for orphans, tick by tick, and never for longer than it is told to."""
+    """Looks for orphans, tick by tick, and never holds one up for longer than it is told to."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -74,16 +76,17 @@ class OrphanSearch:
     def search(
         self, cluster: ClusterManager, declared: Collection[str], owner: str, seconds: float
     ) -> Sequence[Orphan]:
-        """The orphans of `owner`; those found before where they could not be looked for within
-        `seconds`."""
+        """The orphans of `owner`, as the last look found them that came to its end.
+
+        One that takes longer than `seconds` goes on, for a later tick to tell what it has found.
+        """
         if self._thread is not None and self._thread.is_alive():
-            return self._found  # a look of an earlier tick hangs
+            return self._found  # nothing is waited for twice: it may hang for good
 
         def look() -> None:
-            try:
+            # Each declared stream's own look tells what is wrong.
+            with contextlib.suppress(Exception):
                 self._found = tuple(find_orphans(cluster, declared, owner))
-            except Exception:
-                return  # each declared stream's own look tells what is wrong
 
         # A daemon: a look that hangs must not keep the code server from ending.
         self._thread = threading.Thread(target=look, name="sparkscale-orphans", daemon=True)

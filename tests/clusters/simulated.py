@@ -14,18 +14,22 @@ from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.starts import Others, begin, refuse_if_held
+from dagster_sparkscale.clusters.starts import Drivers, Start, begin, refuse_if_held
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.driver.fence import Mark, why_not
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from tests.fakes import structured
 
 CHECKPOINT = "file:///data/clicks"
-STREAMS = {name: structured(name, checkpoint_location="/data/clicks") for name in ("old", "new")}
-HOSTS = ("h1", "h2")
 POLICY = RecoveryPolicy(first_delay=1, longest_delay=1, limit=20, within=3600)
+STREAMS = {
+    name: structured(name, checkpoint_location="/data/clicks", recovery=POLICY)
+    for name in ("old", "new")
+}
+HOSTS = ("h1", "h2")
 
 
 class Crashed(BaseException):
@@ -103,11 +107,15 @@ class Launched:
     """A supervisor and its driver."""
 
     stream: str
-    epoch: int
+    start: Start
     host: str
     phase: str = "spawned"
     """`spawned`, `looked` (at the record, and may start), `alive`, `ended`."""
     ended_at: float | None = None
+
+    @property
+    def epoch(self) -> int:
+        return self.start.record.epoch
 
     def end(self, at: float) -> None:
         if self.phase != "ended":
@@ -123,6 +131,9 @@ class World:
     claims: dict[str, Claim] = field(default_factory=dict)
     folders: set[tuple[str, int]] = field(default_factory=set)
     launched: dict[tuple[str, int], Launched] = field(default_factory=dict)
+    took: set[tuple[str, int]] = field(default_factory=set)
+    mark: Mark | None = None
+    """In the checkpoint."""
     operations: list[Operation] = field(default_factory=list)
     reachable: bool = True
     """Whether agents are reached from the other host."""
@@ -138,6 +149,15 @@ class World:
             it.phase = "looked"
         else:
             it.end(self.wall)
+
+    def take(self, it: Launched) -> None:
+        """What its driver does once it has Spark. That of an earlier one is never in its way: only
+        what this store does not know of would be."""
+        record = it.start.record
+        mine = Mark(it.stream, record.id, it.epoch, f"{it.stream} {it.epoch}", self.wall, it.host)
+        assert why_not(self.mark, mine, it.start.succeeds) is None
+        self.took.add((it.stream, it.epoch))
+        self.mark, it.phase = mine, "alive"
 
 
 class Side(ClusterManager):
@@ -215,7 +235,7 @@ class Side(ClusterManager):
         start = begin(
             self,
             lease,
-            Others(self._who_runs, lambda name: self.lease(name, lease.holder, 5.0)),
+            Drivers(self._who_runs, self._took, lambda name: self.lease(name, lease.holder, 5.0)),
             cause=cause,
             checkpoint=CHECKPOINT,
             declared={},
@@ -226,7 +246,7 @@ class Side(ClusterManager):
             raise ClusterError("its folder is there already")
         self._world.folders.add(key)
         moment()
-        self._world.launched[key] = Launched(*key, self._host)
+        self._world.launched[key] = Launched(stream.name, start, self._host)
         moment()
         driver = self._describe(stream.name, start.record)
         assert driver is not None
@@ -235,6 +255,10 @@ class Side(ClusterManager):
     def _who_runs(self, stream: str) -> str | None:
         driver = self.find(stream)
         return driver.where if driver is not None and driver.state.alive else None
+
+    def _took(self, stream: str, epoch: int) -> bool:
+        moment()
+        return (stream, epoch) in self._world.took
 
     def find(self, stream: str) -> Driver | None:
         record = self.read(stream)

@@ -49,6 +49,8 @@ def test_what_is_not_as_it_was_made_is_made_again(
     assert not class_data.is_whole(archive)
     assert class_data.make(java, spark, folder) == archive
     assert len(quick) == 2
+    # Of the folder, whatever a declaration says of using it.
+    assert class_data.describe(java, spark, folder) == f"there is one: {archive}"
 
 
 def test_what_could_not_be_made_is_not_tried_again_at_every_start(

@@ -13,6 +13,7 @@ import pytest
 from dagster_sparkscale.clusters import local
 from dagster_sparkscale.clusters.base import Capacity
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, OperationInProgress
+from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.standalone import masters
@@ -221,7 +222,8 @@ def test_a_driver_of_an_older_release_keeps_its_checkpoint_although_nothing_clai
 ) -> None:
     cluster = StandaloneCluster(master="spark://127.0.0.1:7077", state_dir=str(tmp_path))
     older = begun(tmp_path, "older")
-    changed(older, submitter=None)  # which is what a record of before has
+    pid = os.getpid()  # which is what a record of before has
+    changed(older, submitter=None, submitter_pid=pid, submitter_birth=birth(pid))
     older.files.create()
     location = f"{tmp_path}/check points"
     text = properties({"spark.sparkscale.checkpointLocation": location, "spark.a": "b=c"})
@@ -231,6 +233,18 @@ def test_a_driver_of_an_older_release_keeps_its_checkpoint_although_nothing_clai
     cluster._refuse_if_an_older_release_has("renamed", "file:///elsewhere")
     older.files.exit.write_text('{"code": 1, "signal": null, "at": 7}')
     cluster._refuse_if_an_older_release_has("renamed", f"file://{os.path.realpath(location)}")
+
+
+def test_a_stream_whose_record_is_broken_bars_the_start_of_no_other(tmp_path: Path) -> None:
+    cluster = StandaloneCluster(master="spark://127.0.0.1:7077", state_dir=str(tmp_path))
+    broken = begun(tmp_path, "broken")
+    records = broken.files.path.parent.parent / "record"
+    for path in records.iterdir():
+        path.write_text("{")
+    with pytest.raises(ClusterError, match="broken"):
+        cluster.store().read("broken")
+    with cluster.lease("clicks", "test") as lease:
+        assert cluster._make_way(lease, "file:///x") is False
 
 
 def test_there_is_nothing_to_stop_where_no_cluster_ever_was(

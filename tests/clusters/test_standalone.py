@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.streams import StructuredStream
-from dagster_sparkscale.driver.fence import FENCED
+from dagster_sparkscale.driver.fence import FENCED, FILE
 from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import newest, see_ended, submit
 from tests.leftovers import MARK
@@ -53,7 +53,8 @@ class TestStandaloneCluster(ClientModeContract):
     ) -> None:
         another = self.another(idling, tmp_path / "state")
         pid = note(idling, newest(idling, "idle"), "driver.json")["pid"]
-        with pytest.raises(AlreadyRunning, match=r"worked on by process \d+, a driver of 'idle'"):
+        of = rf"worked on by process {pid}, a driver of 'idle', epoch \d+, that was started from "
+        with pytest.raises(AlreadyRunning, match=f"{of}another state folder, {idling.state_dir}:"):
             submit(another, streams[1])
         assert newest(idling, "idle").state is DriverState.RUNNING
         assert psutil.pid_exists(pid)
@@ -75,6 +76,9 @@ class TestStandaloneCluster(ClientModeContract):
         assert str(stranger.exit_reason) in another.logs(stranger)
         assert note(another, stranger, "exit.json")["code"] == FENCED
         assert submit(idling, streams[1]).epoch == old.epoch + 1
+        assert streams[1].checkpoint_location is not None
+        mark = Path(streams[1].checkpoint_location) / FILE
+        wait_for("it to stand", lambda: f'"epoch": {old.epoch + 1},' in mark.read_text())
 
 
 def test_a_master_that_does_not_answer_has_no_capacity(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ class Starts(RuleBasedStateMachine):
         if it.phase == "spawned":
             self.world.look(it)
         elif it.phase == "looked":
-            it.phase = "alive"
+            self.world.take(it)
 
     @precondition(lambda self: self.world.launched)
     @rule(which=st.integers(0, 30))

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,18 @@ from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.errors import AlreadyRunning, Held, LeaseLost, OperationInProgress
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.starts import ATTEMPT, Others, Start, attempted, begin
-from dagster_sparkscale.clusters.store import DurableHold
+from dagster_sparkscale.clusters.starts import (
+    ATTEMPT,
+    Drivers,
+    Start,
+    attempted,
+    begin,
+    last_refusal,
+    refused,
+)
+from dagster_sparkscale.clusters.store import DurableHold, Record
+from dagster_sparkscale.driver.fence import Fence, Mark, Taken
+from tests.driver.test_fence import Files
 
 PLACE = "file:///data/clicks"
 
@@ -24,6 +35,8 @@ class Side:
     def __init__(self, folder: Path) -> None:
         self.store = FolderStore(folder)
         self.running: set[str] = set()
+        self.took: set[tuple[str, int]] = set()
+        """Streams and epochs of the drivers that have left word of taking their checkpoint."""
         self.borrowed: Callable[[], None] = lambda: None
         """Called when another stream's lease has been borrowed."""
 
@@ -32,15 +45,15 @@ class Side:
 
     def begin(self, lease: Lease, checkpoint: str | None = PLACE, cause: str = "manual") -> Start:
         return begin(
-            self.store, lease, self.others(), cause=cause, checkpoint=checkpoint, declared={}
+            self.store, lease, self.drivers(), cause=cause, checkpoint=checkpoint, declared={}
         )
 
-    def others(self) -> Others:
+    def drivers(self) -> Drivers:
         def runs(stream: str) -> str | None:
             self.borrowed()
             return "its driver runs" if stream in self.running else None
 
-        return Others(runs, self.lease)
+        return Drivers(runs, lambda *driver: driver in self.took, self.lease)
 
     def start(self, stream: str, checkpoint: str | None = PLACE, cause: str = "manual") -> Start:
         with self.lease(stream) as lease:
@@ -52,28 +65,61 @@ def side(tmp_path: Path) -> Side:
     return Side(tmp_path)
 
 
-def test_a_start_that_was_refused_by_the_checkpoint_does_not_count_as_one_that_had_it(
-    side: Side,
+def test_only_a_driver_that_has_left_word_is_known_to_have_had_the_checkpoint(side: Side) -> None:
+    """The others died before they came so far, were refused, or never launched."""
+    first = side.start("clicks")
+    assert first.succeeds is None
+    for epoch, known in ((1, None), (2, 2), (3, 2), (4, 2), (5, 5)):
+        if epoch == known:
+            side.took.add(("clicks", epoch))
+        expected = None if known is None else (first.record.id, known)
+        assert side.start("clicks").succeeds == expected
+
+
+def test_what_is_known_is_known_of_each_checkpoint_by_itself(side: Side) -> None:
+    id = side.start("clicks").record.id
+    side.took |= {("clicks", epoch) for epoch in (1, 2, 3, 5)}
+    assert side.start("clicks", "file:///test").succeeds is None
+    assert side.start("clicks", "file:///test").succeeds == (id, 2)
+    assert side.start("clicks", None).record.epoch == 4
+    side.took.clear()  # folders of submissions are deleted in the course of time
+    assert side.start("clicks").succeeds == (id, 1)
+    assert side.start("clicks", "file:///test").succeeds == (id, 3)
+
+
+@pytest.mark.parametrize("took", [True, False])
+def test_a_copy_of_what_is_remembered_never_steps_over_the_originals_mark(
+    side: Side, tmp_path: Path, took: bool
 ) -> None:
-    assert side.start("clicks").record.known_epoch == 0
-    with side.lease("clicks") as lease:
-        for fenced, known in ((False, 1), (True, 1), (True, 1), (False, 4)):
-            start = begin(
-                side.store,
-                lease,
-                side.others(),
-                cause="manual",
-                checkpoint=PLACE,
-                declared={},
-                fenced=fenced,
-            )
-            assert start.record.known_epoch == known
+    """Whether its starts fail before they come to the checkpoint, or work on another meanwhile."""
+    files = Files()
+
+    def drive(on: Side, start: Start) -> None:
+        mine = Mark("clicks", start.record.id, start.record.epoch, f"{on}", 1.0, "here")
+        tell = partial(on.took.add, ("clicks", start.record.epoch))
+        Fence(files, mine, start.succeeds, tell).take()
+
+    drive(side, side.start("clicks"))
+    shutil.copytree(side.store.state_dir, tmp_path / "copy")
+    copy = Side(tmp_path / "copy")
+    copy.took |= side.took
+    drive(side, side.start("clicks"))
+    original = files.content
+    for epoch in (2, 3, 4):
+        copy.start("clicks", "file:///test" if took else PLACE)
+        if took:
+            copy.took.add(("clicks", epoch))
+    for _ in range(3):
+        with pytest.raises(Taken, match="is this a copy of the machine"):
+            drive(copy, copy.start("clicks"))
+    assert files.content == original
+    drive(side, side.start("clicks"))
 
 
 def test_each_start_has_the_next_epoch(side: Side) -> None:
     assert [side.start("clicks").record.epoch for _ in range(3)] == [1, 2, 3]
     claim = side.store.claim(PLACE)
-    assert claim is not None and (claim.stream, claim.epoch) == ("clicks", 3)
+    assert claim is not None and claim.stream == "clicks"
 
 
 def test_a_stream_of_another_name_may_not_have_the_checkpoint_of_one_that_runs(side: Side) -> None:
@@ -85,14 +131,53 @@ def test_a_stream_of_another_name_may_not_have_the_checkpoint_of_one_that_runs(s
     assert record is not None and record.epoch == 0
 
 
+def test_the_refusal_names_who_started_the_other_where_that_is_known(side: Side) -> None:
+    side.start("clicks")
+    side.running.add("clicks")
+    with pytest.raises(AlreadyRunning, match=r"its driver runs\. Two drivers on one"):
+        side.start("renamed")
+    with side.lease("clicks") as lease:
+        lease.write(replace(lease.record, owner="web/spark"))
+    whose = "its driver runs, started by code location 'web', cluster 'spark'"
+    with pytest.raises(AlreadyRunning, match=whose):
+        side.start("renamed")
+
+
 def test_it_may_once_that_one_has_ended_and_knows_after_whom(side: Side) -> None:
     before = side.start("clicks").record
+    side.took.add(("clicks", 1))
     # The first start may have ended before it left its own mark in the checkpoint.
     for _ in range(2):
         assert side.start("renamed").succeeds == (before.id, 1)
     side.running.add("renamed")
     with pytest.raises(AlreadyRunning, match="is that of 'renamed'"):
         side.start("clicks")
+
+
+def test_who_took_it_last_is_known_through_all_names_that_never_did(side: Side) -> None:
+    first = side.start("clicks").record
+    side.took.add(("clicks", 1))
+    for name in ("renamed", "again", "clicks", "again"):
+        assert side.start(name).succeeds == (first.id, 1)
+    side.took.add(("again", 2))
+    last = side.store.read("again")
+    assert last is not None
+    assert side.start("clicks").succeeds == (last.id, 2)
+
+
+def test_a_start_that_was_held_up_does_not_hide_who_runs(side: Side) -> None:
+    """It claims the checkpoint once more, for an epoch that is long over."""
+    held_up = side.lease("clicks")
+    lease = held_up.__enter__()
+    taken = replace(lease.record, lease=None, revision=lease.record.revision + 1)
+    side.store.swap("clicks", taken)
+    for _ in range(3):
+        side.start("clicks")
+    side.running.add("clicks")
+    with pytest.raises(LeaseLost):
+        side.begin(lease)
+    with pytest.raises(AlreadyRunning, match="is that of 'clicks': its driver runs"):
+        side.start("renamed")
 
 
 def test_a_checkpoint_that_its_stream_has_left_is_free(side: Side) -> None:
@@ -102,13 +187,17 @@ def test_a_checkpoint_that_its_stream_has_left_is_free(side: Side) -> None:
     side.start("orders")
 
 
-def test_a_claim_that_never_came_to_a_start_bars_nobody(side: Side, tmp_path: Path) -> None:
+def test_a_claim_that_never_came_to_a_start_bars_nobody(side: Side) -> None:
     """Somebody died between the claim and the epoch."""
-    side.start("clicks")
-    claim = side.store.claim(PLACE)
-    assert claim is not None
-    side.store.swap_claim(replace(claim, epoch=2, revision=claim.revision + 1))
-    assert side.start("renamed").record.epoch == 1
+    id = side.start("clicks").record.id
+    side.took.add(("clicks", 1))
+    with side.lease("third") as lease:
+        claim = side.store.claim(PLACE)
+        assert claim is not None
+        mine = replace(claim, stream="third", id=lease.record.id, taken_by=(id, 1))
+        side.store.swap_claim(replace(mine, revision=claim.revision + 1))
+    side.running.add("third")
+    assert side.start("renamed").succeeds == (id, 1)
 
 
 def test_while_another_stream_is_being_started_its_checkpoint_is_not_taken(side: Side) -> None:
@@ -179,8 +268,24 @@ def test_a_recovery_that_comes_to_a_launch_takes_the_place_of_its_attempt(side: 
     assert record.submitted_at == record.history[-1].at
 
 
+def test_why_an_attempt_was_refused_is_kept_in_a_few_words(side: Side) -> None:
+    record = attempted(side.start("clicks").record, 7.0)
+    kept = refused(record, "no\n  master").history[-1]
+    assert (kept.cause, kept.at, kept.error) == (ATTEMPT, 7.0, "no master")
+    assert refused(record, "x" * 500).history[-1].error == "x" * 500
+    assert refused(record, "x" * 501).history[-1].error == "x" * 497 + "..."
+
+
+def test_a_start_by_a_person_has_its_refusal_in_its_own_run(side: Side) -> None:
+    record = side.start("clicks").record
+    assert refused(record, "no master") is record
+    assert refused(Record.new("a"), "no master").history == ()
+    assert last_refusal(()) is None
+
+
 def test_a_claim_of_a_stream_that_was_forgotten_makes_no_ghost_of_it(side: Side) -> None:
     side.start("clicks")
+    side.took.add(("clicks", 1))
     shutil.rmtree(side.store.state_dir / "streams" / "clicks")
-    assert side.start("renamed").succeeds is None
+    assert side.start("renamed").succeeds is None  # nobody knows what became of its driver
     assert side.store.streams() == ["renamed"]

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.declare.checkpoints import DEFAULT_FS, normalized
 
+AZURE = ("abfs", "abfss", "wasb", "wasbs")
+
 
 @pytest.mark.parametrize(
     ("spellings", "name"),
@@ -17,6 +19,7 @@ from dagster_sparkscale.declare.checkpoints import DEFAULT_FS, normalized
         (["/a b", "file:/a b/"], "file:///a b"),
         (["s3a://KEY:Secret@b/x", "s3a://b/x"], "s3a://b/x"),
         (["/a?b#c"], "file:///a?b#c"),
+        (["abfss://box@A.net/x", "abfss://box@a.net/x/"], "abfss://box@a.net/x"),
     ],
 )
 def test_spellings_of_one_place(spellings: list[str], name: str) -> None:
@@ -32,6 +35,7 @@ def test_spellings_of_one_place(spellings: list[str], name: str) -> None:
         ("hdfs://n/x", "/x"),
         ("/x", "/x/y"),
         ("/a%20b", "/a b"),
+        *[(f"{scheme}://prod@a.net/x", f"{scheme}://test@a.net/x") for scheme in AZURE],
     ],
 )
 def test_two_places_stay_two(one: str, other: str) -> None:

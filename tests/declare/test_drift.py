@@ -57,6 +57,26 @@ def test_another_spelling_of_a_checkpoint_is_no_drift() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "now", "lines"),
+    [
+        ("/x/", "/x", ()),
+        ("s3://b/x", "s3a://b/x", ()),
+        ("ck", "ck", ()),
+        ("/x/", "/y", ("checkpoint_location /x/ -> file:///y",)),
+        ("none", "/y", ("checkpoint_location none -> file:///y",)),
+        ("/x/", None, ("checkpoint_location /x/ -> none",)),
+        ("//[", "/y", ("checkpoint_location //[ -> file:///y",)),
+    ],
+)
+def test_a_checkpoint_that_was_remembered_as_it_was_declared_is_compared_as_what_it_means(
+    before: str, now: str | None, lines: tuple[str, ...]
+) -> None:
+    """As releases before 0.1.0 did."""
+    stream = structured(checkpoint_location=now)
+    assert drift({**declared(stream), "checkpoint_location": before}, stream) == lines
+
+
+@pytest.mark.parametrize(
     ("started_with", "now", "maximum"),
     [(4, 8, 4), (4, None, 4), (8, 4, 4), (None, 4, 4), (4, 4, 4), (None, None, None)],
 )
@@ -68,6 +88,15 @@ def test_a_driver_goes_no_further_than_it_was_started_with(
     assert bounds.maximum == maximum
     restart = "restart the stream to apply it"
     assert (restart in (bounds.note or "")) == (started_with == 4 and now != 4)
+
+
+def test_a_minimum_that_the_driver_can_not_reach_is_not_asked_of_it() -> None:
+    """Bounds of 3 to 4 became 6 to 8: the driver stays at 4 until it is restarted."""
+    before = declared(structured(autoscale=RatioPolicy(min_executors=3, max_executors=4)))
+    raised = structured(autoscale=RatioPolicy(min_executors=6, max_executors=8)).bounds
+    bounds = until_restart(before, raised)
+    assert (bounds.minimum, bounds.maximum) == (4, 4)
+    assert bounds.note is not None and "started with 4: restart the stream" in bounds.note
 
 
 def test_of_what_is_not_known_nothing_is_said() -> None:

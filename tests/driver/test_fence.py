@@ -21,9 +21,6 @@ def other(**fields: object) -> Mark:
     return dataclasses.replace(MINE, **{"key": "k9", **fields})  # type: ignore[arg-type]
 
 
-KNOWN = 2  # the driver before
-
-
 class Files:
     """One file of a file system that can break."""
 
@@ -58,42 +55,55 @@ def holding(mark: Mark) -> Files:
 
 
 @pytest.mark.parametrize(
-    "found",
+    ("found", "succeeds"),
     [
-        None,
-        other(epoch=2),  # an earlier driver of this stream: its record says that it has ended
-        other(record="rec2", ended=True),
-        other(record="rec0", epoch=7, stream="before"),  # as the store has told
-        other(record="rec0", epoch=6, stream="before"),  # its last start never came to a mark
+        (None, None),
+        (other(epoch=2), ("rec1", 2)),
+        (other(epoch=1), ("rec1", 2)),  # the last one told, and never came to a mark
+        (other(record="rec2", ended=True), ("rec1", 2)),
+        (other(record="rec2", ended=True), None),
+        (other(record="rec0", epoch=7, stream="before"), ("rec0", 7)),
     ],
 )
-def test_who_may_take_it(found: Mark | None) -> None:
-    assert why_not(found, MINE, KNOWN, ("rec0", 7)) is None
+def test_who_may_take_it(found: Mark | None, succeeds: tuple[str, int] | None) -> None:
+    assert why_not(found, MINE, succeeds) is None
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("found", "succeeds", "why"),
     [
-        (other(record="rec2"), "which has not said that it has ended"),
-        (other(record="rec0", epoch=8), "which has not said that it has ended"),
-        (other(epoch=3), "an older copy of what is remembered"),
-        (other(key=fence.UNREADABLE), "can't be understood"),
-        (other(epoch=4), "is this a copy of the machine"),
-        (other(epoch=4, ended=True), "an older copy"),
+        (other(record="rec2"), ("rec1", 2), "which has not said that it has ended"),
+        (other(record="rec2"), None, "which has not said that it has ended"),
+        (other(record="rec0", epoch=8), ("rec0", 7), "which has not said that it has ended"),
+        (other(key=fence.UNREADABLE), ("", 2), "can't be understood"),
+        (other(epoch=3), ("rec1", 2), "an older copy of what is remembered"),
+        (other(epoch=4, ended=True), ("rec1", 3), "is this a copy of the machine"),
+        (other(epoch=2), ("rec0", 7), "nothing is remembered here"),
+        (other(epoch=1), None, "nothing is remembered here"),
     ],
 )
-def test_who_may_not(found: Mark, why: str) -> None:
-    reason = why_not(found, MINE, KNOWN, ("rec0", 7))
+def test_who_may_not(found: Mark, succeeds: tuple[str, int] | None, why: str) -> None:
+    reason = why_not(found, MINE, succeeds)
     assert reason is not None and why in reason
 
 
-def test_refusals_do_not_add_up_until_the_epoch_is_high_enough() -> None:
-    """A copy of the record goes on counting, while the original's driver works."""
-    files = holding(other(epoch=7))
-    for epoch in range(4, 12):
-        with pytest.raises(Taken, match="driver 3 is the last that is"):
-            Fence(files, dataclasses.replace(MINE, epoch=epoch), known=3).take()
-    Fence(files, dataclasses.replace(MINE, epoch=8), known=7).take()
+def test_it_tells_before_it_writes_and_only_if_it_may() -> None:
+    files, told = Files(), list[bytes | None]()
+    Fence(files, MINE, None, lambda: told.append(files.content)).take()
+    assert told == [None]
+    with pytest.raises(Taken):
+        Fence(files, other(record="rec2"), None, lambda: told.append(files.content)).take()
+    assert told == [None]
+
+
+def test_what_cannot_be_told_is_not_written(capfd: pytest.CaptureFixture[str]) -> None:
+    def full() -> None:
+        raise OSError("no room")
+
+    files = Files()
+    Fence(files, MINE, None, full).take()
+    assert files.content is None
+    assert "cannot be written: no room" in "".join(capfd.readouterr())
 
 
 def test_taken_kept_and_released() -> None:
@@ -122,7 +132,7 @@ def test_who_takes_it_while_another_has_it_is_seen_by_that_one() -> None:
     files = Files()
     mine = Fence(files, MINE)
     mine.take()
-    Fence(files, other(epoch=4)).take()
+    Fence(files, other(epoch=4), (MINE.record, 3)).take()
     assert mine.lost_to() == files.mark
     mine.release()  # which leaves the other's alone
     assert files.mark.epoch == 4 and not files.mark.ended
@@ -144,6 +154,38 @@ def test_a_mark_that_was_deleted_is_put_back() -> None:
     files.content = None
     assert mine.lost_to() is None
     assert files.mark == MINE
+
+
+def test_a_file_that_is_just_being_written_is_left_to_who_writes_it() -> None:
+    """It looks empty until then."""
+    files = Files()
+    mine = Fence(files, MINE)
+    mine.take()
+    files.content = b""
+    assert mine.lost_to() is None
+    mine.release()
+    assert files.content == b""
+
+
+def test_a_mark_that_was_missing_for_a_moment_is_left_alone() -> None:
+    """Between the deletion of a file and its creation anew, where that is how it is replaced."""
+
+    class Replaced(Files):
+        moments = 0
+
+        def read(self) -> bytes | None:
+            content = super().read()
+            if self.moments == 1:
+                self.content = json.dumps(dataclasses.asdict(other(epoch=4))).encode()
+            self.moments -= 1
+            return content
+
+    files = Replaced()
+    mine = Fence(files, MINE)
+    mine.take()
+    files.content, files.moments = None, 1
+    assert mine.lost_to() is None
+    assert files.mark == other(epoch=4) == mine.lost_to()
 
 
 def test_a_file_in_which_nothing_came_to_be_written_is_nobodys() -> None:
@@ -214,6 +256,97 @@ def test_where_nothing_can_be_read_or_written_the_driver_runs_without_it(
         assert what in "".join(capfd.readouterr())
 
 
+class Failing(Files):
+    """Fails once, at the n-th read or write, counted from 1."""
+
+    def __init__(self, at: int, content: bytes | None = None) -> None:
+        super().__init__(content)
+        self.left = at
+
+    def read(self) -> bytes | None:
+        self._count()
+        return super().read()
+
+    def write(self, content: bytes) -> None:
+        self._count()
+        super().write(content)
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError("503 slow down")
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("found", [None, other(epoch=2)])
+def test_a_driver_that_could_not_read_or_write_at_its_start_takes_it_late(
+    at: int, found: Mark | None
+) -> None:
+    files = Failing(at, holding(found).content if found else None)
+    told: list[None] = []
+    mine = Fence(files, MINE, (MINE.record, 2), lambda: told.append(None))
+    mine.take()
+    assert mine.lost_to() is None
+    assert files.mark == MINE and told
+    files.content = holding(other(record="rec2")).content
+    assert mine.lost_to() == files.mark
+    files.content = holding(MINE).content
+    mine.release()
+    assert files.mark.ended
+
+
+@pytest.mark.parametrize("found", [other(record="rec2"), other(epoch=7)])
+def test_who_stands_there_then_has_it(found: Mark) -> None:
+    files = Failing(1, holding(found).content)
+    mine = Fence(files, MINE, (MINE.record, 2))
+    mine.take()
+    assert mine.lost_to() == found == files.mark
+
+
+def test_a_mark_that_cannot_be_understood_then_is_left_there() -> None:
+    files = Failing(1, b"{")
+    mine = Fence(files, MINE)
+    mine.take()
+    assert mine.lost_to() is None
+    assert files.content == b"{"
+
+
+def test_once_it_is_released_no_look_takes_it_again() -> None:
+    files = Failing(1)
+    mine = Fence(files, MINE)
+    mine.take()
+    mine.release()
+    assert mine.lost_to() is None
+    assert files.content is None
+
+
+def test_what_java_says_is_told_and_not_the_number_of_the_call(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    class Java(Files):
+        def read(self) -> bytes | None:
+            raise RuntimeError(
+                "An error occurred while calling o32.exists.\n: java.net.ConnectException: refused"
+            )
+
+    Fence(Java(), MINE).take()
+    assert "cannot be read: java.net.ConnectException: refused" in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("s3a://KEY:Secret@b/x@y", "s3a://b/x@y"),
+        ("//u@nn/x", "//nn/x"),
+        ("abfss://box@a.net/x", "abfss://box@a.net/x"),
+        ("wasb://box@a.net/x", "wasb://box@a.net/x"),
+        ("file:/a//b@c", "file:/a//b@c"),
+    ],
+)
+def test_a_place_is_shown_without_its_credentials(uri: str, shown: str) -> None:
+    assert fence.without_credentials(uri) == shown
+
+
 def test_no_answer_is_not_a_loss() -> None:
     files = Files()
     mine = Fence(files, MINE)
@@ -229,7 +362,7 @@ def test_the_loss_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = Fence(files, MINE)
     mine.take()
     mine.watch(told.append)
-    Fence(files, other(epoch=4)).take()
+    Fence(files, other(epoch=4), (MINE.record, 3)).take()
     wait_for("the loss", lambda: told)
     assert told == [files.mark]
 

@@ -61,6 +61,7 @@ def test_queries_are_ended_between_two_batches_wherever_they_are(tmp_path: Path)
     }
     stopped = told(driver)
     assert stopped.clean and stopped.graceful and stopped.ended_itself
+    assert not stopped.sigterm
     assert {query.name: query for query in stopped.queries} == {
         "busy": StoppedQuery("busy", True, last),
         "asleep": StoppedQuery("asleep", True, 0),
@@ -106,8 +107,8 @@ def test_sigterm_is_a_graceful_stop(tmp_path: Path) -> None:
         begun(tmp_path, "busy", 2)
         driver.process.send_signal(signal.SIGTERM)
         assert driver.exit_code() == 0
-    assert told(driver).clean
-    assert "stop requested, graceful, within 30 s" in driver.log()
+    assert told(driver).clean and told(driver).sigterm
+    assert "stop requested, by SIGTERM, graceful, within 30 s" in driver.log()
 
 
 def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:

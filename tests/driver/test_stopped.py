@@ -56,4 +56,5 @@ def test_it_is_written_by_names_that_never_change() -> None:
         "graceful": True,
         "ended_itself": True,
         "queries": [{"name": "orders", "drained": False, "batch_id": 16}],
+        "sigterm": False,
     }

@@ -1,4 +1,5 @@
 import contextlib
+import re
 import threading
 from dataclasses import replace
 
@@ -6,7 +7,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
-from dagster_sparkscale.clusters.starts import ATTEMPT
+from dagster_sparkscale.clusters.starts import ATTEMPT, last_refusal
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
@@ -16,7 +17,7 @@ from dagster_sparkscale.observe.status import Query
 from tests.fakes import World, structured
 from tests.waiting import HANGS
 
-STREAM = structured(executors=3)
+STREAM = structured(executors=3, recovery=RecoveryPolicy(first_delay=1e-9, longest_delay=1e-9))
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +30,8 @@ def world() -> World:
     return World()
 
 
-def start(world: World, **how):
-    return reconcile(world.cluster, STREAM, **{"holder": "start run 1"} | how)
+def start(world: World, stream=STREAM, **how):
+    return reconcile(world.cluster, stream, **{"holder": "start run 1"} | how)
 
 
 def submissions(world: World) -> list[str]:
@@ -211,7 +212,7 @@ class TestRestart:
         world.run(STREAM)
         outcome = start(world, restart=True)
         assert (outcome.action, outcome.driver.epoch) == (Action.RESTARTED, 2)
-        assert world.calls[1:] == [
+        assert world.calls[2:] == [
             "check",
             "stop clicks gracefully",
             "prepare",
@@ -278,8 +279,37 @@ class TestRecovery:
         world.on_prepare = lambda: None
         assert self.recovery(world).driver.epoch == 2
 
-    def recovery(self, world, epoch=1):
-        return start(world, cause="recovery", failed_epoch=epoch)
+    def test_what_it_was_refused_with_is_told_until_one_comes_to_a_launch(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+
+        def taken():
+            raise ClusterError("somebody\nhas the checkpoint")
+
+        world.on_prepare = taken
+        with pytest.raises(ClusterError, match="has the checkpoint"):
+            self.recovery(world)
+        assert last_refusal(world.cluster.history("clicks")) == "somebody has the checkpoint"
+        world.on_prepare = lambda: None
+        self.recovery(world)
+        assert last_refusal(world.cluster.history("clicks")) is None
+
+    def test_what_a_driver_ended_of_that_was_launched_is_no_refusal(self, world):
+        world.run(STREAM)
+        world.end("clicks")
+
+        def ends(kept):
+            raise ClusterError("it ended at once")
+
+        world.on_submit = ends
+        with pytest.raises(ClusterError, match="ended at once"):
+            self.recovery(world)
+        history = world.cluster.history("clicks")
+        assert (history[-1].cause, history[-1].error) == ("recovery", "")
+        assert last_refusal(history) is None
+
+    def recovery(self, world, epoch=1, stream=STREAM):
+        return start(world, stream, cause="recovery", failed_epoch=epoch)
 
     def test_a_failed_driver_is_followed_by_the_next(self, world):
         world.run(STREAM)
@@ -316,6 +346,38 @@ class TestRecovery:
         world.run(STREAM)
         assert self.recovery(world).action is Action.ATTACHED
         assert len(submissions(world)) == 1
+
+    def test_while_the_pause_is_not_over_it_does_nothing_and_counts_for_nothing(self, world):
+        """Runs that waited in a queue come all at once when it moves again."""
+        stream = structured()  # its pauses are ten seconds and more
+        world.run(stream)
+        world.end("clicks", ended_at=1.0)
+
+        def gone():
+            raise ClusterError("no master")
+
+        world.on_prepare = gone
+        with pytest.raises(ClusterError, match="no master"):
+            self.recovery(world, stream=stream)
+        for _ in range(20):
+            outcome = self.recovery(world, stream=stream)
+            assert outcome.action is Action.HELD
+        assert re.search(
+            r"^nothing was done: driver 1 failed \(exit code 1\); restart 2 of 5 in \d+ s",
+            describe(outcome),
+        )
+        assert [s.cause for s in world.cluster.history("clicks")] == ["manual", ATTEMPT]
+
+    def test_given_up_it_stays_given_up_whatever_run_still_comes(self, world):
+        stream = structured(recovery=RecoveryPolicy(first_delay=1e-9, longest_delay=1e-9, limit=1))
+        world.run(stream)
+        world.end("clicks")
+        assert self.recovery(world, stream=stream).driver.epoch == 2
+        world.end("clicks")
+        outcome = self.recovery(world, epoch=2, stream=stream)
+        assert outcome.action is Action.HELD
+        assert "giving up; mend it and materialize the stream" in describe(outcome)
+        assert len(submissions(world)) == 2
 
     def test_it_is_void_if_nothing_is_known_of_the_driver_any_more(self, world):
         with pytest.raises(StaleEpoch, match="knows no driver of it any more; nothing was done"):

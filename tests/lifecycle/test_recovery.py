@@ -95,6 +95,21 @@ def test_a_restart_that_never_comes_to_a_launch_counts_and_makes_the_next_wait()
     assert gives_up(recover(POLICY, failed(), attempts(1010, 1030, 1070, 1130), now=1e9))
 
 
+def test_what_the_last_restart_was_refused_with_is_said_while_it_is_the_last():
+    because = "; the last restart was refused: no master"
+    history = [*attempts(1010), Submission(1, 1030, ATTEMPT, "no master")]
+    outcomes = [recover(POLICY, failed(), history, now=now) for now in (1069, 1070)]
+    assert [str(outcome) for outcome in outcomes] == ["hold", "restart"]
+    assert all(
+        outcome.reason.endswith(f"3 of 4{wait}{because}")
+        for outcome, wait in zip(outcomes, (" in 1 s", ""), strict=True)
+    )
+    given_up = recover(RecoveryPolicy(limit=2), failed(), history, now=1070)
+    assert gives_up(given_up) and given_up.reason.endswith(because)
+    later = [*history, Submission(1, 1070, ATTEMPT)]
+    assert "refused" not in recover(POLICY, failed(), later, now=1071).reason
+
+
 def test_a_clock_that_is_set_back_makes_nobody_wait_for_it():
     eight_hours = 8 * 3600.0
     outcome = recover(POLICY, failed(1e6), restarts(1e6 - 50), now=1e6 - eight_hours)

@@ -3,6 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.starts import ATTEMPT
+from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.status import Executor, Query
@@ -94,6 +96,23 @@ class TestHangingJvm:
         failed = {"driver": driver(DriverState.FAILED, exit_reason="exit code 1")}
         found = findings(sighted=failed, spark_age=1000.0)[Health.RUNNING]
         assert found.text == "driver 1 failed: exit code 1"
+
+    def test_of_one_that_does_not_answer_it_says_where_to_look(self):
+        where = "process 7 on spark-3, log /state/driver.log"
+        found = unseen(driver=driver(where=where), error="no answer")[Health.RUNNING]
+        assert (found.passed, found.text) == (False, f"no answer; {where}")
+        hanging = {"driver": driver(where=where)}
+        found = findings(sighted=hanging, spark_age=36_000.0)[Health.RUNNING]
+        assert found.text.endswith(f"restart the stream; {where}")
+
+    def test_of_one_whose_restart_was_refused_it_says_why(self):
+        attempt = Submission(1, 1.0, ATTEMPT, "no master")
+        gone = driver(DriverState.FAILED, exit_reason="exit code 1")
+        found = findings(sighted={"driver": gone, "history": (attempt,)})[Health.RUNNING]
+        because = "the last restart was refused: no master"
+        assert found.text == f"driver 1 failed: exit code 1; {because}"
+        # News, though the check has failed before.
+        assert found.mark == "no master"
 
 
 class TestBatchesCompleting:

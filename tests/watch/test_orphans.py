@@ -7,6 +7,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.names import STORY
 from dagster_sparkscale.watch.orphans import OrphanSearch, find_orphans
 from tests.fakes import World, structured
 from tests.waiting import HANGS, wait_for
@@ -74,11 +75,19 @@ def test_the_job_stops_it(deployed: Deployment) -> None:
     ("stream", "fault"),
     [
         ("clicks", "stream = 'clicks': is declared, so it is no orphan: use stop"),
-        ("never", "stream = 'never': nothing is remembered of it; there is clicks, old"),
+        ("never", "stream = 'never': nothing is remembered of it; remembered are: 'clicks', 'old'"),
     ],
 )
 def test_the_job_refuses_what_is_none(deployed: Deployment, stream: str, fault: str) -> None:
     assert failure_of(deployed.by_hand("stop_orphan", stream=stream)) == fault
+
+
+@pytest.mark.parametrize(("given", "told"), [("", "by hand"), ("  ", "by hand"), ("gone", "gone")])
+def test_a_reason_is_never_empty(deployed: Deployment, given: str, told: str) -> None:
+    result = deployed.by_hand("stop_orphan", stream="old", reason=given)
+    (event,) = result.get_asset_observation_events()
+    said = event.asset_observation_data.asset_observation.metadata
+    assert said[STORY].value["reason"] == told
 
 
 def test_that_of_another_code_location_is_left_to_it(deployed: Deployment) -> None:
@@ -96,8 +105,10 @@ def test_of_an_older_release_nobody_knows_whose_it_is_and_it_is_not_stopped_unas
     tick = deployed.tick()
     assert ("old", "orphan") in told(tick)
     assert "old: not declared here: driver 1 is running" in tick.data.skip_message
+    assert "or run stop_orphan with whoever_declares_it: true" in tick.data.skip_message
     text = failure_of(deployed.by_hand("stop_orphan", stream="old"))
-    assert "was started by nobody known, which may declare it still" in text
+    assert "stream = 'old': who declares it is not known" in text
+    assert "when nobody declares it, set whoever_declares_it: true" in text
     assert deployed.by_hand("stop_orphan", stream="old", whoever_declares_it=True).success
 
 
@@ -122,12 +133,29 @@ def test_a_look_that_hangs_holds_up_no_tick_and_is_not_begun_twice(deployed: Dep
     finally:
         answer.set()
     wait_for("the look to end", lambda: not (search._thread and search._thread.is_alive()))
-    found = search.search(cluster, {"clicks"}, OURS, HANGS)
-    assert [orphan.driver.stream for orphan in found] == ["old"]
+    # What it found is told by the next tick, though that one's own look hangs as well.
     answer.clear()
     try:
-        assert search.search(cluster, {"clicks"}, OURS, 0.05) == found, (
-            "nobody says that it is gone"
-        )
+        found = search.search(cluster, {"clicks"}, OURS, 0.05)
+        assert [orphan.driver.stream for orphan in found] == ["old"]
     finally:
         answer.set()
+    deployed.world.on_find = lambda stream: None
+    deployed.world.end("old")
+    wait_for("one that ended to be gone", lambda: not search.search(cluster, {"clicks"}, OURS, 1.0))
+
+
+def test_what_was_told_is_not_told_again_because_a_look_took_too_long(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ("web/old", "orphan") in told(deployed.tick())
+    answer = threading.Event()
+    search = OrphanSearch.search
+    monkeypatch.setattr(OrphanSearch, "search", lambda *args: search(*args[:-1], 0.05))
+    deployed.world.on_find = lambda stream: stream != "old" or answer.wait(HANGS)
+    try:
+        assert "old: orphan: driver 1 is running" in deployed.tick().data.skip_message
+    finally:
+        answer.set()
+    deployed.world.on_find = lambda stream: None
+    assert ("web/old", "orphan") not in told(deployed.tick())

@@ -1,6 +1,7 @@
 """The runs that the sensor asks for, and those by hand."""
 
 import datetime
+from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -153,6 +154,19 @@ class TestRestartAndStopRuns:
         deployed.world.on_submit = crash
         text = failure_of(deployed.by_hand("restart", stream="clicks"))
         assert text.endswith("Its last log lines:\nTraceback\nit broke")
+
+    @pytest.mark.parametrize("alive", [True, False])
+    def test_a_stop_says_how_what_it_has_ended_was_ended(self, deployed, alive):
+        kept = overload(deployed)
+        ending = "killed after 120 s; it is not known what was drained"
+        kept.driver = replace(kept.driver, ending=ending)
+        if not alive:
+            deployed.world.end("clicks")
+        result = deployed.by_hand("stop", stream="clicks")
+        (event,) = result.get_asset_observation_events()
+        before, how = ("running", f": {ending}") if alive else ("failed", "")
+        said = event.asset_observation_data.asset_observation.description
+        assert said == f"driver 1 was {before} and is stopped now{how}"
 
     @pytest.mark.parametrize(("graceful", "how"), [(True, "gracefully"), (False, "at once")])
     def test_a_stop_stops_and_the_stream_stays_stopped(self, deployed, graceful, how):

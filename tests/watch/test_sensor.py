@@ -115,6 +115,7 @@ class TestRequests:
             PREFIX + "stream": "clicks",
             PREFIX + "cluster": "spark_cluster",
             PREFIX + "operation": "rescale",
+            PREFIX + "expires": "true",
             PREFIX + "epoch": "1",
         }
         stream, epoch, second = request.run_key.split(":")

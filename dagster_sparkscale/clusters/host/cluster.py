@@ -20,11 +20,11 @@ from dagster_sparkscale.clusters import class_data, starts
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import is_name
 from dagster_sparkscale.clusters.host.launch import Runtime
+from dagster_sparkscale.clusters.host.strangers import Stranger, strangers_on
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.spark_settings import settings
@@ -156,19 +156,22 @@ class HostedCluster(ClusterManager):
         starts.refuse_if_held(stream.name, lease.record)
         program = _program_of(stream)
         arguments = stream.program_arguments()
-        master, access, runtime = self._master(), self._access(), self._runtime()
         checkpoint = checkpoint_of(stream, self.spark_conf)
-        fenced = self._make_way(lease, checkpoint)
+        self._make_way(lease, checkpoint)
+        # A start that is refused leaves no cluster behind that it has started.
+        self.prepare()
+        master, access, runtime = self._master(), self._access(), self._runtime()
         start = starts.begin(
             self.store(),
             lease,
-            starts.Others(
-                self._who_runs, lambda name: self.lease(name, lease.holder, wait=_PATIENCE)
+            starts.Drivers(
+                self._who_runs,
+                self._took,
+                lambda name: self.lease(name, lease.holder, wait=_PATIENCE),
             ),
             cause=cause,
             checkpoint=checkpoint,
             declared=drift.declared(stream),
-            fenced=fenced,
         )
         driver = HostedDriver(self.store().folder(stream.name), start.record)
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
@@ -201,61 +204,62 @@ class HostedCluster(ClusterManager):
         record = folder.read()
         return HostedDriver(folder, record) if record and record.epoch else None
 
-    def _make_way(self, lease: Lease, checkpoint: str | None) -> bool:
-        """See to it that no process here works for the stream, or on its checkpoint. Whether the
-        driver before was kept from its checkpoint.
+    def _make_way(self, lease: Lease, checkpoint: str | None) -> None:
+        """See to it that no process here works for the stream, or on its checkpoint.
 
         Raises:
             AlreadyRunning: one does, or may.
         """
-        record, fenced = lease.record, False
+        record = lease.record
         if record.epoch:
-            fenced = HostedDriver(self.store().folder(lease.stream), record).make_way().fenced
+            HostedDriver(self.store().folder(lease.stream), record).make_way()
         if checkpoint is None:
-            return fenced
+            return
         self._refuse_if_an_older_release_has(lease.stream, checkpoint)
         try:
-            strangers = processes.strangers_on(checkpoint, record.id)
+            found = strangers_on(checkpoint, record.id)
         except OSError as error:
             raise ClusterError(f"it can't be told what runs on this host: {error}") from error
-        for process, submission in strangers:
-            stream, _, rest = submission.partition(":")
-            if self._knows(stream, submission):
+        for stranger in found:
+            if self._knows(stranger):
                 continue  # another stream's of this store: its claim decides
             raise AlreadyRunning(
-                f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by process "
-                f"{process.pid}, a driver of {stream!r}, epoch {rest.partition(':')[0]}, that was "
-                "started from another state folder, or before this one was emptied: end that "
-                "process first. Two drivers on one checkpoint lose data"
+                f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by "
+                f"{stranger.in_words(self._state_path())}. Two drivers on one checkpoint lose data"
             )
-        return fenced
 
     def _refuse_if_an_older_release_has(self, stream: str, checkpoint: str) -> None:
-        """Drivers that an older release has started have neither claim nor mark: only their
-        settings tell what they work on."""
+        """Drivers that were started before 0.1.0 have neither claim nor mark: only their settings
+        tell what they work on. To be removed with the first release after it."""
         for name in self.store().streams():
-            record = self.store().read(name)
-            if name == stream or record is None or not record.epoch or record.submitter is not None:
+            if name == stream:
+                continue
+            try:
+                record = self.store().read(name)
+            except ClusterError:
+                continue  # its own start tells; one broken file must not bar every other stream
+            if record is None or not record.epoch or record.submitter is not None:
                 continue
             settings = self.store().folder(name).submission(record.epoch).settings()
             theirs = settings.get("spark.sparkscale.checkpointLocation")
             same = theirs and place_of(theirs, {**self.spark_conf, **settings}) == checkpoint
             if same and (who := self._who_runs(name)):
-                raise AlreadyRunning(
-                    f"the checkpoint {checkpoint} of {stream!r} is that of {name!r}: {who}. Two "
-                    "drivers on one checkpoint lose data: stop that one first"
-                )
+                raise AlreadyRunning(starts.taken(checkpoint, stream, name, who, record))
 
-    def _knows(self, stream: str, submission: str) -> bool:
-        """Whether a submission, by its mark, is of a stream in this store."""
+    def _knows(self, stranger: Stranger) -> bool:
+        """Whether it is of a stream in this store."""
+        stream = stranger.stream
         known = self.store().read(stream) if is_name(stream) else None
-        return known is not None and known.id == submission.rpartition(":")[2]
+        return known is not None and known.id == stranger.submission.rpartition(":")[2]
 
     def _who_runs(self, stream: str) -> str | None:
         driver = self.find(stream)
         if driver is None or not driver.state.alive:
             return None
         return f"its driver {driver.epoch} is {driver.state.value}, {driver.where}"
+
+    def _took(self, stream: str, epoch: int) -> bool:
+        return self.store().folder(stream).submission(epoch).has_taken_its_checkpoint()
 
     def _runtime(self) -> Runtime:
         python = sys.executable  # has this package, so a driver started with it has it too
@@ -325,7 +329,7 @@ def fence_options(start: Start) -> list[str]:
     """What the driver is told of the checkpoint that it may take."""
     if start.record.checkpoint is None:
         return []
-    options = ["--record", start.record.id, "--known", str(start.record.known_epoch)]
+    options = ["--record", start.record.id]
     if start.succeeds is not None:
         id, epoch = start.succeeds
         options += ["--succeeds", f"{id}:{epoch}"]

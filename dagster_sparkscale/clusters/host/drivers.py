@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.host import places, processes
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
+from dagster_sparkscale.clusters.host.strangers import marks
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.store import Record
@@ -36,8 +37,8 @@ class HostedDriver:
     def files(self) -> SubmissionFolder:
         return self.folder.submission(self.record.epoch)
 
-    def make_way(self) -> Driver:
-        """See to it that nothing of this submission, or of one before it, is left; how it ended.
+    def make_way(self) -> None:
+        """See to it that nothing of this submission, or of one before it, is left.
 
         Raises:
             AlreadyRunning: its driver is alive, or may be.
@@ -47,8 +48,7 @@ class HostedDriver:
         if driver.state.alive:
             raise AlreadyRunning(self._occupied(driver))
         # A driver killed alone may leave its JVM behind, and that still writes the checkpoint.
-        processes.clear(self._mark(None))
-        return driver
+        processes.clear_up_to(self.folder.stream, self.record.epoch, self.record.id)
 
     def launch(
         self,
@@ -68,9 +68,9 @@ class HostedDriver:
         files.create()
         files.write_private(files.token, secrets.token_urlsafe(32))
         files.write_private(files.properties, properties(settings))
-        env = environment(stream, files, self._mark(epoch), runtime)
+        env = environment(stream, files, self._mark, runtime)
         if self.record.checkpoint is not None:
-            env[processes.CHECKPOINT] = processes.checkpoint_mark(self.record.checkpoint)
+            env.update(marks(self.record.checkpoint, self.folder.state_dir))
         processes.launch(
             files, command(stream, epoch, files, runtime, program, arguments, fence), env
         )
@@ -124,6 +124,9 @@ class HostedDriver:
 
         fate = processes.observe(record, files, running_there)
         state, reason = fate.state, fate.reason
+        told = None if state.alive else files.ending()
+        if told is not None and told.sigterm:
+            reason = "ended by SIGTERM" if told.clean else f"ended by SIGTERM; {told.in_words()}"
         if state is DriverState.FAILED and record.desired == "restarting":
             reason = f"{reason}, and the restart that stopped it was not completed"
         if state is DriverState.FAILED and record.desired == "stopped":
@@ -133,7 +136,6 @@ class HostedDriver:
         fenced = None if state.alive else read_json(files.fenced)
         if fenced is not None and state is DriverState.FAILED:
             reason = str(fenced.get("reason", reason))
-        told = None if state.alive else files.ending()
         if told is not None and not told.clean and state is DriverState.STOPPED:
             reason = f"{reason}; {told.in_words()}"
         where = f"process {fate.pid} on {record.host}" if fate.pid else f"host {record.host}"
@@ -158,7 +160,8 @@ class HostedDriver:
             LeaseLost: the lease was lost meanwhile.
             ClusterError: something of it is left that can't be ended from here; says what.
         """
-        deadline = time.monotonic() + (timeout if graceful else min(timeout, ABRUPT_SECONDS))
+        seconds = timeout if graceful else min(timeout, ABRUPT_SECONDS)
+        deadline = time.monotonic() + seconds
         agreed = False
         while (there := self.describe().state.alive) and time.monotonic() < deadline:
             lease.check()
@@ -166,20 +169,21 @@ class HostedDriver:
             agreed = agreed or self.agrees_to_stop(graceful, left, lease.number)
             time.sleep(0.1)
         lease.check()
-        # Its own only: should the lease be lost from here on, that is no other's.
-        mark = self._mark(self.record.epoch)
         if there and not self._is_here():
             raise ClusterError(self._out_of_reach())
         if there:
-            processes.terminate(self.files, mark, lambda: self.describe().state.alive)
+            processes.terminate(self.files, self._mark, lambda: self.describe().state.alive)
         else:
-            processes.clear(mark)
+            processes.clear(self._mark)
         ended = self.describe()
         if ended.state.alive:
             raise ClusterError(
                 f"{ended.stream!r} is {ended.state.value} still, though it was told to end "
                 f"({ended.where}): {self._occupied(ended)}"
             )
+        if there and ended.ending is None:
+            killed = f"killed after {seconds:g} s; it is not known what was drained"
+            return replace(ended, ending=killed)
         return ended
 
     def _is_here(self) -> bool:
@@ -197,8 +201,10 @@ class HostedDriver:
             return False
         return True
 
-    def _mark(self, epoch: int | None) -> str:
-        return processes.marker(self.folder.stream, epoch, self.record.id)
+    @property
+    def _mark(self) -> str:
+        """Of this submission only: should the lease be lost, what came after it is another's."""
+        return processes.marker(self.folder.stream, self.record.epoch, self.record.id)
 
     def _occupied(self, driver: Driver) -> str:
         """Why no driver can be started now, and what to do."""

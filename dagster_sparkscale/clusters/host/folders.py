@@ -28,6 +28,7 @@ from pydantic import TypeAdapter
 from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
+from dagster_sparkscale.clusters.host.supervisor import numbers_in
 from dagster_sparkscale.clusters.store import Conflict, Record
 from dagster_sparkscale.driver import fence, stopped
 from dagster_sparkscale.observe.stopped import Stopped, read_stopped
@@ -51,6 +52,7 @@ class StreamFolder:
         if not is_name(stream):
             raise ClusterError(f"stream = {stream!r}: must be letters, digits and underscores")
         self.stream = stream
+        self.state_dir = state_dir
         self.path = state_dir / "streams" / stream
         self._records = Register(self.path / "record")
         self._first = self.path / "record.json"
@@ -126,10 +128,9 @@ class StreamFolder:
 
     def _epochs(self) -> list[int]:
         try:
-            names = os.listdir(self.path / "submissions")
+            return numbers_in(self.path / "submissions")
         except OSError:
             return []
-        return sorted(int(name) for name in names if name.isdigit())
 
 
 class SubmissionFolder:
@@ -147,10 +148,10 @@ class SubmissionFolder:
         """Left by a driver that was asked to stop."""
         self.fenced = path / fence.WORD
         """Left by a driver that may not have its checkpoint."""
+        self.took = path / fence.TOOK
+        """Left by a driver before it marks its checkpoint as its own."""
         self.alive = path / "alive"
         """Locked by supervisor and driver while they live, and touched now and then."""
-        self.gone = path / "gone"
-        """Made by a person who knows that the driver's host is gone for good."""
         self.log = path / "driver.log"
 
     def create(self) -> None:
@@ -183,6 +184,15 @@ class SubmissionFolder:
             raise ClusterError(
                 f"{self.token}: missing; without it the driver can only be stopped, not asked"
             ) from None
+
+    def has_taken_its_checkpoint(self) -> bool:
+        """Whether the driver's mark may be in its checkpoint.
+
+        Raises:
+            ClusterError: it can't be told.
+        """
+        with explained("read", self.took):
+            return self.took.exists()
 
     def settings(self) -> dict[str, str]:
         """Spark's, as they were written for the driver; empty if they can't be read."""

@@ -8,7 +8,6 @@ for ended only when nothing of it can be running any more.
 """
 
 import contextlib
-import hashlib
 import os
 import signal
 import socket
@@ -24,14 +23,12 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import folders, places, supervisor
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.store import Process, Record
 
 if TYPE_CHECKING:
     import psutil
 
 MARKER = "SPARKSCALE_SUBMISSION"
-CHECKPOINT = "SPARKSCALE_CHECKPOINT"
-"""Environment variable by which all that works on a checkpoint is found, whatever its stream."""
 TERM_SECONDS = 10.0
 """Between SIGTERM and SIGKILL."""
 QUIET_SECONDS = 60.0
@@ -42,6 +39,8 @@ SUPERVISOR_SECONDS = 25.0
 _NO_TRACE = (
     "ended without a trace (killed together with its supervisor, or the machine was restarted)"
 )
+
+_IN_THE_WAY = "end them before a new start"
 
 # Supervisors this process has started: kept so that they are reaped when they end.
 _launched: list[subprocess.Popen[bytes]] = []
@@ -63,35 +62,9 @@ def here() -> str:
     return socket.gethostname()
 
 
-def marker(stream: str, epoch: int | None, record_id: str) -> str:
-    """What the processes of a submission carry; with no epoch, of any submission of the stream."""
-    return f"{stream}:{'' if epoch is None else epoch}:{record_id}"
-
-
-def checkpoint_mark(checkpoint: str) -> str:
-    """What the processes that work on a checkpoint carry. Not its name, which may hold a secret."""
-    return hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
-
-
-def strangers_on(checkpoint: str, record_id: str) -> "list[tuple[psutil.Process, str]]":
-    """Live processes of this user that work on that checkpoint for another record, and the
-    submission that each belongs to.
-
-    Raises:
-        OSError: it can't be told.
-    """
-    import psutil
-
-    wanted = checkpoint_mark(checkpoint)
-    found = []
-    for process in carrying(CHECKPOINT, lambda value: value == wanted):
-        try:
-            submission = process.environ().get(MARKER, "")
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-        if submission.rpartition(":")[2] != record_id:
-            found.append((process, submission))
-    return found
+def marker(stream: str, epoch: int, record_id: str) -> str:
+    """What the processes of a submission carry."""
+    return f"{stream}:{epoch}:{record_id}"
 
 
 def launch(folder: SubmissionFolder, command: Sequence[str], env: Mapping[str, str]) -> None:
@@ -153,8 +126,6 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
         return ended
     if record.gone == record.epoch:
         return Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
-    if folder.gone.exists():
-        return Fate(DriverState.FAILED, reason=f"host {record.host} was declared gone")
     try:
         fate = _seen(record, folder)
     except OSError as error:
@@ -243,7 +214,8 @@ def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
             return _seen_by_pids(record, folder)
         reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
         return Fate(DriverState.FAILED, reason=reason)
-    submitter_lives = birth(record.submitter_pid) == record.submitter_birth is not None
+    by = record.submitter or Process(pid=record.submitter_pid, birth=record.submitter_birth)
+    submitter_lives = birth(by.pid) == by.birth is not None
     if submitter_lives or marked(marker("", record.epoch, record.id)):
         return Fate(DriverState.STARTING)
     return Fate(DriverState.FAILED, reason="was never launched: the process submitting it died")
@@ -259,7 +231,7 @@ def _ended(folder: SubmissionFolder) -> Fate | None:
     elif number is not None:
         reason = f"killed by signal {number}"
     elif code == 0:
-        reason = "its program returned (exit code 0)"
+        reason = "its program returned, exit code 0"
     else:
         reason = f"exit code {code}"
     ended_at = float(at) if isinstance(at, int | float) else None
@@ -334,7 +306,23 @@ def clear(mark: str, spare: int | None = None) -> int:
     def left() -> "list[psutil.Process]":
         return [process for process in marked(mark) if process.pid != spare]
 
-    return kill_all(left, "end them before a new start")
+    return kill_all(left, _IN_THE_WAY)
+
+
+def clear_up_to(stream: str, epoch: int, record_id: str) -> None:
+    """Kill every process of the stream's submissions up to that epoch. None of a later one: who
+    asks for it may have been held up, and know nothing of that.
+
+    Raises:
+        ClusterError: one is still there after ten seconds.
+    """
+
+    def matches(mark: str) -> bool:
+        name, _, rest = mark.partition(":")
+        number, _, id = rest.partition(":")
+        return (name, id) == (stream, record_id) and number.isdigit() and int(number) <= epoch
+
+    kill_all(lambda: carrying(MARKER, matches), _IN_THE_WAY)
 
 
 def kill_all(find: "Callable[[], list[psutil.Process]]", advice: str) -> int:

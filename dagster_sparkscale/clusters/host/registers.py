@@ -17,7 +17,7 @@ import secrets
 from pathlib import Path
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.host.supervisor import sync_folder
+from dagster_sparkscale.clusters.host.supervisor import numbers_in, sync_folder
 from dagster_sparkscale.clusters.store import Conflict
 
 KEPT = 8
@@ -106,10 +106,9 @@ class Register:
 
     def _revisions(self) -> list[int]:
         try:
-            names = os.listdir(self.folder)
+            return numbers_in(self.folder)
         except FileNotFoundError:
             return []
-        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
     def _changed(self, revision: int) -> str:
         return f"{self.folder}: revision {revision} has been made by somebody else meanwhile"

@@ -98,6 +98,16 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def numbers_in(folder: Path) -> list[int]:
+    """What in `folder` is called by a number, in order. Not 0002: 2 would not find it.
+
+    Raises:
+        OSError: it can't be looked into.
+    """
+    names = [name for name in os.listdir(folder) if name.isascii() and name.isdigit()]
+    return sorted(int(name) for name in names if name == str(int(name)))
+
+
 def _birth_if_known(pid: int) -> str | None:
     with contextlib.suppress(OSError):
         return birth(pid)
@@ -233,7 +243,7 @@ def why_not(directory: Path) -> str | None:
     """
     records = directory.parent.parent / "record"
     try:
-        newest = max(int(name) for name in os.listdir(records) if name.isdigit())
+        newest = max(numbers_in(records))
         record = json.loads((records / str(newest)).read_bytes())
         epoch, desired = record["epoch"], record["desired"]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -325,6 +335,8 @@ def supervise(
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGHUP, lambda *_: None)
     signal.signal(signal.SIGTERM, pass_on)
+    # Ignored by who started this, it would have the kernel forget how the driver ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     read_end, write_end = os.pipe()
     try:
         driver = subprocess.Popen(

@@ -14,11 +14,11 @@ from dagster_sparkscale.clusters.store import Record
 def begun(state: Path, stream: str = "clicks", times: int = 1, **fields: Any) -> HostedDriver:
     """The newest submission after as many starts."""
     store = FolderStore(state)
-    others = starts.Others(lambda name: None, lambda name: nullcontext())  # type: ignore[arg-type, return-value]
+    drivers = starts.Drivers(lambda name: None, lambda *_: False, lambda name: nullcontext())  # type: ignore[arg-type, return-value]
     told: dict[str, Any] = {"cause": "manual", "checkpoint": None, "declared": {}}
     with leases.hold(store, stream, "test", 0.0) as lease:
         for _ in range(times):
-            record = starts.begin(store, lease, others, **told | fields).record
+            record = starts.begin(store, lease, drivers, **told | fields).record
     return HostedDriver(store.folder(stream), record)
 
 

@@ -20,12 +20,13 @@ from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.store import Desired, Record
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.announce import announce, url_of
 from dagster_sparkscale.driver.options import Options, parse
 from dagster_sparkscale.driver.server import Server
+from dagster_sparkscale.driver.stopped import Stopped
 from tests.clusters.host.begun import begun
 from tests.fakes import structured
 from tests.waiting import wait_for
@@ -184,6 +185,43 @@ class TestDescribed:
         url = submitted.nobody() if there is None else submitted.answering(**there)
         submitted.announced(url)
         assert submitted.driver().state is DriverState.UNKNOWN
+
+
+class TestSigterm:
+    """Of a driver that has ended in good order nobody knows who asked it to, but itself."""
+
+    def ended(self, submitted: Submitted, **told: bool) -> None:
+        submitted.ended(at=15.0)
+        how = Stopped(15.0, **{"graceful": True, "ended_itself": True, "sigterm": True, **told})
+        submitted.submission.stopped.write_text(json.dumps(how.as_json()))
+
+    def wished(self, submitted: Submitted, desired: Desired) -> None:
+        submitted.record = replace(submitted.record, desired=desired, desired_since=20.0)
+
+    def test_it_has_failed_by_it_and_did_not_just_return(self, submitted: Submitted) -> None:
+        self.ended(submitted)
+        driver = submitted.driver()
+        assert (driver.state, driver.exit_reason) == (DriverState.FAILED, "ended by SIGTERM")
+
+    def test_one_that_was_asked_otherwise_ended_as_its_exit_code_says(
+        self, submitted: Submitted
+    ) -> None:
+        self.ended(submitted, sigterm=False)
+        assert submitted.driver().exit_reason == "exit code 1"
+
+    def test_what_was_cut_is_said(self, submitted: Submitted) -> None:
+        self.ended(submitted, ended_itself=False)
+        cut = "ended by SIGTERM; the program did not end in time and was ended"
+        assert submitted.driver().exit_reason == cut
+
+    def test_a_stop_that_was_asked_for_after_it_does_not_hide_it(
+        self, submitted: Submitted
+    ) -> None:
+        self.ended(submitted)
+        self.wished(submitted, "stopped")
+        driver = submitted.driver()
+        asked = "ended by SIGTERM, before it was asked to stop"
+        assert (driver.state, driver.exit_reason) == (DriverState.STOPPED, asked)
 
 
 class TestAsked:

@@ -44,7 +44,7 @@ _ELSEWHERE = ["unshare", "--pid", "--fork", "--mount-proc"]
 def started(tmp_path: Path) -> Iterator[Started]:
     it = Started(tmp_path / "state")
     yield it
-    processes.clear(processes.marker("clicks", None, it.record.id))
+    processes.clear(it.mark)
 
 
 def kill_both(started: Started) -> None:
@@ -188,7 +188,7 @@ class TestWhatCannotBeRead:
 
         monkeypatch.setattr(psutil.Process, "environ", too_many)
         with pytest.raises(ClusterError, match="it can't be told which processes are left"):
-            processes.clear(processes.marker("clicks", None, started.record.id))
+            processes.clear(started.mark)
 
 
 class TestDeclaredGone:

@@ -93,7 +93,7 @@ def impatient(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def started(tmp_path: Path) -> Iterator[Started]:
     it = Started(tmp_path / "state")
     yield it
-    processes.clear(marker("clicks", None, it.record.id))
+    processes.clear(it.mark)
 
 
 def test_a_driver_is_starting_until_its_agent_is_announced(started: Started) -> None:
@@ -107,7 +107,7 @@ def test_a_driver_is_starting_until_its_agent_is_announced(started: Started) -> 
     ("code", "reason"),
     [
         ("raise SystemExit(3)", "exit code 3"),
-        ("", "its program returned (exit code 0)"),
+        ("", "its program returned, exit code 0"),
         ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
     ],
 )
@@ -141,17 +141,25 @@ def test_another_process_with_the_same_pid_is_not_the_driver(started: Started) -
 
 def test_while_its_submitter_lives_it_may_yet_be_launched(started: Started) -> None:
     assert started.fate() == Fate(DriverState.STARTING)
+    # As an older release has remembered it.
+    before = replace(started.record, submitter=None, submitter_pid=os.getpid())
+    started.record = replace(before, submitter_birth=birth(os.getpid()))
+    assert started.fate() == Fate(DriverState.STARTING)
 
 
 def test_a_submitter_that_died_launched_nothing(started: Started) -> None:
-    started.record = replace(started.record, submitter_birth="before the restart")
+    assert started.record.submitter is not None
+    died = replace(started.record.submitter, birth="before the restart")
+    started.record = replace(started.record, submitter=died)
     fate = started.fate()
     assert fate.state is DriverState.FAILED
     assert fate.reason == "was never launched: the process submitting it died"
 
 
 def test_a_submitter_that_died_after_it_had_launched_is_seen_through(started: Started) -> None:
-    started.record = replace(started.record, submitter_birth="before the restart")
+    assert started.record.submitter is not None
+    died = replace(started.record.submitter, birth="before the restart")
+    started.record = replace(started.record, submitter=died)
     orphan = subprocess.Popen(["sleep", "600"], env={**os.environ, MARKER: started.mark})
     wait_for("its environment to show", lambda: marked(started.mark))
     assert started.fate().state is DriverState.STARTING
@@ -229,7 +237,7 @@ def test_a_driver_elsewhere_that_left_word_has_ended(elsewhere: Started) -> None
     assert elsewhere.fate() == Fate(DriverState.FAILED, None, 7.0, "exit code 4")
 
 
-def test_a_host_that_a_person_declared_gone_by_a_file_before_the_job_existed_stays_gone(
+def test_a_start_is_refused_until_a_person_declares_a_driver_elsewhere_gone(
     elsewhere: Started,
 ) -> None:
     driver = HostedDriver(elsewhere.folder, elsewhere.record)
@@ -237,14 +245,24 @@ def test_a_host_that_a_person_declared_gone_by_a_file_before_the_job_existed_sta
     assert unknown.state is DriverState.UNKNOWN and unknown.state.alive
     with pytest.raises(AlreadyRunning, match="run the job declare_gone for epoch 1"):
         driver.make_way()
-    elsewhere.submission.gone.touch()
-    gone = driver.describe()
-    assert gone.state is DriverState.FAILED
-    assert gone.exit_reason == "host another-host was declared gone"
-    driver.make_way()
+    HostedDriver(elsewhere.folder, replace(elsewhere.record, gone=1)).make_way()
 
 
 # Making an end.
+
+
+def test_a_start_that_was_held_up_ends_nothing_of_a_driver_that_came_meanwhile(
+    started: Started,
+) -> None:
+    started.launch(SLEEP).up()
+    held_up = HostedDriver(started.folder, replace(started.record, epoch=0))
+    left = HostedDriver(started.folder, replace(started.record, epoch=2))
+    held_up.make_way()
+    assert started.fate().state is DriverState.RUNNING
+    left.files.path.mkdir()
+    left.files.exit.write_text('{"code": 1, "signal": null, "at": 7}')
+    left.make_way()  # what one before its own has left is
+    assert marked(started.mark) == []
 
 
 def test_it_is_asked_to_end_before_it_is_killed(started: Started) -> None:
@@ -260,6 +278,17 @@ def test_one_that_does_not_listen_is_killed(started: Started) -> None:
     processes.terminate(started.submission, started.mark, started.there)
     assert started.fate().reason == "killed by signal 9"
     assert not marked(started.mark)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_of_one_that_a_stop_had_to_kill_it_is_not_known_what_was_drained(
+    started: Started,
+) -> None:
+    started.launch(STUBBORN).up()
+    store = FolderStore(started.folder.state_dir)
+    with leases.hold(store, "clicks", "stop run 1", 0.0) as lease:
+        ended = HostedDriver(started.folder, lease.record).end(lease, True, 0.2)
+    assert ended.ending == "killed after 0.2 s; it is not known what was drained"
 
 
 @pytest.mark.usefixtures("impatient")
@@ -280,7 +309,7 @@ def test_only_its_own_are_ended(started: Started) -> None:
     ]
     try:
         started.launch(SLEEP)
-        assert processes.clear(marker("clicks", None, started.record.id)) >= 1
+        assert processes.clear(started.mark) >= 1
         assert [each.poll() for each in bystanders] == [None, None]
     finally:
         for each in bystanders:

@@ -165,6 +165,15 @@ def test_what_somebody_died_of_writing_is_no_revision(register: Register) -> Non
     assert texts(register) == "next"
 
 
+@pytest.mark.parametrize("name", ["0002", "00", "\u0662", "2.bak"])
+def test_a_file_that_is_not_called_as_a_revision_is_none(register: Register, name: str) -> None:
+    register.swap(1, b"whole")
+    (register.folder / name).write_bytes(b"put here by hand")
+    assert register.newest() == register.folder / "1"
+    register.swap(2, b"next")
+    assert texts(register) == "next"
+
+
 def test_a_link_whose_answer_was_lost_on_the_way_is_ones_own(
     register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:

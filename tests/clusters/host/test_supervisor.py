@@ -116,6 +116,24 @@ def test_a_termination_is_passed_on_and_an_interrupt_is_not(run: Any) -> None:
     assert it.note("exit.json")["code"] == 3
 
 
+def test_the_end_is_told_although_who_started_it_ignored_those_of_children(
+    tmp_path: Path,
+) -> None:
+    """As some container entry points do; what is ignored stays ignored in what they start."""
+    program = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    subprocess.run(
+        [
+            *(sys.executable, "-c", program, "-m", "dagster_sparkscale.clusters.host.supervisor"),
+            *("--dir", str(tmp_path), "--", sys.executable, "-c", "raise SystemExit(7)"),
+        ],
+        timeout=HANGS,
+    )
+    assert json.loads((tmp_path / "exit.json").read_text())["code"] == 7
+
+
 def test_what_the_driver_leaves_behind_is_killed_before_the_end_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +257,15 @@ def test_a_driver_that_was_overtaken_before_it_began_is_not_started(
     assert it.process.wait(HANGS) == 1
     assert it.note("exit.json")["reason"].endswith(reason)
     assert it.log() == f"The driver {it.note('exit.json')['reason']}\n"
+
+
+def test_a_file_beside_the_records_that_is_none_keeps_no_driver_from_its_start(
+    tmp_path: Path, run: Any
+) -> None:
+    (tmp_path.parent.parent / "record" / "0002").write_text("put here by hand")
+    it = run("print('started')")
+    assert it.process.wait(HANGS) == 0
+    assert it.log() == "started\n"
 
 
 def test_a_record_that_is_gone_starts_nothing(tmp_path: Path, run: Any) -> None:
