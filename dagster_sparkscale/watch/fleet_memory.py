@@ -77,4 +77,4 @@ class FleetMemory:
 
 
 def _digest(value: Any) -> int:
-    return zlib.crc32(json.dumps(value, separators=(",", ":")).encode())
+    return zlib.crc32(json.dumps(value).encode())

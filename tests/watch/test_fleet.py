@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.store import DurableHold, Submission
+from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.fleet import (
     HEAD,
@@ -16,6 +17,7 @@ from dagster_sparkscale.watch.fleet import (
     Failing,
     Row,
     as_dicts,
+    asset_path,
     executors,
     in_pieces,
     in_trouble,
@@ -23,13 +25,14 @@ from dagster_sparkscale.watch.fleet import (
     orphan_row,
     row,
     sentence,
+    shortened,
     span,
     state,
     worst_first,
 )
 from dagster_sparkscale.watch.orphans import Orphan
 from dagster_sparkscale.watch.sighting import Sighting
-from tests.fakes import batch, driver, scaled, status, structured
+from tests.fakes import QUERY, batch, driver, scaled, status, structured
 
 NOW = 2000.0
 STREAM = scaled(max_executors=8)
@@ -78,6 +81,12 @@ class TestARow:
             untold=("lag_within_limit", "no_data_lost", "declaration_applied"),
         )
         assert made.reason
+
+    def test_has_how_far_behind_it_is_and_which_failure_it_is(self):
+        behind = Query(QUERY, active=True, behind_ms=4000, source_lost=2)
+        made = seen(batches=(batch(5),), queries=(behind,))
+        assert made.lag == 4.0
+        assert [(each.check, each.mark) for each in made.failing] == [("no_data_lost", "2")]
 
     def test_what_was_not_measured_is_none_and_never_zero(self):
         made = seen(Sighting("clicks", error="no route to host"))
@@ -165,7 +174,7 @@ def test_an_orphan_has_a_row_too():
     orphan = Orphan(driver(stream="old", restarted_at=(NOW - 5,)), ("web", "old"))
     made = orphan_row(orphan, now=NOW)
     assert (made.stream, made.asset, made.state, made.epoch) == ("old", ("web", "old"), "orphan", 1)
-    assert (made.since, made.restarts, made.decision) == (1000.0, 1, "")
+    assert (made.seen_at, made.since, made.restarts, made.decision) == (NOW, 1000.0, 1, "")
     assert made.note.startswith("orphan: driver 1 is running")
 
 
@@ -173,7 +182,8 @@ WORST_FIRST = [
     line(stream="z", state="failed", gave_up=True),
     line(stream="y", state="failed"),
     line(stream="x", failing=(failing(urgent=True), failing())),
-    line(stream="v", state="unknown", failing=(failing("running", True),)),
+    line(stream="va", state="unknown", failing=(failing("running", True),)),
+    line(stream="vb", failing=(failing("running", True),)),
     line(stream="u", state="orphan"),
     line(stream="t", failing=(failing(),), ratio=1.5),
     line(stream="s", failing=(failing(),), ratio=1.2, lag=9.0),
@@ -258,6 +268,28 @@ def test_the_dicts_are_json(fleet):
     assert [each["stream"] for each in dicts] == [each.stream for each in fleet]
 
 
+def test_a_table_is_filled_up_to_its_size():
+    two = [line(), line(stream="orders")]
+    size = len(markdown(two))
+    assert in_pieces(two, size + 1, 3) == [markdown(two)]
+    assert in_pieces(two, size, 3) == [markdown(two[:1]), markdown(two[1:])]
+
+
+def test_text_is_cut_only_where_it_is_too_long():
+    assert (shortened("abcde", 5), shortened("abcdef", 5)) == ("abcde", "ab...")
+
+
+def test_one_that_starts_or_is_stopped_is_in_trouble_only_if_something_failed():
+    found = (failing("ratio_below_one"),)
+    assert in_trouble(line(state="starting", failing=found))
+    assert not in_trouble(line(state="starting"))
+    assert not in_trouble(line(state="stopped", failing=found))
+
+
+def test_a_link_has_the_parts_of_a_key_apart():
+    assert asset_path(line(asset=("a/b", "c"))) == "/assets/a%2Fb/c"
+
+
 def test_a_table():
     fleet = [
         line(
@@ -294,6 +326,10 @@ def test_a_table():
             "2 streams: 1 running, 1 failed. Worst: b: driver 2 failed.",
         ),
         (
+            [line(stream=name, failing=(failing(),)) for name in "abc"],
+            "3 streams: 3 running. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20.",
+        ),
+        (
             [line(stream=name, failing=(failing(),)) for name in "abcde"],
             "5 streams: 5 running. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20; and 2 more.",
         ),
@@ -308,6 +344,8 @@ def test_a_sentence(fleet, text):
     [
         *((0.0, "0 s"), (4.4, "4 s"), (99.0, "99 s"), (100.0, "2 min"), (3600.0, "60 min")),
         *((6000.0, "2 h"), (5 * 3600.0, "5 h"), (359999.0, "100 h"), (360000.0, "4 d")),
+        *((99.5 * 3600.0, "100 h"), (1000.5 * 86400.0, "1000 d")),
+        (99.49999 * 3600.0, "99 h"),
     ],
 )
 def test_times_as_people_say_them(seconds, text):
@@ -334,6 +372,7 @@ def test_executors_as_people_say_them(fields, text):
     [
         ({"since": 1000.0}, "running"),
         ({"state": "failed"}, "failed"),
+        ({"state": "unknown", "since": 1000.0}, "unknown"),
         ({"state": "stopped", "since": NOW - 60}, "stopped for 60 s"),
         ({"state": "starting", "since": NOW + 5}, "starting for 0 s"),
     ],

@@ -76,6 +76,13 @@ class TestWhen:
         assert told.at(60, line()) is None
         assert told.at(80, line(epoch=2)) is not None
 
+    def test_a_tick_may_be_early_by_a_moment(self):
+        told = Told()
+        told.at(0, line())
+        assert told.at(0, line(epoch=2)) is None
+        assert told.at(53, line(epoch=2)) is None
+        assert told.at(54, line(epoch=2)) is not None
+
     def test_what_is_measured_is_no_change(self):
         told = Told()
         told.at(0, line(), line("orders", ratio=0.7))
