@@ -6,6 +6,8 @@ STREAM_TAG = PREFIX + "stream"
 CLUSTER_TAG = PREFIX + "cluster"
 OPERATION_TAG = PREFIX + "operation"
 EPOCH_TAG = PREFIX + "epoch"
+STREAMS = PREFIX + "streams"
+"""Metadata of a cluster's sensor: its streams, for who has loaded the code location."""
 
 DEFAULT_CLUSTER_KEY = "spark_cluster"
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import dagster as dg
 from dagster import DagsterInstance
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 from pydantic import Field, create_model
 
 from dagster_sparkscale.clusters.base import ClusterManager
@@ -273,7 +274,10 @@ def refuse_if_stale(decided_at: float | None, now: float) -> None:
 def location_of(run: dg.DagsterRun) -> str | None:
     """The code location that a run belongs to; None of one that has none."""
     origin = run.remote_job_origin
-    return None if origin is None else origin.location_name
+    if origin is not None:
+        return origin.location_name
+    # Of the command line, which has loaded the code location by itself.
+    return run.tags.get(REPOSITORY_LABEL_TAG, "").partition("@")[2] or None
 
 
 def graph_name(job_name: str) -> str:
