@@ -15,6 +15,7 @@ from dagster._utils.env import environ
 
 import dagster_sparkscale
 from dagster_sparkscale.cli.changes import forget, restart, scale, start, stop
+from dagster_sparkscale.cli.doctor import doctor
 from dagster_sparkscale.cli.logs import logs
 from dagster_sparkscale.clusters.errors import ClusterError
 
@@ -39,9 +40,10 @@ def main(context: click.Context) -> None:
     pyproject.toml in the current folder.
     """
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("dagster").setLevel(logging.ERROR)
     # As `dg dev` does.
     context.with_resource(environ(get_env_var_dict(os.getcwd())))
 
 
-for command in (logs, scale, start, stop, restart, forget):
+for command in (doctor, logs, scale, start, stop, restart, forget):
     main.add_command(command)
