@@ -21,6 +21,7 @@ from dagster_sparkscale.lifecycle.remedies import NAMES, remedy_jobs
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
 from dagster_sparkscale.operations import Operation, Operations, Streams, asset_key, graph_name
 from dagster_sparkscale.watch.checks import health_checks
+from dagster_sparkscale.watch.fleet_events import fleet_asset, fleet_key
 from dagster_sparkscale.watch.sensor import autoscale_sensor
 
 DagsterLibraryRegistry.register(
@@ -58,7 +59,7 @@ def build_defs(
     operations = Operations(known, OPERATIONS)
     status = dg.DefaultSensorStatus
     return dg.Definitions(
-        assets=[stream_asset(known, stream) for stream in known],
+        assets=[*(stream_asset(known, stream) for stream in known), fleet_asset(known)],
         asset_checks=[health_checks(known, stream) for stream in known],
         jobs=[*operations.jobs.values(), *remedy_jobs(known)],
         sensors=[
@@ -121,7 +122,13 @@ def _validate_names(streams: Sequence[Stream], cluster_key: str) -> None:
     for name in (*(operation.name for operation in OPERATIONS), *NAMES):
         job = scoped(name, cluster_key)
         taken |= dict.fromkeys((job, graph_name(job)), "a job")
+    fleet = fleet_key(cluster_key)
     for stream in streams:
+        if asset_key(stream) == fleet:
+            raise DeclarationError(
+                f"name = {stream.name!r}: the asset that shows all streams has it; "
+                "rename the stream"
+            )
         op = asset_key(stream).to_python_identifier()
         for name in (op, f"{op}_health"):
             if name in taken:

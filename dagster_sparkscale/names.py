@@ -9,6 +9,9 @@ EPOCH_TAG = PREFIX + "epoch"
 STREAMS = PREFIX + "streams"
 """Metadata of a cluster's sensor: its streams, for who has loaded the code location."""
 
+FLEET = "fleet"
+"""The asset that shows all streams of a cluster."""
+
 DEFAULT_CLUSTER_KEY = "spark_cluster"
 
 

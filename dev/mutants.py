@@ -55,7 +55,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "typed_json.py": ("observe/test_status*.py", "clusters/host/test_folders*.py"),
     "watch/assess.py": ("watch/test_assess*.py", "watch/test_own_policy*.py"),
     "watch/coverage.py": ("watch/test_coverage*.py",),
+    "watch/fleet.py": ("watch/test_fleet.py",),
     "watch/health.py": ("watch/test_health*.py",),
+    "watch/problems.py": ("watch/test_problems.py",),
     "watch/memory.py": ("watch/test_memory*.py",),
     "watch/sighting.py": ("watch/test_assess*.py", "watch/test_collect*.py"),
 }

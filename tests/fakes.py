@@ -222,7 +222,12 @@ class MemoryCluster(ClusterManager):
         kept, record = self._world.streams.get(stream), self.store().read(stream)
         if kept is None or record is None:
             return None
-        driver = replace(kept.driver, declared=record.declared, hold=record.hold)
+        driver = replace(
+            kept.driver,
+            declared=record.declared,
+            hold=record.hold,
+            restarted_at=record.restarted_at,
+        )
         if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:
             reason = f"declared gone by {record.gone_by}"
             return replace(driver, state=DriverState.FAILED, exit_reason=reason)

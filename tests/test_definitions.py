@@ -52,6 +52,13 @@ class TestValidation:
         text = refusal([structured(), dstream(), structured("other")], cluster)
         assert text == "name = 'clicks': 2 streams have it; each needs its own"
 
+    def test_the_name_of_the_asset_that_shows_all(self, cluster):
+        assert refusal([structured("fleet")], cluster) == (
+            "name = 'fleet': the asset that shows all streams has it; rename the stream"
+        )
+        build_defs([structured("fleet", key_prefix=("web",))], cluster)
+        build_defs([structured("fleet")], cluster, cluster_key="west")
+
     def test_a_name_twice_under_different_prefixes(self, cluster):
         text = refusal([structured(), structured(key_prefix=("a",))], cluster)
         assert "name = 'clicks': 2 streams have it" in text
@@ -156,7 +163,8 @@ class TestAsset:
     def asset(self, world, **fields):
         defs = build_defs([structured(**fields)], world.cluster)
         dg.Definitions.validate_loadable(defs)
-        (spec,) = (spec for asset in defs.assets for spec in asset.specs)
+        (asset,) = (each for each in defs.assets if isinstance(each, dg.AssetsDefinition))
+        (spec,) = asset.specs
         return spec
 
     def test_it_has_what_any_asset_has(self, world):

@@ -133,7 +133,15 @@ def test_the_driver_starts_where_there_is_nothing_else():
 
 @pytest.mark.parametrize(
     "module",
-    [*PURE, "lifecycle/recovery", "watch/assess", "watch/coverage", "watch/health"],
+    [
+        *PURE,
+        "lifecycle/recovery",
+        "watch/assess",
+        "watch/coverage",
+        "watch/health",
+        "watch/fleet",
+        "watch/problems",
+    ],
 )
 def test_decisions_are_pure(module):
     """No Dagster, no Spark, no clock, no I/O: what they do depends on what they are given."""

@@ -68,6 +68,9 @@ class Driver:
     """What it was started with, as `declare.drift` tells it."""
     hold: DurableHold | None = None
     """What bars the stream from being started."""
+    restarted_at: tuple[float, ...] | None = field(default=None, repr=False)
+    """When recovery started the stream anew, of its latest submissions (at least the last 20),
+    seconds since the epoch; None: not known."""
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,11 @@ class Record:
         starts = [each.at for each in self.history if each.epoch == self.epoch]
         return starts[0] if starts else 0.0
 
+    @property
+    def restarted_at(self) -> tuple[float, ...]:
+        """When recovery started it anew; an attempt that came to no launch is none."""
+        return tuple(each.at for each in self.history if each.cause == "recovery")
+
 
 @dataclass(frozen=True)
 class Claim:

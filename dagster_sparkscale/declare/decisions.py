@@ -26,6 +26,8 @@ class Hold:
     """The policy would have scaled up, but the stream is at its maximum already."""
     broken: bool = False
     """The policy could not decide, for an error of its own."""
+    gave_up: bool = False
+    """The driver has failed, and nothing but a person starts another."""
 
     def __str__(self) -> str:
         return "hold"

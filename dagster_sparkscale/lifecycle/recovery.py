@@ -41,10 +41,10 @@ def recover(
     """
     failed = f"driver {driver.epoch} failed ({driver.exit_reason or 'reason unknown'})"
     if policy is None:
-        return Hold(f"{failed}; its declaration says not to restart it")
+        return Hold(f"{failed}; its declaration says not to restart it", gave_up=True)
     if driver.fenced:
         # The next one would be refused as well, or would take from another what that works on.
-        return Hold(f"{failed}; materialize the stream once that is settled")
+        return Hold(f"{failed}; materialize the stream once that is settled", gave_up=True)
     ended = driver.submitted_at if driver.ended_at is None else driver.ended_at
     counted = [
         submission
@@ -55,7 +55,8 @@ def recover(
     if attempts >= policy.limit:
         return Hold(
             f"{failed} after {attempts} restarts within {policy.within:g} s: giving up; "
-            "mend it and materialize the stream to start it again"
+            "mend it and materialize the stream to start it again",
+            gave_up=True,
         )
     delay = min(policy.first_delay * 2.0**attempts, policy.longest_delay)
     last = [at for at in (ended, *_attempts_at(counted)) if at <= now]

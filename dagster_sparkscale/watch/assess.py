@@ -30,6 +30,8 @@ class Assessment:
     """None: no driver is known."""
     drift: tuple[str, ...] = ()
     """What a restart would change, the declaration being another than the driver's; a line each."""
+    waits: str | None = None
+    """What a decision to act waits for; None: it waits for nothing, or there is none."""
 
     @property
     def acts(self) -> bool:
@@ -90,12 +92,14 @@ def assess(
     alive = driver is not None and driver.state.alive
     drifted = drift(driver.declared, stream) if driver is not None and alive else ()
     health = examine(sighting, seen, decision, max_lag=max_lag, drift=drifted)
+    waits: str | None = None
     if decision.operation is not None:
-        otherwise = f"otherwise: {decision}: {decision.reason}"
         if operation is not None:
-            decision = Hold(f"{operation} is in progress; {otherwise}")
+            waits = f"{operation} is in progress"
         elif not due and seen is not None:  # a recovery has pauses of its own
-            decision = Hold(f"not due yet; {otherwise}")
+            waits = "not due yet"
+        if waits is not None:
+            decision = Hold(f"{waits}; otherwise: {decision}: {decision.reason}")
     return Assessment(
         stream=stream.name,
         state=state,
@@ -104,6 +108,7 @@ def assess(
         seen=seen,
         epoch=driver.epoch if driver else None,
         drift=drifted,
+        waits=waits,
     )
 
 

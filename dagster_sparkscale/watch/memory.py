@@ -6,11 +6,12 @@ early materialization, and perhaps the look at a batch.
 
 import json
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
+from dagster_sparkscale.watch.fleet_events import FleetMemory
 
 
 @dataclass
@@ -27,19 +28,17 @@ class StreamMemory:
     """The last evaluation that a policy could decide on."""
 
 
-_STREAMS = TypeAdapter(dict[str, StreamMemory])
-
-
 @dataclass
 class Memory:
     streams: dict[str, StreamMemory] = field(default_factory=dict)
+    fleet: FleetMemory = field(default_factory=FleetMemory)
 
     @classmethod
     def load(cls, cursor: str | None) -> "Memory":
         """Read a cursor. One that can't be read is a new beginning, not an error: a sensor that
         fails on its own cursor would never tick again."""
         try:
-            return cls(_STREAMS.validate_json(cursor or "", strict=True))
+            return _MEMORY.validate_json(cursor or "", strict=True)
         except ValidationError:
             return cls()
 
@@ -48,7 +47,8 @@ class Memory:
 
     def dump(self, keep: Collection[str]) -> str:
         """The cursor, without streams that are not in `keep` any more."""
-        return json.dumps(
-            {name: asdict(memory) for name, memory in self.streams.items() if name in keep},
-            separators=(",", ":"),
-        )
+        kept = {name: memory for name, memory in self.streams.items() if name in keep}
+        return json.dumps(asdict(replace(self, streams=kept)), separators=(",", ":"))
+
+
+_MEMORY = TypeAdapter(Memory)

@@ -69,18 +69,19 @@ class OrphanSearch:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
+        self._found: Sequence[Orphan] = ()
 
     def search(
         self, cluster: ClusterManager, declared: Collection[str], owner: str, seconds: float
     ) -> Sequence[Orphan]:
-        """The orphans of `owner`; none where they could not be looked for within `seconds`."""
+        """The orphans of `owner`; those found before where they could not be looked for within
+        `seconds`."""
         if self._thread is not None and self._thread.is_alive():
-            return ()  # a look of an earlier tick hangs
-        found: list[Orphan] = []
+            return self._found  # a look of an earlier tick hangs
 
         def look() -> None:
             try:
-                found.extend(find_orphans(cluster, declared, owner))
+                self._found = tuple(find_orphans(cluster, declared, owner))
             except Exception:
                 return  # each declared stream's own look tells what is wrong
 
@@ -88,7 +89,7 @@ class OrphanSearch:
         self._thread = threading.Thread(target=look, name="sparkscale-orphans", daemon=True)
         self._thread.start()
         self._thread.join(seconds)
-        return () if self._thread.is_alive() else tuple(found)
+        return self._found
 
 
 def told_of(orphans: Sequence[Orphan], memory: Memory) -> Iterator[dg.AssetObservation]:

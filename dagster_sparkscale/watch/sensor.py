@@ -19,6 +19,8 @@ from dagster_sparkscale.watch.assess import Assessment, assess
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.events import Event, told
+from dagster_sparkscale.watch.fleet import orphan_row, row
+from dagster_sparkscale.watch.fleet_events import told_of_fleet
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
 from dagster_sparkscale.watch.sighting import Sighting
@@ -68,6 +70,17 @@ def autoscale_sensor(
             events += told(stream, assessment, memory.of(stream.name), log_tail, now)
             requests += operations.requests(stream, assessment.decision, assessment.epoch, now)
         events += told_of(orphans, memory)
+        events += told_of_fleet(
+            streams,
+            [
+                *(row(s, assessments[s.name], sightings[s.name], now=now) for s in streams),
+                *(orphan_row(orphan, now=now) for orphan in orphans),
+            ],
+            memory.fleet,
+            context.instance,
+            owner,
+            now,
+        )
         lines = [*map(str, orphans), *map(str, assessments.values())]
         # One record for all: a thousand calls of Dagster's logger cost more than a thousand looks.
         context.log.info("\n".join(lines))

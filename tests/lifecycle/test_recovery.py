@@ -24,7 +24,7 @@ def waits(outcome) -> bool:
 
 
 def gives_up(outcome) -> bool:
-    return isinstance(outcome, Hold) and "giving up" in outcome.reason
+    return isinstance(outcome, Hold) and outcome.gave_up
 
 
 def restarts(*at: float) -> list[Submission]:
@@ -110,13 +110,14 @@ def test_a_start_by_hand_begins_anew():
 
 def test_a_declaration_may_say_not_to_restart():
     outcome = recover(None, failed(), restarts(), now=1e9)
-    assert outcome == Hold("driver 1 failed (exit code 1); its declaration says not to restart it")
+    text = "driver 1 failed (exit code 1); its declaration says not to restart it"
+    assert outcome == Hold(text, gave_up=True)
 
 
 def test_a_driver_that_another_keeps_from_its_checkpoint_is_left_for_a_person():
     outcome = recover(POLICY, failed(fenced=True, exit_reason="taken"), restarts(), now=1e9)
     text = "driver 1 failed (taken); materialize the stream once that is settled"
-    assert outcome == Hold(text)
+    assert outcome == Hold(text, gave_up=True)
 
 
 def test_a_driver_whose_end_was_not_seen_counts_from_its_start():

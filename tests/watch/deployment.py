@@ -7,9 +7,11 @@ import dagster as dg
 
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.watch.fleet_events import fleet_key
 from tests.fakes import World, scaled
 
 HOUR = 3600.0
+FLEET_KEY = fleet_key("spark_cluster")
 
 
 @dataclass
@@ -62,11 +64,22 @@ class Tick:
         return list(self.data.run_requests or [])
 
     def of(self, kind, stream: str | None = None) -> list:
+        """What is told of a stream, or of all streams; not what is told of the fleet."""
         return [
             event
             for event in self.data.asset_events
-            if isinstance(event, kind) and stream in (None, event.asset_key.path[-1])
+            if isinstance(event, kind)
+            and (event.asset_key.path[-1] == stream if stream else event.asset_key != FLEET_KEY)
         ]
+
+    @property
+    def fleet(self) -> dict | None:
+        """What is told of the fleet, without the prefix; None where nothing is."""
+        events = [event for event in self.data.asset_events if event.asset_key == FLEET_KEY]
+        if not events:
+            return None
+        (event,) = events
+        return {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
 
     def observed(self, stream: str = "clicks") -> dict:
         """What was observed of the stream, without the prefix."""

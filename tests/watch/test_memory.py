@@ -43,24 +43,32 @@ def test_two_streams_share_nothing():
 
 
 def test_fields_of_another_version_are_passed_over():
-    cursor = json.dumps({"clicks": {"decided_at": 5, "mood": "good"}})
+    cursor = json.dumps({"streams": {"clicks": {"decided_at": 5, "mood": "good"}}, "mood": "good"})
     assert Memory.load(cursor).of("clicks") == StreamMemory(decided_at=5.0)
+
+
+BAD_STREAMS = [
+    *('{"clicks": null}', '{"clicks": []}', '{"clicks": 5}'),
+    *('{"clicks": {"decided_at": "soon"}}', '{"clicks": {"decided_at": null}}'),
+    *('{"clicks": {"decided_at": NaN}}', '{"clicks": {"decided_at": Infinity}}'),
+    '{"clicks": {"decided_at": 1' + "0" * 400 + "}}",
+    *('{"clicks": {"materialized_at": []}}', '{"clicks": {"advanced": "no"}}'),
+    *('{"clicks": {"checks": null}}', '{"clicks": {"checks": ["running"]}}'),
+    *('{"clicks": {"checks": {"running": 5}}}', '{"clicks": {"advanced": "yes"}}'),
+    *('{"clicks": {"evaluated": 5}}', '{"clicks": {"evaluated": {"at": NaN, "seq": 1}}}'),
+    *('{"clicks": {"evaluated": {"seq": 0.5}}}', '{"clicks": {"evaluated": null}}'),
+]
 
 
 @pytest.mark.parametrize(
     "cursor",
     [
         *(None, "", "{}", "null", "[]", "5", "true", '"text"', "{", "not json", "\x00"),
-        *('{"clicks": null}', '{"clicks": []}', '{"clicks": 5}', '["clicks"]'),
-        *('{"clicks": {"decided_at": "soon"}}', '{"clicks": {"decided_at": null}}'),
-        *('{"clicks": {"decided_at": NaN}}', '{"clicks": {"decided_at": Infinity}}'),
-        '{"clicks": {"decided_at": 1' + "0" * 400 + "}}",
-        *('{"clicks": {"materialized_at": []}}', '{"clicks": {"advanced": "no"}}'),
-        *('{"clicks": {"checks": null}}', '{"clicks": {"checks": ["running"]}}'),
-        *('{"clicks": {"checks": {"running": 5}}}', '{"clicks": {"advanced": "yes"}}'),
-        *('{"clicks": {"evaluated": 5}}', '{"clicks": {"evaluated": {"at": NaN, "seq": 1}}}'),
-        *('{"clicks": {"evaluated": {"seq": 0.5}}}', '{"clicks": {"evaluated": null}}'),
+        '["clicks"]',
         "[" * 100_000,
+        *(f'{{"streams": {streams}}}' for streams in BAD_STREAMS),
+        '{"fleet": 5, "streams": {"clicks": {"decided_at": 5}}}',
+        '{"fleet": {"problems": 5}, "streams": {"clicks": {"decided_at": 5}}}',
     ],
 )
 def test_a_cursor_that_cannot_be_used_is_a_new_beginning(cursor):
@@ -80,7 +88,9 @@ fields = st.sampled_from(
 @given(
     st.text()
     | json_values.map(json.dumps)
-    | st.dictionaries(st.text(), st.dictionaries(fields, json_values)).map(json.dumps)
+    | st.dictionaries(st.text(), st.dictionaries(fields, json_values)).map(
+        lambda streams: json.dumps({"streams": streams})
+    )
 )
 def test_whatever_the_cursor_says_the_sensor_can_work_with_what_is_read(cursor):
     memory = Memory.load(cursor)

@@ -125,3 +125,10 @@ def test_a_look_that_hangs_holds_up_no_tick_and_is_not_begun_twice(deployed: Dep
     wait_for("the look to end", lambda: not (search._thread and search._thread.is_alive()))
     found = search.search(cluster, {"clicks"}, OURS, HANGS)
     assert [orphan.driver.stream for orphan in found] == ["old"]
+    answer.clear()
+    try:
+        assert search.search(cluster, {"clicks"}, OURS, 0.05) == found, (
+            "nobody says that it is gone"
+        )
+    finally:
+        answer.set()

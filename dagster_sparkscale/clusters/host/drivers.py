@@ -112,6 +112,7 @@ class HostedDriver:
             ui_url=_text(note, "ui_url"),
             declared=record.declared,
             hold=record.hold,
+            restarted_at=record.restarted_at,
         )
 
         def running_there() -> bool:

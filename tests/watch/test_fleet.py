@@ -1,0 +1,347 @@
+"""The rows of the fleet, their order, and what people and programs read of them."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.store import DurableHold, Submission
+from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch.fleet import (
+    HEAD,
+    STATES,
+    Failing,
+    Row,
+    as_dicts,
+    executors,
+    in_pieces,
+    in_trouble,
+    markdown,
+    orphan_row,
+    row,
+    sentence,
+    span,
+    state,
+    worst_first,
+)
+from dagster_sparkscale.watch.orphans import Orphan
+from dagster_sparkscale.watch.sighting import Sighting
+from tests.fakes import batch, driver, scaled, status, structured
+
+NOW = 2000.0
+STREAM = scaled(max_executors=8)
+DAY = 86400.0
+
+
+def seen(sighting=None, stream=STREAM, now=NOW, operation=None, due=True, **fields):
+    """The row of a stream whose agent says this."""
+    sighting = sighting or Sighting("clicks", driver(), status(**fields))
+    return row(
+        stream,
+        assess(stream, sighting, now=now, due=due, operation=operation),
+        sighting,
+        now=now,
+        operation=operation,
+    )
+
+
+def line(**fields) -> Row:
+    stream = fields.pop("stream", "clicks")
+    return Row(
+        **{"stream": stream, "asset": (stream,), "state": "running", "seen_at": NOW} | fields
+    )
+
+
+def failing(check="ratio_below_one", urgent=False, text="R is 1.20", mark=""):
+    return Failing(check, text, mark, urgent)
+
+
+class TestARow:
+    def test_of_a_running_stream_has_what_was_measured(self):
+        made = seen(batches=(batch(5),), stream=scaled("clicks", max_executors=8))
+        assert made == Row(
+            stream="clicks",
+            asset=("clicks",),
+            state="running",
+            seen_at=NOW,
+            since=1000.0,
+            epoch=1,
+            ratio=0.5,
+            registered=2,
+            requested=2,
+            maximum=8,
+            decision="hold",
+            reason=made.reason,
+            untold=("lag_within_limit", "no_data_lost", "declaration_applied"),
+        )
+        assert made.reason
+
+    def test_what_was_not_measured_is_none_and_never_zero(self):
+        made = seen(Sighting("clicks", error="no route to host"))
+        assert (made.ratio, made.lag, made.registered, made.requested) == (None,) * 4
+        assert (made.since, made.epoch, made.restarts) == (None,) * 3
+        assert (made.state, made.note) == ("unknown", "no route to host")
+
+    def test_of_one_that_failed_says_since_when_and_why(self):
+        failed = driver(DriverState.FAILED, 3, ended_at=1990.0, exit_reason="exit code 1")
+        made = seen(Sighting("clicks", failed))
+        assert (made.state, made.since, made.epoch, made.gave_up) == ("failed", 1990.0, 3, False)
+        assert made.note == "driver 3 failed (exit code 1); restart 1 of 5"
+
+    def test_of_one_given_up_says_so(self):
+        failed = driver(DriverState.FAILED, 9, ended_at=1990.0)
+        history = tuple(Submission(n, 1900.0 + n, "recovery") for n in range(9))
+        made = seen(Sighting("clicks", failed, history=history))
+        assert made.gave_up
+        assert "giving up" in made.note
+
+    def test_of_one_that_nobody_restarts_is_given_up_too(self):
+        failed = driver(DriverState.FAILED, ended_at=1990.0)
+        made = seen(Sighting("clicks", failed), structured(recovery=None))
+        assert made.gave_up
+
+    def test_counts_the_restarts_of_a_day(self):
+        now = 10 * DAY
+        at = (now - 2 * DAY, now - DAY, now - DAY + 1, now - 5)
+        made = seen(Sighting("clicks", driver(restarted_at=at), status()), now=now)
+        assert made.restarts == 2
+        none = seen(Sighting("clicks", driver(restarted_at=()), status()))
+        assert none.restarts == 0
+
+    def test_has_what_failed_the_urgent_first(self):
+        hanging = status(spark_age=500.0, batches=(batch(30),))
+        made = seen(Sighting("clicks", driver(), hanging))
+        assert [each.urgent for each in made.failing] == sorted(
+            (each.urgent for each in made.failing), reverse=True
+        )
+        assert {each.check for each in made.failing} == {"running", "ratio_below_one"}
+        assert "Spark has not answered" in made.note
+
+    def test_of_a_stream_with_a_prefix_has_its_assets_key(self):
+        assert seen(stream=structured(key_prefix=("web",))).asset == ("web", "clicks")
+
+
+OVERLOADED = {"batches": (batch(25),), "started_at": 0.0}
+
+
+class TestWhatWaits:
+    def test_an_operation_in_flight(self):
+        made = seen(operation="rescale run 1a2b", **OVERLOADED)
+        assert made.waits == "rescale run 1a2b is in progress"
+        assert not made.acts
+        held = seen(operation="stop run 1a2b", batches=(batch(6),))
+        assert held.waits == "stop run 1a2b is in progress"
+
+    def test_a_decision_that_is_not_due(self):
+        made = seen(due=False, **OVERLOADED)
+        assert made.waits == "not due yet"
+
+    def test_a_run_that_is_asked_for(self):
+        made = seen(**OVERLOADED)
+        assert (made.acts, made.waits) == (True, "a run of rescale is asked for")
+
+    @pytest.mark.parametrize(
+        ("asked", "text"),
+        [(2, None), (3, "1 executor to come"), (5, "3 executors to come"), (1, None)],
+    )
+    def test_executors(self, asked, text):
+        made = seen(requested=asked, batches=(batch(7),))
+        assert made.waits == text
+
+    def test_executors_that_leave_do_not_come(self):
+        assert seen(requested=2, removing=1, batches=(batch(7),)).waits == "1 executor to come"
+
+    def test_a_durable_hold(self):
+        hold = DurableHold("resize run 1a2b", "moving the state", "run it again", 1.0)
+        made = seen(Sighting("clicks", driver(DriverState.STOPPED, hold=hold)))
+        assert made.waits == "held by resize run 1a2b, in the middle of: moving the state"
+        assert made.note == made.waits
+
+
+def test_an_orphan_has_a_row_too():
+    orphan = Orphan(driver(stream="old", restarted_at=(NOW - 5,)), ("web", "old"))
+    made = orphan_row(orphan, now=NOW)
+    assert (made.stream, made.asset, made.state, made.epoch) == ("old", ("web", "old"), "orphan", 1)
+    assert (made.since, made.restarts, made.decision) == (1000.0, 1, "")
+    assert made.note.startswith("orphan: driver 1 is running")
+
+
+WORST_FIRST = [
+    line(stream="z", state="failed", gave_up=True),
+    line(stream="y", state="failed"),
+    line(stream="x", failing=(failing(urgent=True), failing())),
+    line(stream="v", state="unknown", failing=(failing("running", True),)),
+    line(stream="u", state="orphan"),
+    line(stream="t", failing=(failing(),), ratio=1.5),
+    line(stream="s", failing=(failing(),), ratio=1.2, lag=9.0),
+    line(stream="r", failing=(failing(),), ratio=1.2, lag=3.0),
+    line(stream="q", state="starting", failing=(failing("running", True),)),
+    line(stream="p", state="starting"),
+    line(stream="a", ratio=0.5),
+    line(stream="b", ratio=0.5),
+    line(stream="o", lag=5.0),
+    line(stream="n"),
+    line(stream="m", state="stopped", failing=(failing("running"),)),
+    line(stream="l", state="not started"),
+]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_worst_comes_first(seed):
+    shuffled = list(WORST_FIRST)
+    random.Random(seed).shuffle(shuffled)
+    assert worst_first(shuffled) == WORST_FIRST
+
+
+measured = st.none() | st.floats(0, 1e6)
+counted = st.none() | st.integers(0, 10**6)
+rows = st.builds(
+    Row,
+    stream=st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,62}", fullmatch=True),
+    asset=st.lists(st.text(min_size=1), min_size=1, max_size=20).map(tuple),
+    state=st.sampled_from(STATES),
+    seen_at=st.floats(0, 1e10),
+    since=st.none() | st.floats(0, 1e10),
+    epoch=counted,
+    ratio=measured,
+    lag=measured,
+    registered=counted,
+    requested=counted,
+    maximum=counted,
+    decision=st.sampled_from(["", "hold", "scale to 4", "restart"]),
+    reason=st.text(),
+    acts=st.booleans(),
+    gave_up=st.booleans(),
+    restarts=counted,
+    waits=st.none() | st.text(),
+    failing=st.lists(
+        st.builds(Failing, st.text(), st.text(), st.text(), st.booleans()), max_size=3
+    ).map(tuple),
+)
+fleets = st.lists(rows, max_size=12, unique_by=lambda each: each.stream)
+
+
+@given(fleets, st.randoms())
+def test_the_order_does_not_depend_on_the_one_they_came_in(fleet, shuffle):
+    other = list(fleet)
+    shuffle.shuffle(other)
+    assert worst_first(other) == worst_first(fleet)
+    trouble = [in_trouble(each) for each in worst_first(fleet)]
+    assert trouble == sorted(trouble, reverse=True)
+
+
+@given(fleets, st.integers(0, 4))
+def test_pieces_stay_below_their_size_and_have_the_first_rows_in_order(fleet, most):
+    pieces = in_pieces(fleet, 1000, most)
+    assert len(pieces) <= most
+    assert all(len(piece) < 1000 and piece.startswith(HEAD) for piece in pieces)
+    whole = markdown(fleet).removeprefix(HEAD)
+    assert whole.startswith("".join(piece.removeprefix(HEAD) for piece in pieces))
+    if len(pieces) < most:
+        assert markdown(fleet) == HEAD + "".join(piece.removeprefix(HEAD) for piece in pieces)
+
+
+@given(fleets)
+def test_every_row_of_a_table_is_one_line_of_eight_cells(fleet):
+    lines = markdown(fleet).split("\n")
+    assert len(lines) == 2 + len(fleet) + 1
+    for each in lines[2:-1]:
+        assert len(each.replace("\\\\", "").replace("\\|", "").split("|")) == 10
+
+
+@given(fleets)
+def test_the_dicts_are_json(fleet):
+    dicts = json.loads(json.dumps(as_dicts(fleet), allow_nan=False))
+    assert [each["stream"] for each in dicts] == [each.stream for each in fleet]
+
+
+def test_a_table():
+    fleet = [
+        line(
+            stream="my_clicks",
+            asset=("web team", "my_clicks"),
+            ratio=1.2,
+            lag=75.0,
+            registered=3,
+            requested=5,
+            maximum=8,
+            decision="scale to 5",
+            restarts=2,
+            failing=(failing(text="a | b\n*c*"),),
+        ),
+        line(stream="orders", state="failed", since=NOW - 720, reason="x" * 200),
+    ]
+    assert markdown(fleet) == HEAD + (
+        r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 -\> 5 of 8|"
+        r"scale to 5|2|a \| b \*c\*|"
+        "\n|[orders](/assets/orders)|failed for 12 min|-|-|-||-|" + ("x" * 87 + "...|\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("fleet", "text"),
+    [
+        ([line()], "1 stream: 1 running. Nothing is wrong."),
+        (
+            [line(), line(stream="b", state="stopped"), line(stream="c", state="not started")],
+            "3 streams: 1 running, 1 stopped, 1 not started. Nothing is wrong.",
+        ),
+        (
+            [line(), line(stream="b", state="failed", reason="driver 2 failed")],
+            "2 streams: 1 running, 1 failed. Worst: b: driver 2 failed.",
+        ),
+        (
+            [line(stream=name, failing=(failing(),)) for name in "abcde"],
+            "5 streams: 5 running. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20; and 2 more.",
+        ),
+    ],
+)
+def test_a_sentence(fleet, text):
+    assert sentence(fleet) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0.0, "0 s"), (4.4, "4 s"), (99.0, "99 s"), (100.0, "2 min"), (3600.0, "60 min")),
+        *((6000.0, "2 h"), (5 * 3600.0, "5 h"), (359999.0, "100 h"), (360000.0, "4 d")),
+    ],
+)
+def test_times_as_people_say_them(seconds, text):
+    assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "-"),
+        ({"registered": 3}, "3"),
+        ({"registered": 3, "requested": 3, "maximum": 8}, "3 of 8"),
+        ({"registered": 0, "requested": 2, "maximum": 8}, "0 -> 2 of 8"),
+        ({"requested": 2}, "? -> 2"),
+        ({"maximum": 8}, "-"),
+    ],
+)
+def test_executors_as_people_say_them(fields, text):
+    assert executors(line(**fields)) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"since": 1000.0}, "running"),
+        ({"state": "failed"}, "failed"),
+        ({"state": "stopped", "since": NOW - 60}, "stopped for 60 s"),
+        ({"state": "starting", "since": NOW + 5}, "starting for 0 s"),
+    ],
+)
+def test_a_state_as_people_say_it(fields, text):
+    assert state(line(**fields)) == text
+
+
+def test_nothing_is_the_matter_with_one_that_holds():
+    assert line(decision="hold", reason="R is 0.60").note == ""
+    assert line(decision="scale to 4", reason="R is 0.95", acts=True).note == "R is 0.95"

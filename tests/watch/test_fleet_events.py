@@ -1,0 +1,212 @@
+"""The page of the fleet: when Dagster is told of it, what it shows, and how much is stored."""
+
+from dataclasses import replace
+
+import dagster as dg
+import pytest
+from dagster._serdes import serialize_value
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.operations import Streams
+from dagster_sparkscale.watch import fleet_events
+from dagster_sparkscale.watch.fleet import Failing, Row
+from dagster_sparkscale.watch.fleet_events import FleetMemory, told_of_fleet
+from tests.fakes import scaled, structured
+from tests.watch.deployment import Deployment, overload
+
+STREAMS = Streams([structured()], "spark_cluster")
+START = 1_000_000.0
+
+
+def line(stream="clicks", **fields) -> Row:
+    plain = {"state": "running", "seen_at": START, "ratio": 0.62, "registered": 3, "requested": 3}
+    return Row(**{"stream": stream, "asset": (stream,), "maximum": 8} | plain | fields)
+
+
+class Told:
+    """Tells of fleets, one after the other, with one memory."""
+
+    def __init__(self) -> None:
+        self.memory, self.instance = FleetMemory(), dg.DagsterInstance.ephemeral()
+
+    def at(self, seconds: float, *rows: Row) -> dict | None:
+        now = START + seconds
+        rows = tuple(replace(row, seen_at=now) for row in rows)
+        events = [*told_of_fleet(STREAMS, rows, self.memory, self.instance, "web/x", now)]
+        if not events:
+            return None
+        (event,) = events
+        assert event.asset_key == dg.AssetKey("fleet")
+        self.size = len(serialize_value(event))
+        return {k.removeprefix(PREFIX): v.value for k, v in event.metadata.items()}
+
+
+class TestWhen:
+    def test_a_quiet_fleet_is_told_of_every_ten_minutes(self):
+        told = Told()
+        at = [n * 60 for n in range(61) if told.at(n * 60, line()) is not None]
+        assert at == [0, 600, 1200, 1800, 2400, 3000, 3600]
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"state": "failed"},
+            {"epoch": 2},
+            {"registered": 4},
+            {"requested": 4},
+            {"acts": True},
+            {"failing": (Failing("ratio_below_one", "R is 1.2", "", False),)},
+            {"failing": (Failing("below_maximum", "no more", "", False),)},
+        ],
+    )
+    def test_a_small_one_is_told_of_at_once_when_something_changes(self, changed):
+        told = Told()
+        told.at(0, line())
+        assert told.at(60, line(**changed)) is not None
+        assert told.at(120, line(**changed)) is None
+
+    def test_never_more_than_once_a_minute_and_then_what_is_so(self):
+        told = Told()
+        told.at(0, line())
+        assert told.at(20, line(state="failed")) is None
+        assert told.at(40, line()) is None
+        assert told.at(60, line()) is None
+        assert told.at(80, line(epoch=2)) is not None
+
+    def test_what_is_measured_is_no_change(self):
+        told = Told()
+        told.at(0, line())
+        assert told.at(60, line(ratio=0.9, lag=4.0, reason="other")) is None
+
+    def test_a_large_one_is_told_of_calmly_where_nothing_is_grave(self):
+        told, fleet = Told(), [line(f"s{n}") for n in range(100)]
+        told.at(0, *fleet)
+        grown = [replace(fleet[0], registered=4), *fleet[1:]]
+        assert told.at(240, *grown) is None
+        assert told.at(300, *grown) is not None
+        failed = [replace(grown[0], state="failed"), *fleet[1:]]
+        assert told.at(360, *failed) is not None
+
+    def test_a_clock_that_was_set_back_is_waited_for_by_nobody(self):
+        told = Told()
+        told.at(0, line())
+        assert told.at(-5000, line()) is not None
+
+
+class TestWhat:
+    def test_a_sentence_with_its_time_first_and_then_the_table(self):
+        shown = Told().at(0, line("orders"), line(state="failed", reason="driver 2 failed"))
+        assert shown["at_a_glance"] == (
+            "1970-01-12 13:46 UTC: 2 streams: 1 running, 1 failed. Worst: clicks: driver 2 failed."
+        )
+        rows = shown["streams_1"].splitlines()[2:]
+        assert [row.split("]")[0] for row in rows] == ["|[clicks", "|[orders"]
+        assert set(shown) == {"at_a_glance", "streams_1", "problems"}
+
+    def test_problems_for_programs(self):
+        shown = Told().at(0, line(state="failed", reason="driver 2 failed"), line("orders"))
+        assert shown["problems"] == {
+            "of": "web/x",
+            "at": START,
+            "problems": [
+                {
+                    "stream": "clicks",
+                    "problem": "failed",
+                    "since": START,
+                    "text": "driver 2 failed",
+                    "page": "/assets/clicks",
+                }
+            ],
+            "left_out": 0,
+        }
+
+    def test_lost_data_is_told_of_for_an_hour(self):
+        told = Told()
+        lost = line(failing=(Failing("no_data_lost", "gone", "1", False),))
+        assert len(told.at(0, lost)["problems"]["problems"]) == 1
+        assert told.at(3600, lost)["problems"]["problems"] == []
+        assert told.memory.problems, "else the same loss would be news"
+
+    def test_what_is_shown_on_the_page_itself_is_short_and_the_rest_behind_a_click(self):
+        fleet = [line(f"stream_{n:03}") for n in range(100)]
+        shown = Told().at(0, *fleet)
+        assert all(len(shown[f"streams_{n}"]) < 1000 for n in (1, 2, 3))
+        assert "streams_4" not in shown
+        assert shown["whole_table"].count("/assets/") == 100
+
+    def test_an_operation_in_flight_is_what_a_stream_waits_for(self, monkeypatch):
+        busy = {"clicks": "rescale run 1a2b"}
+        monkeypatch.setattr(fleet_events, "in_flight", lambda *_: busy)
+        shown = Told().at(0, line(), line("orders"))["streams_1"]
+        assert "rescale run 1a2b is in progress" in shown.splitlines()[2]
+        assert shown.count("in progress") == 1
+
+
+FAULT = "driver 7 failed (killed by signal 9): " + "x" * 400
+
+
+@pytest.mark.parametrize(
+    ("streams", "quiet", "worst"),
+    [(3, 1_200, 3_100), (100, 11_500, 53_000), (1000, 18_500, 69_000)],
+)
+def test_what_is_stored_is_bounded(streams, quiet, worst):
+    """Bytes of one event: of a fleet where all is well, and of one where all is lost."""
+    told = Told()
+    shown = told.at(0, *(line(f"stream_{n:04}") for n in range(streams)))
+    assert shown is not None
+    assert told.size < quiet
+    told = Told()
+    fleet = [line(f"stream_{n:04}", state="failed", reason=FAULT) for n in range(streams)]
+    shown = told.at(0, *fleet)
+    assert shown["problems"]["left_out"] == max(0, streams - 100)
+    if streams > 200:
+        assert shown["whole_table"].endswith(f"\nand {streams - 200} more streams")
+    assert told.size < worst
+
+
+class TestTheSensor:
+    def test_tells_of_all_streams_and_then_only_of_changes(self):
+        deployed = Deployment([scaled("clicks"), scaled("orders")])
+        overload(deployed, scaled("clicks"), batch_seconds=7)
+        first = deployed.tick().fleet
+        assert "2 streams: 1 running, 1 not started. Nothing is wrong." in first["at_a_glance"]
+        assert deployed.tick().fleet is None
+
+    def test_remembers_since_when_there_has_been_a_problem(self):
+        deployed = Deployment([scaled("clicks")])
+        deployed.world.run(scaled("clicks"))
+        deployed.world.end("clicks")
+        (problem,) = deployed.tick().fleet["problems"]["problems"]
+        assert (problem["stream"], problem["problem"]) == ("clicks", "failed")
+        assert f'"since": {problem["since"]}' in deployed.cursor.replace('":', '": ')
+
+    def test_orphans_are_in_it(self):
+        deployed = Deployment([scaled("clicks")])
+        deployed.world.run(structured("old"))
+        shown = deployed.tick().fleet
+        assert "1 orphan" in shown["at_a_glance"]
+        assert "|[old](/assets/old)|orphan|" in shown["streams_1"]
+
+    def test_another_clusters_fleet_is_another_asset(self):
+        deployed = Deployment([scaled("clicks")], cluster_key="west")
+        keys = {event.asset_key for event in deployed.tick().data.asset_events}
+        assert dg.AssetKey("fleet_west") in keys
+        assert dg.AssetKey("fleet_west") in deployed.defs.resolve_asset_graph().get_all_asset_keys()
+
+
+@pytest.mark.parametrize(
+    ("groups", "group"), [(("a", "a"), "a"), (("a", "b"), "default"), ((None, None), "default")]
+)
+def test_the_page_is_in_the_group_of_its_streams_if_they_share_one(groups, group):
+    streams = [structured(f"s{n}", group=each) for n, each in enumerate(groups)]
+    graph = Deployment(streams).defs.resolve_asset_graph()
+    assert graph.get(dg.AssetKey("fleet")).group_name == group
+
+
+def test_one_that_failed_is_the_worst():
+    deployed = Deployment([scaled("a"), scaled("b")])
+    for name in "ab":
+        deployed.world.run(scaled(name))
+    deployed.world.end("b", DriverState.FAILED)
+    assert "Worst: b: driver 1 failed" in deployed.tick().fleet["at_a_glance"]
