@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import click
 
@@ -34,8 +35,9 @@ def logs(where: Target, stream: str, lines: int, follow: bool) -> None:
             if text := cluster.logs(driver, lines):
                 click.echo(text)
             return
-        for line in followed(cluster, driver, lines):
-            click.echo(line)
+        with suppress(KeyboardInterrupt):
+            for line in followed(cluster, driver, lines):
+                click.echo(line)
 
 
 def followed(cluster: ClusterManager, driver: Driver, lines: int) -> Iterator[str]:

@@ -17,6 +17,7 @@ import dagster_sparkscale
 from dagster_sparkscale.cli.changes import forget, restart, scale, start, stop
 from dagster_sparkscale.cli.doctor import doctor
 from dagster_sparkscale.cli.logs import logs
+from dagster_sparkscale.cli.status import status
 from dagster_sparkscale.clusters.errors import ClusterError
 
 
@@ -45,5 +46,5 @@ def main(context: click.Context) -> None:
     context.with_resource(environ(get_env_var_dict(os.getcwd())))
 
 
-for command in (doctor, logs, scale, start, stop, restart, forget):
+for command in (status, doctor, logs, scale, start, stop, restart, forget):
     main.add_command(command)
