@@ -75,6 +75,7 @@ def start(where: Target, stream: str, reason: str | None) -> None:
         deployed,
         deployed.repository.get_implicit_global_asset_job_def(),
         {"reason": reason or _by_hand()},
+        title=f"start {stream}",
         op=key.to_python_identifier(),
         tags={},
         asset=key,
@@ -155,6 +156,7 @@ def _operate(
         deployed,
         deployed.repository.get_job(job),
         {**config, "stream": stream, "reason": reason or _by_hand()},
+        title=f"{operation} {stream}",
         op=job,
         tags=deployed.streams.tags(stream, operation),
     )

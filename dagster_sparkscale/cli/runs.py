@@ -19,6 +19,7 @@ def carry_out(
     job: dg.JobDefinition,
     config: Mapping[str, Any],
     *,
+    title: str,
     op: str,
     tags: Mapping[str, str],
     asset: dg.AssetKey | None = None,
@@ -30,6 +31,8 @@ def carry_out(
 
     Args:
         config: what the op is told; what is None in it is left out.
+        title: what the run is for, for people.
+        op: the one that is told, and listened to.
         asset: the only one to materialize; None: the job is none of assets.
 
     Raises:
@@ -40,12 +43,13 @@ def carry_out(
     out = sys.stdout
 
     def tell(event: dg.EventLogEntry) -> None:
-        if not event.is_dagster_event:
+        # A start is followed by its stream's checks, of which nothing can be told so soon.
+        if not event.is_dagster_event and event.step_key == op:
             click.echo(event.user_message, file=out)
 
     with instance_of_home() as instance:
         instance.add_event_listener(run_id, tell)
-        click.echo(f"run {run_id[:8]} of {job.name}", err=True)
+        click.echo(f"run {run_id[:8]}: {title}", err=True)
         # Dagster's own log of a run goes to the console as well, in hundreds of characters a line.
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             result = job.execute_in_process(

@@ -24,7 +24,7 @@ class TestScale:
                 }
             }
         }
-        assert f"run {run.run_id[:8]} of rescale" in done.stderr
+        assert f"run {run.run_id[:8]}: rescale clicks" in done.stderr
         assert "rescale clicks: newsletter at nine" in done.stdout
         assert "2 -> 5 executors, target 5: reached after" in done.stdout
 
@@ -70,6 +70,7 @@ class TestStartStopRestart:
         run = terminal.run()
         assert {key.to_user_string() for key in run.asset_selection or ()} == {"orders"}
         assert "submit clicks 2" not in terminal.world.calls
+        assert "orders_health" not in done.output  # its checks are for the page
 
     def test_a_start_remembers_whose_the_stream_is(self, terminal: Terminal) -> None:
         terminal.ask("start", "orders")
