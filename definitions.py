@@ -13,11 +13,12 @@ from dagster_sparkscale import (
     DStream,
     LocalCluster,
     RatioPolicy,
+    SlackWebhook,
     StructuredStream,
+    alert_sensor,
     build_defs,
     streaming_asset,
 )
-from sensors.pinned import pinned_sensor
 
 HERE = Path(__file__).resolve().parent
 # Where data, checkpoints and the cluster's own records are kept.
@@ -137,7 +138,11 @@ sources = [
     dg.AssetSpec("visit_events", group_name="sources", description="Visits, on Amazon Kinesis."),
 ]
 
+# Who is told when a stream fails, lags, loses data, ... (docs/alerts.md). The address of a Slack
+# webhook is a secret: it is in the environment, and without it nobody is told.
+alerts = [alert_sensor(SlackWebhook(dg.EnvVar("ALERTS_URL")))] if "ALERTS_URL" in os.environ else []
+
 defs = dg.Definitions.merge(
     build_defs(STREAMS, cluster),
-    dg.Definitions(assets=sources, sensors=[pinned_sensor(STREAMS)]),
+    dg.Definitions(assets=sources, sensors=alerts),
 )

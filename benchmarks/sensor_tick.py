@@ -28,6 +28,7 @@ from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
+from dagster_sparkscale.names import FLEET
 
 REPETITIONS = {1: 25, 10: 11, 100: 7, 300: 5, 1000: 4}
 """Streams -> pairs measured."""
@@ -106,7 +107,11 @@ class _Tick:
                 self._instance.report_runless_asset_event(event)
             ended = time.perf_counter()
         self._cursor = result.cursor
-        self._observations = [e for e in result.asset_events if isinstance(e, dg.AssetObservation)]
+        self._observations = [
+            event
+            for event in result.asset_events
+            if isinstance(event, dg.AssetObservation) and event.asset_key.path != [FLEET]
+        ]
         held = [
             o for o in self._observations if o.metadata["dagster-sparkscale/ratio"].value == 0.5
         ]

@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
     from dagster_sparkscale.definitions import build_defs as build_defs
     from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
+    from dagster_sparkscale.watch.alert_sensor import alert_sensor as alert_sensor
+    from dagster_sparkscale.watch.alerts import Alert as Alert
+    from dagster_sparkscale.watch.webhooks import SlackWebhook as SlackWebhook
+    from dagster_sparkscale.watch.webhooks import Webhook as Webhook
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Alert": "watch.alerts",
     "AutoscalePolicy": "declare.policies",
     "Bounds": "declare.bounds",
     "ClusterManager": "clusters.base",
@@ -40,8 +45,11 @@ _HOMES = {
     "RatioPolicy": "autoscale.ratio",
     "RecoveryPolicy": "declare.policies",
     "ScaleTo": "declare.decisions",
+    "SlackWebhook": "watch.webhooks",
     "StandaloneCluster": "clusters.standalone.cluster",
     "StructuredStream": "declare.streams",
+    "Webhook": "watch.webhooks",
+    "alert_sensor": "watch.alert_sensor",
     "build_defs": "definitions",
     "streaming_asset": "declare.streams",
 }

@@ -64,7 +64,7 @@ class Streams:
             location: the name of the code location; None where a run or tick has none, and then
                 nobody is remembered: empty.
         """
-        return f"{location}/{self.cluster_key}" if location else ""
+        return owner_of(location, self.cluster_key)
 
     def asset_key(self, context: Any, stream: str) -> dg.AssetKey:
         """The key of a stream's asset, also of one that is not declared any more."""
@@ -269,6 +269,11 @@ def refuse_if_stale(decided_at: float | None, now: float) -> None:
             f"stale: this was decided {now - decided_at:.0f} s ago, and the stream may be in "
             "another state by now; nothing was done, the next evaluation decides anew"
         )
+
+
+def owner_of(location: str | None, cluster_key: str) -> str:
+    """By whom streams are declared: code location and cluster. Empty where the location is None."""
+    return f"{location}/{cluster_key}" if location else ""
 
 
 def location_of(run: dg.DagsterRun) -> str | None:

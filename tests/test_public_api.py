@@ -136,10 +136,12 @@ def test_the_driver_starts_where_there_is_nothing_else():
     [
         *PURE,
         "lifecycle/recovery",
+        "watch/alerts",
         "watch/assess",
         "watch/coverage",
         "watch/health",
         "watch/fleet",
+        "watch/fleet_memory",
         "watch/problems",
     ],
 )

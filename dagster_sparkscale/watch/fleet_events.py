@@ -4,16 +4,13 @@ Told by observations, for nothing is materialized. Dagster shows Markdown of les
 characters on the page itself, and longer one behind a click.
 """
 
-import json
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
-from pydantic import FiniteFloat
 
 from dagster_sparkscale.names import FLEET, PREFIX, scoped
 from dagster_sparkscale.operations import Streams, in_flight
@@ -25,16 +22,8 @@ from dagster_sparkscale.watch.fleet import (
     sentence,
     worst_first,
 )
-from dagster_sparkscale.watch.problems import Problems, is_over, problems
+from dagster_sparkscale.watch.fleet_memory import QUIET, FleetMemory
 
-QUIET = 600.0
-"""Seconds between two observations of a fleet in which nothing changes."""
-AT_ONCE = 60.0
-"""Seconds between two observations at least."""
-CALM = 3.0
-"""Seconds a stream between two observations where no more than executors, decisions, epochs or
-lesser checks change: in a large fleet some always do, and the event log must stay small."""
-_EARLY = 6.0  # seconds: ticks come every 60 to 65 s, and may be early by a moment
 PIECES, PIECE = 3, 1000
 """Tables on the page itself, and characters that each stays below."""
 ROWS, PROBLEMS = 200, 100
@@ -43,20 +32,6 @@ ROWS, PROBLEMS = 200, 100
 AT_A_GLANCE = PREFIX + "at_a_glance"
 ALL_STREAMS = PREFIX + "whole_table"
 PROBLEMS_NOW = PREFIX + "problems"
-
-
-@dataclass
-class FleetMemory:
-    """What the sensor remembers of the fleet from one tick to the next."""
-
-    told_at: FiniteFloat = 0.0
-    """When it was last told of, seconds since the epoch."""
-    grave: int = 0
-    """Digest of what is told at once."""
-    light: int = 0
-    """Digest of what may wait."""
-    problems: dict[str, Problems] = field(default_factory=dict)
-    """By stream, of those that have any."""
 
 
 def fleet_key(cluster_key: str) -> dg.AssetKey:
@@ -91,11 +66,15 @@ def told_of_fleet(
         now: seconds since the epoch.
     """
     fleet = worst_first(rows)
-    memory.problems = {
-        row.stream: found
+    if not memory.is_due(fleet, now):
+        return
+    busy = in_flight(instance, streams.cluster_key, now)
+    fleet = [
+        replace(row, waits=f"{busy[row.stream]} is in progress")
+        if row.waits is None and row.stream in busy
+        else row
         for row in fleet
-        if (found := problems(row, memory.problems.get(row.stream, {})))
-    }
+    ]
     standing = [
         {
             "stream": row.stream,
@@ -104,37 +83,7 @@ def told_of_fleet(
             "text": each.text,
             "page": asset_path(row),
         }
-        for row in fleet
-        for problem, each in memory.problems.get(row.stream, {}).items()
-        if not is_over(problem, each, now)
-    ]
-    grave = _digest(
-        [
-            [[each["stream"], each["problem"], each["since"]] for each in standing],
-            [[row.stream, row.state] for row in fleet],
-        ]
-    )
-    light = _digest(
-        [
-            [row.stream, row.epoch, row.registered, row.requested, row.acts]
-            + [[each.check, each.mark] for each in row.failing]
-            for row in fleet
-        ]
-    )
-    pause = QUIET
-    if grave != memory.grave:
-        pause = AT_ONCE
-    elif light != memory.light:
-        pause = min(QUIET, max(AT_ONCE, CALM * len(fleet)))
-    if 0 <= now - memory.told_at < pause - _EARLY:
-        return
-    memory.told_at, memory.grave, memory.light = now, grave, light
-    busy = in_flight(instance, streams.cluster_key, now)
-    fleet = [
-        replace(row, waits=f"{busy[row.stream]} is in progress")
-        if row.waits is None and row.stream in busy
-        else row
-        for row in fleet
+        for row, problem, each in memory.standing(fleet, now)
     ]
     yield observation(fleet_key(streams.cluster_key), fleet, standing, owner, now)
 
@@ -165,7 +114,3 @@ def observation(
         }
     )
     return dg.AssetObservation(asset_key=key, metadata=metadata)
-
-
-def _digest(value: Any) -> int:
-    return zlib.crc32(json.dumps(value, separators=(",", ":")).encode())

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
-from dagster_sparkscale.watch.fleet_events import FleetMemory
+from dagster_sparkscale.watch.fleet_memory import FleetMemory
 
 
 @dataclass

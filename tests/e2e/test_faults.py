@@ -20,6 +20,7 @@ from dagster_sparkscale import (
     StructuredStream,
 )
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.names import FLEET
 from tests.clusters.running import executors
 from tests.e2e.deployment import PROGRAMS, deployed, failure, paced_stream, told
 from tests.waiting import HANGS, wait_for
@@ -234,7 +235,11 @@ def failed_check(tick: SensorExecutionData, name: str) -> bool:
 
 
 def observation(tick: SensorExecutionData) -> dict[str, Any]:
-    [event] = [event for event in tick.asset_events if isinstance(event, dg.AssetObservation)]
+    [event] = [
+        event
+        for event in tick.asset_events
+        if isinstance(event, dg.AssetObservation) and event.asset_key.path != [FLEET]
+    ]
     return {key.split("/")[1]: value.value for key, value in event.metadata.items()}
 
 

@@ -13,6 +13,12 @@ def no_pauses(monkeypatch):
     monkeypatch.setattr(reconcile_module, "_POLL", 0)
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    """A proxy for the outside world must not get between this machine and itself."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
 @pytest.fixture
 def clock(monkeypatch) -> list[float]:
     """The time of day, which stands still unless a test moves it."""

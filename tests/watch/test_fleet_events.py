@@ -11,7 +11,8 @@ from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch import fleet_events
 from dagster_sparkscale.watch.fleet import Failing, Row
-from dagster_sparkscale.watch.fleet_events import FleetMemory, told_of_fleet
+from dagster_sparkscale.watch.fleet_events import told_of_fleet
+from dagster_sparkscale.watch.fleet_memory import FleetMemory
 from tests.fakes import scaled, structured
 from tests.watch.deployment import Deployment, overload
 
@@ -74,10 +75,18 @@ class TestWhen:
         assert told.at(60, line()) is None
         assert told.at(80, line(epoch=2)) is not None
 
-    def test_what_is_measured_is_no_change(self):
+    def test_a_tick_may_be_early_by_a_moment(self):
         told = Told()
         told.at(0, line())
-        assert told.at(60, line(ratio=0.9, lag=4.0, reason="other")) is None
+        assert told.at(0, line(epoch=2)) is None
+        assert told.at(53, line(epoch=2)) is None
+        assert told.at(54, line(epoch=2)) is not None
+
+    def test_what_is_measured_is_no_change(self):
+        told = Told()
+        told.at(0, line(), line("orders", ratio=0.7))
+        changed = line(ratio=0.9, lag=4.0, reason="other")
+        assert told.at(60, changed, line("orders", ratio=0.7)) is None, "in another order"
 
     def test_a_large_one_is_told_of_calmly_where_nothing_is_grave(self):
         told, fleet = Told(), [line(f"s{n}") for n in range(100)]

@@ -48,7 +48,7 @@ def lost(mark, at):
         (line(state="failed", failing=("running!",)), {"failed": "why"}),
         (line(state="failed", gave_up=True, failing=("running!",)), {"given_up": "why"}),
         (line(state="orphan"), {"orphaned": "why"}),
-        (line(state="stopped", failing=("running",)), {}),
+        (line(state="stopped", failing=("running", "lag_within_limit")), {}),
         (line(state="not started", failing=("running",)), {}),
         (line(state="unknown", failing=("running!",)), {"unhealthy": "text of running!"}),
     ],

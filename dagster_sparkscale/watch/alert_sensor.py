@@ -1,0 +1,143 @@
+"""The sensor that tells people: it reads what the fleet's page says, and sends alerts.
+
+It asks no cluster and no stream: one event says all. So it goes on telling while a cluster hangs,
+and what the autoscaler does costs no more for it.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+from dagster import DagsterInstance
+from pydantic import TypeAdapter, ValidationError
+
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.durations import parse_duration
+from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
+from dagster_sparkscale.operations import owner_of
+from dagster_sparkscale.watch.alerts import AFTER, AlertMemory, News
+from dagster_sparkscale.watch.fleet_events import PROBLEMS_NOW, fleet_key
+from dagster_sparkscale.watch.webhooks import LONGEST, Webhook
+
+INTERVAL = 30
+"""Seconds between two ticks."""
+SENDING = 10.0
+"""Seconds of a tick in which sending an alert may begin; the last may take `webhooks.LONGEST`."""
+OTHERS = 50
+"""Observations among which the last of this code location is looked for."""
+
+assert SENDING + LONGEST < 30
+_NEWS = TypeAdapter(News)
+
+
+def alert_sensor(
+    webhook: Webhook,
+    *,
+    after: Mapping[str, Any] | None = None,
+    tell_resolved: bool = True,
+    cluster_key: str = DEFAULT_CLUSTER_KEY,
+    name: str | None = None,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.RUNNING,
+) -> dg.SensorDefinition:
+    """A sensor that sends an alert for each problem of a stream, once, and once when it is over.
+
+    Args:
+        webhook: where alerts go. For two addresses make two sensors, each with its `name`.
+        after: how long a problem must last, where that is to be other than usual: `{"pinned":
+            "30 min"}`. None in the place of a duration: nobody is told of it.
+        tell_resolved: whether it is told that a problem is over.
+        cluster_key: of the cluster whose streams these are, as `build_defs` has it.
+        name: the sensor's name; `alerts` if left out, with the cluster's key as jobs have it.
+
+    Raises:
+        DeclarationError: something else than a webhook, a problem that there is not, or what is no
+            duration.
+    """
+    if not isinstance(webhook, Webhook):
+        raise DeclarationError(
+            f"webhook: a {type(webhook).__name__}; must be a Webhook or a SlackWebhook"
+        )
+    lasting = _lasting(after or {})
+    key = fleet_key(cluster_key)
+
+    def send_alerts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        began, now = time.monotonic(), time.time()
+        memory = AlertMemory.load(context.cursor)
+        origin = context.code_location_origin
+        owner = owner_of(origin.location_name if origin else None, cluster_key)
+        news = _latest(context.instance, key, owner)
+        if news is not None:
+            memory.learn(news, lasting, now, resolved=tell_resolved)
+        sent, why = 0, ""
+        while memory.queue and time.monotonic() - began < SENDING:
+            alert = memory.queue[0]
+            answer = webhook.send(alert, memory.dropped)
+            goes_on = memory.settle(answer.outcome)
+            dropped = not memory.queue or memory.queue[0] != alert
+            if not goes_on:
+                why = answer.why
+                if dropped:
+                    context.log.error(f"An alert is dropped, for {why}: {alert}")
+                break
+            sent += 1
+        return dg.SensorResult(skip_reason=_said(news, memory, sent, why), cursor=memory.dump())
+
+    return dg.SensorDefinition(
+        name=name or scoped("alerts", cluster_key),
+        evaluation_fn=send_alerts,
+        minimum_interval_seconds=INTERVAL,
+        default_status=default_status,
+        description="Sends an alert for each problem of a stream, once, and once when it is over.",
+    )
+
+
+def _latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | None:
+    """The fleet's latest observation by `owner`; None if there is none that can be read."""
+    for limit in (1, OTHERS):  # another code location may tell of a fleet of the same key
+        for record in instance.fetch_observations(key, limit=limit).records:
+            observation = record.asset_observation
+            told = observation.metadata.get(PROBLEMS_NOW) if observation else None
+            try:
+                news = _NEWS.validate_python(told.value if told else None)
+            except ValidationError:
+                continue
+            if news.of == owner:
+                return news
+    return None
+
+
+def _said(news: News | None, memory: AlertMemory, sent: int, why: str) -> str:
+    """What the tick says of itself."""
+    if news is None:
+        return "Nothing has been told of the fleet yet: the sensor autoscaler does that."
+    text = f"Sent: {sent}. Problems that people know of: {len(memory.told)}."
+    if memory.queue:
+        text += f" Alerts that wait: {len(memory.queue)}"
+        text += f", for {why}; they are sent again." if why else "."
+    elif why:
+        text += f" Dropped, for {why}."
+    return text
+
+
+def _lasting(after: Mapping[str, Any]) -> dict[str, float]:
+    """How long each problem must last that is told, seconds.
+
+    Raises:
+        DeclarationError: a problem that there is not, or what is no duration.
+    """
+    lasting = dict(AFTER)
+    for problem, duration in after.items():
+        if problem not in AFTER:
+            raise DeclarationError(f"after: no problem is {problem!r}; there is {', '.join(AFTER)}")
+        if duration is None:
+            del lasting[problem]
+            continue
+        try:
+            lasting[problem] = parse_duration(duration)
+            if not 0 <= lasting[problem] < math.inf:
+                raise ValueError("must not be negative, and end")
+        except ValueError as error:
+            raise DeclarationError(f"after[{problem!r}] = {duration!r}: {error}") from None
+    return lasting

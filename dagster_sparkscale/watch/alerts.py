@@ -1,0 +1,180 @@
+"""Which alerts are to be told: each occurrence of a problem once, and once when it is over. Pure.
+
+What is to be told stands in a queue, in order, until the address has taken it. An address that is
+down loses nothing and gets nothing twice; one that refuses an alert is not asked for ever.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Literal
+
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from dagster_sparkscale.watch.fleet import span
+
+MINUTE = 60.0
+
+AFTER: Mapping[str, float] = {
+    "failed": 0.0,
+    "given_up": 0.0,
+    "losing_data": 0.0,
+    "unhealthy": 5 * MINUTE,
+    "lagging": 5 * MINUTE,
+    "orphaned": 5 * MINUTE,
+    "pinned": 10 * MINUTE,
+    "unwatched": 30 * MINUTE,
+}
+"""Every problem that there is, and the seconds it must last before somebody is told."""
+
+_WORDS = {
+    "failed": "has failed",
+    "given_up": "has failed and is not restarted any more",
+    "losing_data": "is losing data",
+    "unhealthy": "is not well",
+    "lagging": "is too far behind",
+    "orphaned": "runs, and nobody declares it",
+    "pinned": "is held at its maximum of executors",
+    "unwatched": "is not watched",
+}
+
+WAITING = 200
+"""Alerts that wait for an address at most; then the oldest is dropped, and counted."""
+REFUSALS = 3
+"""How often an alert may be refused before it is dropped."""
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A problem of a stream, as the fleet's observation has it."""
+
+    stream: str
+    problem: str
+    since: FiniteFloat
+    """Seconds since the epoch. Tells it from the same problem at another time."""
+    text: str
+    page: str
+    """Path of the stream's page in Dagster's UI."""
+
+
+@dataclass(frozen=True)
+class News:
+    """The fleet's latest observation."""
+
+    of: str
+    """Code location and cluster."""
+    at: FiniteFloat
+    problems: tuple[Occurrence, ...] = ()
+    left_out: int = 0
+    """Problems that there were no place for."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """What is told of an occurrence."""
+
+    status: Literal["problem", "resolved"]
+    occurrence: Occurrence
+    at: FiniteFloat
+    """When it was decided to tell it, seconds since the epoch."""
+
+    @property
+    def id(self) -> str:
+        """The same for the same alert, also if it is told twice."""
+        one = self.occurrence
+        return f"{one.stream}/{one.problem}/{one.since:.3f}/{self.status}"
+
+    def __str__(self) -> str:
+        one = self.occurrence
+        what = f"{one.stream} {_WORDS.get(one.problem, one.problem)}"
+        if self.status == "resolved":
+            return f"Over after {span(max(0.0, self.at - one.since))}: {what}"
+        return f"{what}: {one.text}"
+
+
+class Outcome(Enum):
+    """What came of telling an alert."""
+
+    TAKEN = "taken"
+    UNANSWERED = "unanswered"
+    """Nobody took it now; somebody may later."""
+    REFUSED = "refused"
+    """It was understood, and is not wanted."""
+
+
+@dataclass
+class AlertMemory:
+    """What was told, and what is still to be: a sensor's cursor."""
+
+    told: tuple[Occurrence, ...] = ()
+    """Those that stand."""
+    queue: tuple[Alert, ...] = ()
+    refusals: int = 0
+    """Of the first in the queue."""
+    dropped: int = 0
+    """Alerts that were not delivered, and that nobody has been told of."""
+
+    @classmethod
+    def load(cls, cursor: str | None) -> "AlertMemory":
+        """Read a cursor. One that can't be read is a new beginning: what stands is told again."""
+        try:
+            return _MEMORY.validate_json(cursor or "")
+        except ValidationError:
+            return cls()
+
+    def dump(self) -> str:
+        return _MEMORY.dump_json(self).decode()
+
+    def learn(
+        self, news: News, after: Mapping[str, float], now: float, resolved: bool = True
+    ) -> None:
+        """Queue what is to be told of `news`.
+
+        Args:
+            after: seconds that a problem must last, by its name; others are not told at all.
+            now: seconds since the epoch.
+            resolved: whether it is also told that one is over.
+        """
+        silence = Occurrence("fleet", "unwatched", news.at, _SILENT, "")
+        current = {_key(one): one for one in (*news.problems, silence)}
+        known = {_key(one) for one in self.told}
+        given_up = {one.stream for one in news.problems if one.problem == "given_up"}
+        standing, alerts = [], []
+        for one in self.told:
+            if _key(one) in current or (news.left_out and one.problem != "unwatched"):
+                standing.append(one)
+            elif resolved and not (one.problem == "failed" and one.stream in given_up):
+                alerts.append(Alert("resolved", one, now))
+        for key, one in current.items():
+            if key not in known and one.problem in after and now - one.since >= after[one.problem]:
+                standing.append(one)
+                alerts.append(Alert("problem", one, now))
+        queue = (*self.queue, *alerts)
+        left_out = max(0, len(queue) - WAITING)
+        if left_out:
+            self.refusals = 0
+        self.told, self.queue = tuple(standing), queue[left_out:]
+        self.dropped += left_out
+
+    def settle(self, outcome: Outcome) -> bool:
+        """Take the first of the queue for told, or not. Whether to go on with the next."""
+        if outcome is Outcome.UNANSWERED:
+            return False
+        if outcome is Outcome.REFUSED:
+            self.refusals += 1
+            if self.refusals < REFUSALS:
+                return False
+        self.dropped = 0 if outcome is Outcome.TAKEN else self.dropped + 1
+        self.queue, self.refusals = self.queue[1:], 0
+        return outcome is Outcome.TAKEN
+
+
+_MEMORY = TypeAdapter(AlertMemory)
+_SILENT = (
+    "the autoscaler has told nothing of it for long: see in Dagster whether the sensor is on, and "
+    "its last tick"
+)
+
+
+def _key(one: Occurrence) -> tuple[str, str, float]:
+    return one.stream, one.problem, one.since

@@ -1,1 +1,0 @@
-"""Sensors that this deployment has of its own, beside those the library brings."""

@@ -1,0 +1,200 @@
+"""The alert sensor in a deployment, against an address that is down at first."""
+
+import time
+from dataclasses import replace
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale import DeclarationError, SlackWebhook, Webhook, alert_sensor, build_defs
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.watch import alert_sensor as alert_sensor_module
+from dagster_sparkscale.watch.alerts import AFTER
+from dagster_sparkscale.watch.fleet_events import fleet_key, observation
+from tests.fakes import World, scaled
+from tests.watch.deployment import Deployment
+from tests.watch.hook_server import SECRET, free_port, serving
+
+HOOK = Webhook("http://127.0.0.1:9/")
+
+
+class Alerts:
+    """A deployment and its sensors, on a clock that goes only while one watches."""
+
+    def __init__(self, webhook: Webhook, clock: list[float], **options) -> None:
+        self.deployed = Deployment([scaled("clicks"), scaled("orders")])
+        self.sensor = alert_sensor(webhook, **options)
+        self.cursor: str | None = None
+        self.clock = clock
+
+    def watch(self) -> None:
+        """A minute passes, and a tick of the autoscaler."""
+        self.clock[0] += 60
+        for event in self.deployed.tick().data.asset_events:
+            if isinstance(event, dg.AssetObservation):
+                self.deployed.instance.report_runless_asset_event(event)
+
+    def tick(self) -> str:
+        """A tick of the alerts; what it says."""
+        with dg.build_sensor_context(
+            instance=self.deployed.instance, cursor=self.cursor
+        ) as context:
+            data = self.sensor.evaluate_tick(context)
+        self.cursor = data.cursor
+        assert SECRET not in f"{data.skip_message} {data.cursor}"
+        return data.skip_message
+
+
+def test_an_address_that_is_down_then_in_trouble_then_up_gets_every_alert_once(clock):
+    port = free_port()
+    alerts = Alerts(Webhook(f"http://127.0.0.1:{port}/{SECRET}"), clock)
+    world = alerts.deployed.world
+    for stream in alerts.deployed.streams:
+        world.run(stream)
+    alerts.watch()
+    assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
+    world.end("clicks")
+    alerts.watch()
+    down = (
+        "Sent: 0. Problems that people know of: 1. Alerts that wait: 1, for no connection: nobody "
+        "is there, or its name is not known; they are sent again."
+    )
+    assert alerts.tick() == down
+    assert alerts.tick() == down
+    world.end("orders")
+    alerts.watch()
+    with serving(port) as server:
+        server.answers = [500, 503, 429]
+        for code in (500, 503, 429):
+            assert f"Alerts that wait: 2, for the address answers {code}; they" in alerts.tick()
+        assert alerts.tick() == "Sent: 2. Problems that people know of: 2."
+        assert alerts.tick() == "Sent: 0. Problems that people know of: 2."
+        with world.cluster.lease("clicks", "test") as lease:
+            world.cluster.submit(scaled("clicks"), lease)
+        alerts.watch()
+        assert alerts.tick() == "Sent: 1. Problems that people know of: 1."
+        assert [(one["status"], one["stream"], one["problem"]) for one in server.got] == [
+            ("problem", "clicks", "failed"),
+            ("problem", "orders", "failed"),
+            ("resolved", "clicks", "failed"),
+        ]
+
+
+def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(clock, caplog):
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock)
+        alerts.deployed.world.run(scaled("clicks"))
+        alerts.deployed.world.end("clicks")
+        alerts.watch()
+        server.answers = [404] * 10
+        assert "Alerts that wait: 1, for the address answers 404; they" in alerts.tick()
+        assert "Alerts that wait: 1, for the address answers 404; they" in alerts.tick()
+        assert "Dropped, for the address answers 404." in alerts.tick()
+        assert alerts.tick() == "Sent: 0. Problems that people know of: 1."
+        assert len(server.answers) == 7
+        server.answers = []
+        alerts.deployed.world.end("clicks", DriverState.STOPPED)
+        alerts.watch()
+        alerts.tick()
+        assert [(one["status"], one["dropped_before"]) for one in server.got] == [("resolved", 1)]
+
+
+def test_only_what_lasts_is_told(clock):
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock, after={"failed": "10 min"})
+        alerts.deployed.world.run(scaled("clicks"))
+        alerts.deployed.world.end("clicks", ended_at=time.time() + 1e6)
+        for _ in range(10):
+            alerts.watch()
+            alerts.tick()
+        assert not server.got
+        alerts.watch()
+        alerts.tick()
+        assert [one["status"] for one in server.got] == ["problem"]
+
+
+def test_an_autoscaler_that_is_switched_off_is_told_of(clock):
+    with serving() as server:
+        alerts = Alerts(SlackWebhook(server.url), clock)
+        alerts.watch()
+        clock[0] += AFTER["unwatched"] + 1
+        alerts.tick()
+        assert server.got[0]["text"].startswith(":rotating_light: fleet is not watched: the autosc")
+        alerts.watch()
+        alerts.tick()
+        assert server.got[1]["text"].startswith(":white_check_mark: Over after")
+
+
+def test_before_the_first_word_of_the_fleet_nothing_is_known(clock):
+    alerts = Alerts(HOOK, clock)
+    assert (
+        alerts.tick() == "Nothing has been told of the fleet yet: the sensor autoscaler does that."
+    )
+
+
+def test_a_fleet_of_the_same_name_in_another_code_location_is_not_ours(clock):
+    alerts = Alerts(HOOK, clock)
+    alerts.watch()
+    foreign = [{"stream": "x", "problem": "failed", "since": 1.0, "text": "", "page": ""}]
+    for _ in range(3):
+        event = observation(fleet_key("spark_cluster"), [], foreign, "shop/x", time.time())
+        alerts.deployed.instance.report_runless_asset_event(event)
+    assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
+
+
+def test_an_observation_that_cannot_be_read_is_passed_over(clock):
+    alerts = Alerts(HOOK, clock)
+    alerts.watch()
+    odd = dg.AssetObservation("fleet", metadata={"dagster-sparkscale/problems": {"at": "noon"}})
+    for event in (dg.AssetObservation("fleet"), odd):
+        alerts.deployed.instance.report_runless_asset_event(event)
+    assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
+
+
+def test_a_tick_ends_though_much_waits(clock, monkeypatch):
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock)
+        alerts.deployed.world.run(scaled("clicks"))
+        alerts.deployed.world.end("clicks")
+        alerts.watch()
+        monkeypatch.setattr(alert_sensor_module, "SENDING", 0.0)
+        assert alerts.tick() == "Sent: 0. Problems that people know of: 1. Alerts that wait: 1."
+        assert not server.got
+
+
+def test_it_stands_beside_the_streams_of_its_cluster():
+    world = World()
+    streams = [scaled("clicks")]
+    defs = dg.Definitions.merge(
+        build_defs(streams, world.cluster, cluster_key="west"),
+        dg.Definitions(
+            sensors=[alert_sensor(HOOK, cluster_key="west"), alert_sensor(HOOK, name="b")]
+        ),
+    )
+    dg.Definitions.validate_loadable(defs)
+    assert {sensor.name for sensor in defs.sensors} == {"autoscaler_west", "alerts_west", "b"}
+    assert {sensor.default_status for sensor in defs.sensors} == {dg.DefaultSensorStatus.RUNNING}
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"after": {"dead": 5}}, "after: no problem is 'dead'; there is failed, given_up, losing"),
+        ({"after": {"failed": "soon"}}, "after['failed'] = 'soon': must be seconds or a duration"),
+        ({"after": {"failed": -5}}, "after['failed'] = -5: must not be negative"),
+        ({"webhook": "https://x/hunter2"}, "webhook: a str; must be a Webhook or a SlackWebhook"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given, fault):
+    with pytest.raises(DeclarationError) as refused:
+        alert_sensor(**{"webhook": HOOK} | given)
+    assert str(refused.value).startswith(fault)
+
+
+def test_nobody_is_told_of_what_is_switched_off(clock):
+    alerts = Alerts(HOOK, clock, after={"failed": None})
+    alerts.deployed.world.run(scaled("clicks"))
+    driver = alerts.deployed.world.streams["clicks"].driver
+    alerts.deployed.world.streams["clicks"].driver = replace(driver, state=DriverState.FAILED)
+    alerts.watch()
+    assert alerts.tick() == "Sent: 0. Problems that people know of: 0."

@@ -1,0 +1,240 @@
+"""Each occurrence of a problem is told exactly once, whatever the address does in between."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.watch.alerts import (
+    AFTER,
+    REFUSALS,
+    WAITING,
+    Alert,
+    AlertMemory,
+    News,
+    Occurrence,
+    Outcome,
+)
+from dagster_sparkscale.watch.problems import PROBLEMS
+
+NOW = 100_000.0
+AT_ONCE = dict.fromkeys(AFTER, 0.0) | {"unwatched": 1e12}
+TAKEN, UNANSWERED, REFUSED = Outcome
+
+
+def one(stream="clicks", problem="failed", since=NOW, text="exit code 1") -> Occurrence:
+    return Occurrence(stream, problem, since, text, f"/assets/{stream}")
+
+
+def news(*problems, at=NOW, left_out=0) -> News:
+    return News("web/x", at, problems, left_out)
+
+
+def queued(memory) -> list[tuple[str, str, str]]:
+    return [(a.status, a.occurrence.stream, a.occurrence.problem) for a in memory.queue]
+
+
+def taken(memory) -> list[Alert]:
+    """All that waits, to an address that takes it."""
+    alerts = list(memory.queue)
+    while memory.queue:
+        assert memory.settle(TAKEN)
+    return alerts
+
+
+def test_every_problem_has_a_time_and_words():
+    assert set(AFTER) == {*PROBLEMS, "unwatched"}
+    assert all(str(Alert("problem", one(problem=p), NOW)).startswith("clicks ") for p in AFTER)
+    assert not any(p in str(Alert("problem", one(problem=p), NOW)) for p in ("given_up", "pinned"))
+
+
+def test_a_problem_is_told_once_and_once_when_it_is_over():
+    memory = AlertMemory()
+    memory.learn(news(one()), AT_ONCE, NOW)
+    memory.learn(news(one(text="other words")), AT_ONCE, NOW + 60)
+    memory.learn(news(), AT_ONCE, NOW + 720)
+    memory.learn(news(), AT_ONCE, NOW + 780)
+    first, second = taken(memory)
+    assert (str(first), first.id) == (
+        "clicks has failed: exit code 1",
+        "clicks/failed/100000.000/problem",
+    )
+    assert str(second) == "Over after 12 min: clicks has failed"
+    assert second.id == "clicks/failed/100000.000/resolved"
+
+
+def test_that_it_is_over_may_be_left_out():
+    memory = AlertMemory()
+    memory.learn(news(one()), AT_ONCE, NOW, resolved=False)
+    memory.learn(news(), AT_ONCE, NOW, resolved=False)
+    assert queued(memory) == [("problem", "clicks", "failed")]
+
+
+def test_one_that_comes_again_is_told_again():
+    memory = AlertMemory()
+    memory.learn(news(one()), AT_ONCE, NOW)
+    memory.learn(news(one(since=NOW + 60)), AT_ONCE, NOW + 60)
+    assert [each[0] for each in queued(memory)] == ["problem", "resolved", "problem"]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_problem_must_last(problem):
+    memory, after = AlertMemory(), {problem: 600.0}
+    found = news(one(problem=problem, since=NOW))
+    memory.learn(found, after, NOW + 599)
+    assert not memory.queue
+    memory.learn(found, after, NOW + 600)
+    assert len(memory.queue) == 1
+
+
+def test_one_that_did_not_last_is_neither_told_nor_said_to_be_over():
+    memory = AlertMemory()
+    memory.learn(news(one(problem="pinned")), {"pinned": 600.0}, NOW)
+    memory.learn(news(), {"pinned": 600.0}, NOW + 60)
+    assert not memory.queue
+
+
+def test_nobody_is_told_of_what_is_not_asked_for():
+    memory = AlertMemory()
+    memory.learn(news(one(problem="lagging"), one()), {"failed": 0.0}, NOW)
+    assert queued(memory) == [("problem", "clicks", "failed")]
+
+
+def test_given_up_does_not_mean_that_the_failure_is_over():
+    memory = AlertMemory()
+    memory.learn(news(one()), AT_ONCE, NOW)
+    memory.learn(news(one(problem="given_up", since=NOW + 60)), AT_ONCE, NOW + 60)
+    memory.learn(news(), AT_ONCE, NOW + 120)
+    assert queued(memory) == [
+        ("problem", "clicks", "failed"),
+        ("problem", "clicks", "given_up"),
+        ("resolved", "clicks", "given_up"),
+    ]
+
+
+def test_what_is_not_listed_for_lack_of_place_is_not_over():
+    memory = AlertMemory()
+    memory.learn(news(one(), one("orders")), AT_ONCE, NOW)
+    memory.learn(news(one(), left_out=1), AT_ONCE, NOW)
+    memory.learn(news(one(), one("orders")), AT_ONCE, NOW)
+    assert len(memory.queue) == 2
+
+
+def test_a_fleet_that_nothing_is_heard_of_is_told():
+    memory = AlertMemory()
+    memory.learn(news(), AFTER, NOW + 1799)
+    assert not memory.queue
+    memory.learn(news(), AFTER, NOW + 1800)
+    memory.learn(news(), AFTER, NOW + 3600)
+    memory.learn(news(at=NOW + 3660), AFTER, NOW + 3660)
+    assert [str(each)[:31] for each in taken(memory)] == [
+        "fleet is not watched: the autos",
+        "Over after 61 min: fleet is not",
+    ]
+
+
+def test_that_the_fleet_is_heard_of_again_is_told_also_where_not_all_problems_have_a_place():
+    memory = AlertMemory()
+    memory.learn(news(left_out=1), AFTER, NOW + 1800)
+    memory.learn(news(at=NOW + 1800, left_out=1), AFTER, NOW + 1800)
+    assert queued(memory) == [("problem", "fleet", "unwatched"), ("resolved", "fleet", "unwatched")]
+
+
+def test_a_problem_that_a_later_release_has_can_be_told_of():
+    assert str(Alert("problem", one(problem="dizzy"), NOW)) == "clicks dizzy: exit code 1"
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_time():
+    assert str(Alert("resolved", one(), NOW - 5)) == "Over after 0 s: clicks has failed"
+
+
+class TestAnAddressThatDoesNotTakeIt:
+    def test_down_it_loses_nothing_and_gets_nothing_twice(self):
+        memory = AlertMemory()
+        memory.learn(news(one("a")), AT_ONCE, NOW)
+        for _ in range(100):
+            assert not memory.settle(UNANSWERED)
+        memory.learn(news(one("a"), one("b")), AT_ONCE, NOW)
+        assert [each.occurrence.stream for each in taken(memory)] == ["a", "b"]
+        assert memory.dropped == 0
+
+    def test_refusing_it_is_asked_a_few_times_and_then_the_alert_is_dropped_and_counted(self):
+        memory = AlertMemory()
+        memory.learn(news(one("a"), one("b")), AT_ONCE, NOW)
+        for _ in range(REFUSALS):
+            assert len(memory.queue) == 2
+            assert not memory.settle(REFUSED)
+        assert memory.refusals == 0
+        assert (queued(memory), memory.dropped) == ([("problem", "b", "failed")], 1)
+        for _ in range(REFUSALS - 1):
+            memory.settle(REFUSED)
+        assert memory.settle(TAKEN)
+        assert (memory.queue, memory.dropped) == ((), 0)
+
+    def test_what_waits_is_bounded_and_the_oldest_is_dropped_and_counted(self):
+        memory = AlertMemory()
+        memory.learn(news(*(one(f"s{n}") for n in range(WAITING + 5))), AT_ONCE, NOW)
+        assert (len(memory.queue), memory.dropped) == (WAITING, 5)
+        assert memory.queue[0].occurrence.stream == "s5"
+        memory.settle(REFUSED)
+        memory.learn(news(left_out=5), AT_ONCE, NOW)
+        assert (memory.dropped, memory.refusals) == (5, 1)
+        memory.learn(news(one("t"), left_out=5), AT_ONCE, NOW)
+        assert (len(memory.queue), memory.dropped, memory.refusals) == (WAITING, 6, 0)
+        assert len(memory.dump()) < 130_000
+
+
+class TestItsCursor:
+    def test_is_read_as_it_was_written(self):
+        memory = AlertMemory()
+        memory.learn(news(one(), one("b")), AT_ONCE, NOW)
+        memory.settle(TAKEN)
+        memory.settle(REFUSED)
+        assert AlertMemory.load(memory.dump()) == memory
+
+    @pytest.mark.parametrize(
+        "cursor", [None, "", "null", "[]", "{", '{"queue": 5}', '{"told": [1]}']
+    )
+    def test_that_cannot_be_read_is_a_new_beginning(self, cursor):
+        assert AlertMemory.load(cursor) == AlertMemory()
+
+
+fleets = st.lists(
+    st.tuples(
+        st.sets(st.tuples(st.sampled_from("abc"), st.sampled_from(["failed", "lagging"]))),
+        st.lists(st.sampled_from([TAKEN, UNANSWERED]), max_size=6),
+    ),
+    max_size=20,
+)
+
+
+@given(fleets)
+def test_each_occurrence_is_told_exactly_once_and_in_order(ticks):
+    """Fleets a minute apart, and what the address does in each tick, until it takes all."""
+    cursor, began, expected, sent = None, {}, [], []
+    for number, (present, outcomes) in enumerate([*ticks, (set(), [TAKEN] * 500)]):
+        now = NOW + number * 60
+        for key in sorted(began.keys() - present):
+            expected.append(("resolved", *key, began.pop(key)))
+        for key in sorted(present - began.keys()):
+            began[key] = now
+            expected.append(("problem", *key, now))
+        found = [one(*key, began[key]) for key in sorted(present)]
+        memory = AlertMemory.load(cursor)
+        memory.learn(news(*found, at=now), AT_ONCE, now)
+        for outcome in outcomes:
+            if not memory.queue:
+                break
+            alert = memory.queue[0]
+            if memory.settle(outcome):
+                o = alert.occurrence
+                sent.append((alert.status, o.stream, o.problem, o.since))
+            else:
+                break
+        cursor = memory.dump()
+    assert sorted(sent) == sorted(expected)
+    assert [each[3] for each in sent if each[0] == "problem"] == [
+        each[3] for each in expected if each[0] == "problem"
+    ]
+    for each in expected:
+        if each[0] == "resolved":
+            assert sent.index(each) > sent.index(("problem", *each[1:]))
