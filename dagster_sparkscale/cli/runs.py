@@ -9,9 +9,12 @@ from typing import Any
 
 import click
 import dagster as dg
+from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 
 from dagster_sparkscale.cli.locations import Deployed, instance_of_home
+
+_INTERRUPTED = DagsterExecutionInterruptedError.__name__
 
 
 def carry_out(
@@ -74,6 +77,8 @@ def _why(result: dg.ExecuteInProcessResult) -> str:
             data = event.step_failure_data
             if data.user_failure_data and data.user_failure_data.description:
                 return data.user_failure_data.description
+            if data.error is not None and data.error.cls_name == _INTERRUPTED:
+                return "interrupted; what had been asked for by then stands"
             if data.error is not None:
                 return (data.error.cause or data.error).message.strip()
     return f"run {result.run_id[:8]} failed; its page in Dagster says why"

@@ -1,12 +1,14 @@
 """`scale`, `start`, `stop`, `restart`, `forget`: runs that Dagster records, and their refusals."""
 
+import signal
+
 import dagster as dg
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import PREFIX
 from tests.cli.terminal import Terminal, tagged
-from tests.fakes import structured
+from tests.fakes import Kept, structured
 
 
 class TestScale:
@@ -50,6 +52,21 @@ class TestScale:
         assert "Error: target = 40: 'clicks' has a maximum of 10" in done.stderr
         assert terminal.run().is_failure
         assert terminal.kept().requested == 2
+
+    def test_interrupted_it_says_what_stands_and_gives_the_stream_back(
+        self, terminal: Terminal
+    ) -> None:
+        def on_look(kept: Kept) -> None:
+            if kept.registered == 3:
+                signal.raise_signal(signal.SIGINT)
+
+        terminal.world.on_look = on_look
+        done = terminal.ask("scale", "clicks", "5")
+        assert done.exit_code == 1
+        assert "Error: interrupted; what had been asked for by then stands" in done.stderr
+        assert terminal.kept().requested == 5
+        assert terminal.world.leases == set()
+        assert terminal.run().is_finished
 
     @pytest.mark.parametrize("words", [(), ("3", "--delta", "1")])
     def test_neither_or_both_of_number_and_delta_is_not_understood(
