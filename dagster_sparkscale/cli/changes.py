@@ -1,12 +1,13 @@
 """`scale`, `start`, `stop`, `restart`, `forget`: what changes a stream, each a run of its job."""
 
 import getpass
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
-from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target, several, unknown
+from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
 from dagster_sparkscale.cli.runs import carry_out
 from dagster_sparkscale.lifecycle.jobs import LONGEST_STOP
 from dagster_sparkscale.lifecycle.remedies import STOP_ORPHAN
@@ -127,21 +128,7 @@ def forget(
         "timeout_seconds": timeout,
         "whoever_declares_it": whoever_declares_it,
     }
-    _operate(_remembering(where, stream), STOP_ORPHAN, stream, config, reason)
-
-
-def _remembering(where: Target, stream: str) -> Deployed:
-    """The cluster whose cluster manager remembers a stream, declared or not."""
-    there: dict[str, list[Deployed]] = {}
-    for deployed in where.load():
-        with deployed.cluster() as cluster:
-            for name in {*cluster.store().streams(), *deployed.streams.by_name}:
-                there.setdefault(name, []).append(deployed)
-    if stream not in there:
-        raise click.UsageError(unknown(stream, list(there)))
-    if len(there[stream]) > 1:
-        raise click.UsageError(several(stream, there[stream]))
-    return there[stream][0]
+    _operate(where.remembering(stream), STOP_ORPHAN, stream, config, reason)
 
 
 def _operate(
@@ -163,4 +150,8 @@ def _operate(
 
 
 def _by_hand() -> str:
-    return f"by hand: sparkscale, {getpass.getuser()}"
+    try:
+        who = getpass.getuser()
+    except (KeyError, OSError):  # in a container users need not have names
+        who = f"user {os.getuid()}"
+    return f"by hand: sparkscale, {who}"

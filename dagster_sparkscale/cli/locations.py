@@ -5,7 +5,7 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,7 @@ _NO_HOME = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Deployed:
     """The streams of one cluster of a code location."""
 
@@ -88,14 +88,21 @@ class Target:
             click.UsageError: there is none of that name, or there are several.
         """
         deployed = self.load()
-        having = [each for each in deployed if name in each.streams.by_name]
-        if not having:
-            raise click.UsageError(
-                unknown(name, [known for each in deployed for known in each.streams.by_name])
-            )
-        if len(having) > 1:
-            raise click.UsageError(several(name, having))
-        return having[0], having[0].streams.by_name[name]
+        found = _only(name, {each: [*each.streams.by_name] for each in deployed})
+        return found, found.streams.by_name[name]
+
+    def remembering(self, name: str) -> Deployed:
+        """The cluster that has a stream, or remembers one that is not declared any more.
+
+        Raises:
+            click.UsageError: there is none of that name, or there are several.
+            ClusterError: it can't be told which streams a cluster remembers.
+        """
+        there = {}
+        for each in self.load():
+            with each.cluster() as cluster:
+                there[each] = [*each.streams.by_name, *cluster.store().streams()]
+        return _only(name, there)
 
     def _origins(self) -> Sequence[CodeLocationOrigin]:
         try:
@@ -107,19 +114,6 @@ class Target:
                 "no code location: name one by -f definitions.py or -m package.definitions, or "
                 "call this in a folder whose workspace.yaml or pyproject.toml names one"
             ) from error
-
-
-def unknown(name: str, there: Sequence[str]) -> str:
-    """What to say of a stream that does not exist."""
-    close = difflib.get_close_matches(name, there, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return f"stream = {name!r}: no such stream; {meant}there is {', '.join(sorted(there))}"
-
-
-def several(name: str, having: Sequence[Deployed]) -> str:
-    """What to say of a stream that more than one cluster has."""
-    there = ", ".join(each.owner for each in having)
-    return f"stream = {name!r}: is on several clusters, {there}: name one by --cluster"
 
 
 def instance_of_home() -> dg.DagsterInstance:
@@ -186,6 +180,28 @@ _OPTIONS = (
         help="Only this cluster, by the cluster_key of build_defs. Default: all.",
     ),
 )
+
+
+def _only(name: str, there: Mapping[Deployed, Sequence[str]]) -> Deployed:
+    """The cluster of a stream.
+
+    Args:
+        there: the streams of each cluster.
+    """
+    having = [deployed for deployed, names in there.items() if name in names]
+    if len(having) > 1:
+        owners = ", ".join(each.owner for each in having)
+        raise click.UsageError(
+            f"stream = {name!r}: is on several clusters, {owners}: name one by --cluster"
+        )
+    if not having:
+        known = sorted({each for names in there.values() for each in names})
+        close = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise click.UsageError(
+            f"stream = {name!r}: no such stream; {meant}there is {', '.join(known)}"
+        )
+    return having[0]
 
 
 def _names(deployed: Deployed) -> tuple[str, str]:

@@ -23,8 +23,7 @@ PAUSE = 1.0
 @on_a_target
 def logs(where: Target, stream: str, lines: int, follow: bool) -> None:
     """Show the last lines of the log of STREAM's driver."""
-    deployed, _ = where.find(stream)
-    with deployed.cluster() as cluster:
+    with where.remembering(stream).cluster() as cluster:
         driver = cluster.find(stream)
         if driver is None:
             raise click.ClickException(

@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 import click
+import dagster as dg
 from dagster._core.secrets.env_file import get_env_var_dict
 from dagster._utils.env import environ
 
@@ -22,12 +23,12 @@ from dagster_sparkscale.clusters.errors import ClusterError
 
 
 class Commands(click.Group):
-    """What a cluster refuses reads as a sentence, not as a stack trace."""
+    """What a cluster or Dagster refuses reads as a sentence, not as a stack trace."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except ClusterError as error:
+        except (ClusterError, dg.DagsterError) as error:
             raise click.ClickException(str(error)) from error
 
 

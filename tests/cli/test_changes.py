@@ -200,6 +200,25 @@ def test_without_a_home_it_says_what_is_right(
     assert terminal.kept().driver.state is DriverState.RUNNING
 
 
+def test_what_dagster_can_not_make_a_run_of_is_a_sentence(terminal: Terminal) -> None:
+    path = terminal.folder / "definitions.py"
+    variable = "__import__('dagster').EnvVar('SPARKSCALE_TEST_UNSET')"
+    path.write_text(path.read_text().replace(f'"{terminal.world.key}"', variable))
+    done = terminal.ask("stop", "clicks")
+    assert done.exit_code == 1
+    assert "SPARKSCALE_TEST_UNSET" in done.stderr
+
+
+def test_a_user_without_a_name_is_a_number(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert "by hand: sparkscale, user " in terminal.ask("stop", "clicks").stdout
+
+
 def test_a_number_that_is_none_is_not_understood(terminal: Terminal) -> None:
     assert terminal.ask("stop", "clicks", "--timeout", "0").exit_code == 2
     assert terminal.ask("scale", "clicks", "many").exit_code == 2

@@ -107,6 +107,10 @@ class TestCommand:
         assert (done.exit_code, done.stdout) == (0, "one\n")
         assert "is stopped (stop requested)" in done.stderr
 
+    def test_one_that_is_not_declared_any_more_has_one(self, terminal: Terminal) -> None:
+        terminal.declare('structured("orders")')
+        assert "driver 1 of clicks is running" in terminal.ask("logs", "clicks").stderr
+
     def test_what_never_ran_has_none(self, terminal: Terminal) -> None:
         done = terminal.ask("logs", "orders")
         assert done.exit_code == 1
