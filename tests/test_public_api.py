@@ -86,7 +86,7 @@ PURE = [
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
-    *("clusters/conditions", "clusters/host/environments"),
+    *("clusters/conditions", "clusters/host/environments", "cli/tail"),
 ]
 
 

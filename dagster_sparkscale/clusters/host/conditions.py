@@ -39,10 +39,11 @@ def conditions_here(
 
 
 def program_of(stream: Stream) -> Path:
-    """The program of a stream.
+    """The program of `stream`, on this host. Looked for at each start and not when the code is
+    loaded, for that may be done elsewhere, as where an image is built.
 
     Raises:
-        ClusterError: there is no such file.
+        ClusterError: there is none.
     """
     program = Path(stream.program).expanduser().absolute()
     if not program.is_file():
