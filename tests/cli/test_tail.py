@@ -33,3 +33,11 @@ def test_a_line_that_was_read_while_it_was_written_comes_again_whole() -> None:
 
 def test_lines_that_repeat() -> None:
     assert fresh(["a", "a"], ["a", "a", "a"]) == ["a"]
+
+
+def test_a_line_alike_among_others_is_no_overlap() -> None:
+    assert fresh(["p", "q", "a"], ["c", "d", "ab", "e"]) == ["c", "d", "ab", "e"]
+
+
+def test_a_log_that_has_begun_anew_is_shown_whole() -> None:
+    assert fresh(["a", "b"], ["a"]) == ["a"]
