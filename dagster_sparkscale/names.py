@@ -6,6 +6,8 @@ STREAM_TAG = PREFIX + "stream"
 CLUSTER_TAG = PREFIX + "cluster"
 OPERATION_TAG = PREFIX + "operation"
 EPOCH_TAG = PREFIX + "epoch"
+STREAMS = PREFIX + "streams"
+"""Metadata of a cluster's sensor: its streams, for who has loaded the code location."""
 
 STORY = PREFIX + "story"
 """Of an event: what an operation came to, as JSON."""

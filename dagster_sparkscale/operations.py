@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import dagster as dg
 from dagster import DagsterInstance
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 from pydantic import Field, create_model, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
@@ -295,7 +296,10 @@ def owner_of(location: str | None, cluster_key: str) -> str:
 def location_of(run: dg.DagsterRun) -> str | None:
     """The code location that a run belongs to; None of one that has none."""
     origin = run.remote_job_origin
-    return None if origin is None else origin.location_name
+    if origin is not None:
+        return origin.location_name
+    # Of the command line, which has loaded the code location by itself.
+    return run.tags.get(REPOSITORY_LABEL_TAG, "").partition("@")[2] or None
 
 
 def graph_name(job_name: str) -> str:

@@ -29,6 +29,7 @@ _LONGEST_FIRST = (
     "tests/driver/test_structured.py",
     "tests/driver/test_dstreams.py",
     "tests/e2e/test_restart.py",
+    "tests/e2e/test_cli.py",
 )
 """Of the modules that need Spark. An order that is out of date costs time at the end of a run,
 when one process still works and the others have nothing left; nothing else."""

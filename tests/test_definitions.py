@@ -1,11 +1,13 @@
 import dagster as dg
 import pytest
+from dagster._core.remote_representation.external_data import RepositorySnap
+from dagster_shared.serdes import serialize_value
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
-from dagster_sparkscale.names import STORY
+from dagster_sparkscale.names import STORY, STREAMS
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import World, dstream, scaled, structured
 
@@ -145,6 +147,18 @@ class TestCodeLocation:
         assert result.success
         assert set(other.streams) == {"orders"}
         assert world.streams == {}
+
+    def test_streams_are_found_in_what_they_are_merged_into_and_do_not_leave_the_process(
+        self, world
+    ):
+        declared = structured(env={"PASSWORD": "hunter2"})
+        defs = dg.Definitions.merge(build_defs([declared], world.cluster), dg.Definitions())
+        repository = defs.get_repository_def()
+        held = repository.get_sensor_def("autoscaler").metadata[STREAMS]
+        assert held.instance.by_name == {"clicks": declared}
+        told = serialize_value(RepositorySnap.from_def(repository))
+        assert STREAMS in told
+        assert "hunter2" not in told
 
     def test_the_rest_of_a_code_location_is_merged_with_it(self, world):
         @dg.asset(deps=["clicks"])

@@ -16,6 +16,7 @@ import dagster as dg
 
 from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.store import Desired, DurableHold, Record, Store, Submission
@@ -148,6 +149,11 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         Raises:
             ClusterError: something would; says what.
         """
+
+    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
+        """What drivers of `streams` need where this is called, and whether it is there. Starts
+        nothing and changes nothing."""
+        return ()
 
     # What follows from that.
 

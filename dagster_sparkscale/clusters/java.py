@@ -52,6 +52,11 @@ def java_home(given: str | None = None) -> Path:
     )
 
 
+def java_version(home: Path) -> int | None:
+    """The major version of the Java in `home`; None: its file `release` does not say."""
+    return _release(home)[0]
+
+
 @functools.cache
 def _java_home(given: str | None, from_env: str | None, path: str | None, user_home: str) -> str:
     if given:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 import dagster as dg
 from dagster import DagsterInstance
+from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.names import scoped
+from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
 from dagster_sparkscale.watch.assess import Assessment, assess
@@ -106,6 +107,7 @@ def autoscale_sensor(
         minimum_interval_seconds=max(1, int(min([LONGEST_PAUSE, *intervals]))),
         default_status=default_status,
         required_resource_keys={streams.cluster_key},
+        metadata={STREAMS: ObjectMetadataValue(streams)},
         description="Evaluates every stream, observes it, and requests its rescales and restarts.",
     )
 

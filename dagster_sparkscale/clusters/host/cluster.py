@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from pydantic import Field, field_validator
 from dagster_sparkscale.clusters import class_data, starts
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.host.conditions import conditions_here, program_of
 from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import is_name
@@ -154,7 +156,7 @@ class HostedCluster(ClusterManager):
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
         lease.check(stream.name)
         starts.refuse_if_held(stream.name, lease.record)
-        program = _program_of(stream)
+        program = program_of(stream)
         arguments = stream.program_arguments()
         checkpoint = checkpoint_of(stream, self.spark_conf)
         self._make_way(lease, checkpoint)
@@ -181,9 +183,12 @@ class HostedCluster(ClusterManager):
         return driver.await_agent(ANNOUNCE_SECONDS)
 
     def check(self, stream: Stream) -> None:
-        _program_of(stream)
+        program_of(stream)
         self._master()
         self._runtime()
+
+    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
+        return tuple(conditions_here(self._state_path(), self.java_home, streams))
 
     def find(self, stream: str) -> Driver | None:
         newest = self._newest(stream)
@@ -299,15 +304,6 @@ class HostedCluster(ClusterManager):
         # that runs would look as if it had never been started.
         home = Path(os.environ.get("DAGSTER_HOME") or Path.cwd()).expanduser()
         return (home / Path(self.state_dir).expanduser()).absolute()
-
-
-def _program_of(stream: Stream) -> Path:
-    program = Path(stream.program).expanduser().absolute()
-    if not program.is_file():
-        raise ClusterError(
-            f"{stream.name}: program = {stream.program!r}: there is no file {program}"
-        )
-    return program
 
 
 def checkpoint_of(stream: Stream, common: Mapping[str, str]) -> str | None:

@@ -236,10 +236,20 @@ def make_private(folder: Path) -> None:
 
     Raises:
         OSError: it can't be made.
-        ClusterError: others could put something of theirs in it, which a driver would then be
-            started with; says who, and what to do.
+        ClusterError: as `refuse_if_not_private`.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    refuse_if_not_private(folder)
+
+
+def refuse_if_not_private(folder: Path) -> None:
+    """Refuse a folder that others could put something of theirs in, which a driver would then be
+    started with.
+
+    Raises:
+        OSError: it can't be looked at.
+        ClusterError: they could; says who, and what to do.
+    """
     found, me = folder.stat(), os.geteuid()
     if found.st_uid not in (me, 0):  # root may do everything anyhow
         raise ClusterError(

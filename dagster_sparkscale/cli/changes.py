@@ -1,0 +1,157 @@
+"""`scale`, `start`, `stop`, `restart`, `forget`: what changes a stream, each a run of its job."""
+
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
+from dagster_sparkscale.cli.runs import carry_out
+from dagster_sparkscale.lifecycle.jobs import LONGEST_STOP
+from dagster_sparkscale.lifecycle.remedies import STOP_ORPHAN
+from dagster_sparkscale.names import scoped
+from dagster_sparkscale.operations import asset_key
+
+_stream = click.argument("stream")
+
+
+def _reason(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--reason", help="Why; shown on the run's page.")(command)
+
+
+def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(0, LONGEST_STOP, min_open=True),
+        help="After this long, what has not ended is killed. Default: 120.",
+    )(command)
+    return click.option(
+        "--now", is_flag=True, help="Do not wait for the batch in progress to finish."
+    )(command)
+
+
+@click.command()
+@_stream
+@click.argument("target", metavar="[N]", type=int, required=False)
+@click.option("--delta", type=int, help="Executors more than there are now; below 0: fewer.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    help="How long to wait for the executors to come or go. Default: 120.",
+)
+@_reason
+@on_a_target
+def scale(
+    where: Target,
+    stream: str,
+    target: int | None,
+    delta: int | None,
+    wait: float | None,
+    reason: str | None,
+) -> None:
+    """Set the number of executors of STREAM to N, or change it by --delta.
+
+    The autoscaler goes on from there.
+    """
+    if (target is None) == (delta is None):
+        raise click.UsageError("give either N, the number of executors, or --delta")
+    deployed, _ = where.find(stream)
+    config = {"target": target, "delta": delta, "wait_seconds": wait}
+    _operate(deployed, "rescale", stream, config, reason)
+
+
+@click.command()
+@_stream
+@_reason
+@on_a_target
+def start(where: Target, stream: str, reason: str | None) -> None:
+    """Start STREAM: materialize its asset. Attaches to its driver if one runs."""
+    deployed, declared = where.find(stream)
+    key = asset_key(declared)
+    carry_out(
+        deployed,
+        deployed.repository.get_implicit_global_asset_job_def(),
+        {"reason": reason or _by_hand()},
+        title=f"start {stream}",
+        op=key.to_python_identifier(),
+        tags={},
+        asset=key,
+    )
+
+
+@click.command()
+@_stream
+@_how_to_stop
+@_reason
+@on_a_target
+def stop(where: Target, stream: str, now: bool, timeout: float | None, reason: str | None) -> None:
+    """Stop STREAM. It stays stopped until it is started."""
+    deployed, _ = where.find(stream)
+    _operate(deployed, "stop", stream, {"graceful": not now, "timeout_seconds": timeout}, reason)
+
+
+@click.command()
+@_stream
+@_reason
+@on_a_target
+def restart(where: Target, stream: str, reason: str | None) -> None:
+    """Stop STREAM gracefully, if it runs, and start a new driver on the same checkpoint."""
+    deployed, _ = where.find(stream)
+    _operate(deployed, "restart", stream, {}, reason)
+
+
+@click.command()
+@_stream
+@click.option(
+    "--whoever-declares-it",
+    is_flag=True,
+    help="Also one that another code location, or one that is not known, has started.",
+)
+@_how_to_stop
+@_reason
+@on_a_target
+def forget(
+    where: Target,
+    stream: str,
+    whoever_declares_it: bool,
+    now: bool,
+    timeout: float | None,
+    reason: str | None,
+) -> None:
+    """Stop STREAM, which runs and is not declared any more."""
+    config = {
+        "graceful": not now,
+        "timeout_seconds": timeout,
+        "whoever_declares_it": whoever_declares_it,
+    }
+    _operate(where.remembering(stream), STOP_ORPHAN, stream, config, reason)
+
+
+def _operate(
+    deployed: Deployed,
+    operation: str,
+    stream: str,
+    config: Mapping[str, Any],
+    reason: str | None,
+) -> None:
+    job = scoped(operation, deployed.streams.cluster_key)
+    carry_out(
+        deployed,
+        deployed.repository.get_job(job),
+        {**config, "stream": stream, "reason": reason or _by_hand()},
+        title=f"{operation} {stream}",
+        op=job,
+        tags=deployed.streams.tags(stream, operation),
+    )
+
+
+def _by_hand() -> str:
+    try:
+        who = getpass.getuser()
+    except (KeyError, OSError):  # in a container users need not have names
+        who = f"user {os.getuid()}"
+    return f"by hand: sparkscale, {who}"

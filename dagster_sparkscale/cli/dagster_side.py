@@ -1,0 +1,167 @@
+"""What Dagster must be like for streams to be seen to: its home, daemon, settings and sensor."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.definitions.selector import RepositorySelector
+from dagster._core.run_coordinator import QueuedRunCoordinator
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    SensorInstigatorData,
+    TickStatus,
+)
+
+from dagster_sparkscale.cli.locations import Deployed
+from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.names import scoped
+
+LATE = 300.0
+"""Seconds without a tick after which a sensor is not at work; one comes every minute."""
+_SAMPLE = "see the sample dagster.yaml"
+
+
+def home() -> Condition:
+    """DAGSTER_HOME as the environment has it."""
+    given = os.environ.get("DAGSTER_HOME")
+    if not given:
+        return Condition(
+            "DAGSTER_HOME",
+            "not set: Dagster would forget its runs, and a relative state folder depends on where "
+            "it is started",
+            "`export DAGSTER_HOME=/a/folder`, the same for all of Dagster and for this command",
+        )
+    folder = Path(given).expanduser()
+    if not folder.is_absolute():
+        return Condition("DAGSTER_HOME", f"{given}: is relative", "name it by its absolute path")
+    if not folder.is_dir():
+        return Condition("DAGSTER_HOME", f"{given}: is no folder", f"`mkdir -p {given}`")
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return Condition(
+            "DAGSTER_HOME", f"{given}: can't be written", "call this as the user that runs Dagster"
+        )
+    return Condition("DAGSTER_HOME", given)
+
+
+def of_instance(instance: dg.DagsterInstance, now: float) -> Iterator[Condition]:
+    """Daemon and settings.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    yield _daemon(instance, now)
+    yield from _settings(instance)
+
+
+def of_sensor(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> Condition:
+    """The autoscaler of a cluster: whether it is switched on, and ticks."""
+    name = scoped("autoscaler", deployed.streams.cluster_key)
+    selector = RepositorySelector(
+        location_name=deployed.location, repository_name=deployed.repository.name
+    )
+    states = instance.all_instigator_state(
+        repository_selector_id=selector.selector_id, instigator_type=InstigatorType.SENSOR
+    )
+    state = next((each for each in states if each.instigator_name == name), None)
+    declared_on = (
+        deployed.repository.get_sensor_def(name).default_status is dg.DefaultSensorStatus.RUNNING
+    )
+    by_code = state is None or state.status is InstigatorStatus.DECLARED_IN_CODE
+    if not (declared_on if by_code else state is not None and state.is_running):
+        return Condition(
+            name,
+            "switched off: nothing is watched, scaled or restarted",
+            f"switch it on in the UI, or `dagster sensor start {name}`",
+        )
+    if state is None:
+        return Condition(
+            name,
+            f"has never ticked in code location {deployed.location!r}",
+            "start Dagster with this code location; where Dagster calls it otherwise, load it here "
+            "by the same workspace file",
+        )
+    return _ticking(instance, name, state, now)
+
+
+def _ticking(
+    instance: dg.DagsterInstance, name: str, state: InstigatorState, now: float
+) -> Condition:
+    ticks = instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1)
+    if ticks and ticks[0].status is TickStatus.FAILURE:
+        error = ticks[0].error
+        why = error.message.strip() if error else "no reason is known"
+        return Condition(name, f"its last tick failed: {why}", "see the tick in the UI")
+    data = state.instigator_data
+    last = data.last_tick_timestamp if isinstance(data, SensorInstigatorData) else None
+    if last is None:
+        return Condition(name, "switched on; has not ticked yet")
+    if now - last > LATE:
+        return Condition(
+            name,
+            f"last ticked {now - last:.0f} s ago",
+            "see that the daemon runs and the code location loads",
+        )
+    return Condition(name, f"ticked {max(0.0, now - last):.0f} s ago")
+
+
+def _daemon(instance: dg.DagsterInstance, now: float) -> Condition:
+    statuses = instance.get_daemon_statuses().values()
+    faults = []
+    for status in statuses:
+        beat = status.last_heartbeat
+        if status.healthy:
+            continue
+        if beat is None:
+            faults.append(f"{status.daemon_type} has never run")
+        elif beat.errors:
+            faults.append(f"{status.daemon_type}: {beat.errors[0].message.strip()}")
+        else:
+            faults.append(f"{status.daemon_type} was last heard {now - beat.timestamp:.0f} s ago")
+    if faults:
+        return Condition(
+            "daemon",
+            "; ".join(faults),
+            "run `dagster-daemon run` with this DAGSTER_HOME (`dg dev` has one): without it no "
+            "stream is watched, and no run of the UI begins",
+        )
+    return Condition("daemon", "alive")
+
+
+def _settings(instance: dg.DagsterInstance) -> Iterator[Condition]:
+    queue = instance.run_coordinator
+    if isinstance(queue, QueuedRunCoordinator) and queue.dequeue_interval_seconds > 1:
+        yield _better(
+            "run queue",
+            f"looked at every {queue.dequeue_interval_seconds} s: a rescale waits that long",
+            "dequeue_interval_seconds: 1 in run_queue",
+        )
+    if not _of(instance, "sensors").get("use_threads"):
+        yield _better(
+            "sensors",
+            "evaluated one after the other: a slow one holds up the autoscaler",
+            "use_threads: true in sensors",
+        )
+    if "sensor" not in _of(instance, "retention"):
+        yield _better(
+            "retention",
+            "ticks that asked for a run are kept for ever",
+            "purge_after_days in retention.sensor",
+        )
+    if not instance.run_monitoring_enabled:
+        yield _better(
+            "run monitoring",
+            'off: a run whose process died stays "started" for ever',
+            "enabled: true in run_monitoring",
+        )
+
+
+def _of(instance: dg.DagsterInstance, key: str) -> Any:
+    return instance.get_settings(key) or {}
+
+
+def _better(subject: str, text: str, cure: str) -> Condition:
+    return Condition(subject, text, f"{cure}; {_SAMPLE}", urgent=False)

@@ -1,0 +1,244 @@
+"""Finds the streams of a code location: loads it into this process, as a code server does."""
+
+import difflib
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import dagster as dg
+from dagster._cli.workspace.cli_target import workspace_opts_to_load_target
+from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
+from dagster._core.errors import DagsterUserCodeLoadError
+from dagster._core.remote_origin import (
+    CodeLocationOrigin,
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+)
+from dagster._grpc.server import LoadedRepositories
+from dagster_shared.cli import WorkspaceOpts
+
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.names import STREAMS
+from dagster_sparkscale.operations import Streams
+
+_NO_HOME = (
+    "DAGSTER_HOME is not set, so there is no Dagster to record the run in: set it to the folder "
+    "that dagster-webserver and dagster-daemon run with, `export DAGSTER_HOME=/path/to/it`"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Deployed:
+    """The streams of one cluster of a code location."""
+
+    location: str
+    """As Dagster calls the code location."""
+    repository: dg.RepositoryDefinition
+    streams: Streams
+
+    @property
+    def owner(self) -> str:
+        """Code location and cluster, as they are remembered with each start."""
+        return self.streams.owner(self.location)
+
+    @contextmanager
+    def cluster(self) -> Iterator[ClusterManager]:
+        """The cluster manager, its settings read."""
+        key = self.streams.cluster_key
+        resource = self.repository.get_top_level_resources()[key]
+        with dg.build_resources({key: resource}) as resources:
+            yield getattr(resources, key)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which code locations, and which of their clusters, a command is about."""
+
+    workspace: WorkspaceOpts
+    cluster: str | None = None
+    """Key of a cluster, or code location and key with a slash between; None: all."""
+
+    def load(self) -> list[Deployed]:
+        """All clusters with streams.
+
+        Raises:
+            click.ClickException: a code location can't be loaded, or there are no streams.
+        """
+        found = [each for origin in self._origins() for each in _load(origin)]
+        if not found:
+            raise click.ClickException(
+                "the code location has no streams: they are declared by build_defs"
+            )
+        asked = [each for each in found if self.cluster in (None, *_names(each))]
+        if not asked:
+            there = ", ".join(each.owner for each in found)
+            raise click.UsageError(f"--cluster {self.cluster}: there is no such; there is {there}")
+        return asked
+
+    def find(self, name: str) -> tuple[Deployed, Stream]:
+        """A stream by its name, and where it is declared.
+
+        Raises:
+            click.UsageError: there is none of that name, or there are several.
+        """
+        deployed = self.load()
+        found = _only(name, {each: [*each.streams.by_name] for each in deployed})
+        return found, found.streams.by_name[name]
+
+    def remembering(self, name: str) -> Deployed:
+        """The cluster that has a stream, or remembers one that is not declared any more.
+
+        Raises:
+            click.UsageError: there is none of that name, or there are several.
+            ClusterError: it can't be told which streams a cluster remembers.
+        """
+        there = {}
+        for each in self.load():
+            with each.cluster() as cluster:
+                there[each] = [*each.streams.by_name, *cluster.store().streams()]
+        return _only(name, there)
+
+    def _origins(self) -> Sequence[CodeLocationOrigin]:
+        try:
+            return workspace_opts_to_load_target(self.workspace).create_origins()
+        except click.UsageError as error:
+            if self.workspace.specifies_target():
+                raise
+            raise click.UsageError(
+                "no code location: name one by -f definitions.py or -m package.definitions, or "
+                "call this in a folder whose workspace.yaml or pyproject.toml names one"
+            ) from error
+
+
+def instance_of_home() -> dg.DagsterInstance:
+    """Dagster's instance, as DAGSTER_HOME names it.
+
+    Raises:
+        click.ClickException: it names none.
+    """
+    if not os.environ.get("DAGSTER_HOME"):
+        raise click.ClickException(_NO_HOME)
+    try:
+        return dg.DagsterInstance.get()
+    except dg.DagsterError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def on_a_target(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that begins with a `Target`, told by the options that `dagster` has, too."""
+
+    @functools.wraps(command)
+    def told(**options: Any) -> Any:
+        asked = {name: options.pop(name) for name in _POINTERS}
+        target = Target(WorkspaceOpts(**asked), options.pop("cluster"))
+        return command(target, **options)
+
+    for option in reversed(_OPTIONS):
+        told = option(told)
+    return told
+
+
+_POINTERS = ("workspace", "python_file", "module_name", "attribute", "working_directory")
+_OPTIONS = (
+    click.option(
+        *("-f", "--python-file"),
+        multiple=True,
+        envvar="DAGSTER_PYTHON_FILE",
+        help="Python file with the definitions.",
+    ),
+    click.option(
+        *("-m", "--module-name"),
+        multiple=True,
+        envvar="DAGSTER_MODULE_NAME",
+        help="Python module with the definitions.",
+    ),
+    click.option(
+        *("-a", "--attribute"),
+        envvar="DAGSTER_ATTRIBUTE",
+        help="Name of the definitions in it. Default: found.",
+    ),
+    click.option(
+        *("-d", "--working-directory"),
+        envvar="DAGSTER_WORKING_DIRECTORY",
+        help="Folder to import from. Default: the current one.",
+    ),
+    click.option(
+        *("-w", "--workspace"),
+        multiple=True,
+        type=click.Path(exists=True),
+        help="Workspace file. Default: workspace.yaml in the current folder.",
+    ),
+    click.option(
+        "--cluster",
+        metavar="KEY",
+        help="Only this cluster, by the cluster_key of build_defs. Default: all.",
+    ),
+)
+
+
+def _only(name: str, there: Mapping[Deployed, Sequence[str]]) -> Deployed:
+    """The cluster of a stream.
+
+    Args:
+        there: the streams of each cluster.
+    """
+    having = [deployed for deployed, names in there.items() if name in names]
+    if len(having) > 1:
+        owners = ", ".join(each.owner for each in having)
+        raise click.UsageError(
+            f"stream = {name!r}: is on several clusters, {owners}: name one by --cluster"
+        )
+    if not having:
+        known = sorted({each for names in there.values() for each in names})
+        close = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise click.UsageError(
+            f"stream = {name!r}: no such stream; {meant}there is {', '.join(known)}"
+        )
+    return having[0]
+
+
+def _names(deployed: Deployed) -> tuple[str, str]:
+    return deployed.streams.cluster_key, deployed.owner
+
+
+def _load(origin: CodeLocationOrigin) -> Iterator[Deployed]:
+    name = origin.location_name
+    if not isinstance(origin, ManagedGrpcPythonEnvCodeLocationOrigin):
+        raise click.ClickException(
+            f"code location {name!r} runs as a server of its own: call this where its code is, and "
+            "name that by -f or -m"
+        )
+    pointer = origin.loadable_target_origin
+    if pointer.executable_path not in (None, sys.executable):
+        raise click.ClickException(
+            f"code location {name!r} has a Python of its own: call this by that one, "
+            f"`{pointer.executable_path} -m dagster_sparkscale`"
+        )
+    folder = os.path.abspath(pointer.working_directory or os.getcwd())
+    if folder not in sys.path:
+        sys.path.append(folder)  # for what its functions import when they are called
+    if os.environ.get("DAGSTER_HOME"):
+        with instance_of_home() as instance:
+            instance.inject_env_vars(name)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Dagster, for who develops definitions
+            loaded = LoadedRepositories(pointer, None, [sys.executable, "-m", "dagster"], None)
+    except dg.DagsterError as error:
+        cause = error.user_exception if isinstance(error, DagsterUserCodeLoadError) else error
+        raise click.ClickException(
+            f"code location {name!r} can't be loaded: {type(cause).__name__}: {cause}\n"
+            "(`dagster definitions validate` shows where)"
+        ) from error
+    for repository in loaded.definitions_by_name.values():
+        for sensor in repository.sensor_defs:
+            held = sensor.metadata.get(STREAMS)
+            if isinstance(held, ObjectMetadataValue) and isinstance(held.instance, Streams):
+                yield Deployed(name, repository, held.instance)

@@ -1,0 +1,51 @@
+"""The command `sparkscale`: the streams of a code location from a terminal.
+
+What changes a stream is a run of the same job that the launchpad has, so it is refused for the same
+reasons, and shows in the UI. Exit codes: 0 done; 1 refused, failed, or something is wrong; 2 not
+understood.
+"""
+
+import logging
+import os
+from typing import Any
+
+import click
+import dagster as dg
+from dagster._core.secrets.env_file import get_env_var_dict
+from dagster._utils.env import environ
+
+import dagster_sparkscale
+from dagster_sparkscale.cli.changes import forget, restart, scale, start, stop
+from dagster_sparkscale.cli.doctor import doctor
+from dagster_sparkscale.cli.logs import logs
+from dagster_sparkscale.cli.status import status
+from dagster_sparkscale.clusters.errors import ClusterError
+
+
+class Commands(click.Group):
+    """What a cluster or Dagster refuses reads as a sentence, not as a stack trace."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ClusterError, dg.DagsterError) as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(dagster_sparkscale.__version__, prog_name="sparkscale")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Look at and change the streams of a Dagster code location.
+
+    The code location is found as Dagster finds it: by -f or -m, else by workspace.yaml or
+    pyproject.toml in the current folder.
+    """
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("dagster").setLevel(logging.ERROR)
+    # As `dg dev` does.
+    context.with_resource(environ(get_env_var_dict(os.getcwd())))
+
+
+for command in (status, doctor, logs, scale, start, stop, restart, forget):
+    main.add_command(command)

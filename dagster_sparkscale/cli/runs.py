@@ -1,0 +1,84 @@
+"""Carries a job out in this process, as a run that Dagster records and shows."""
+
+import io
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+import click
+import dagster as dg
+from dagster._core.errors import DagsterExecutionInterruptedError
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
+
+from dagster_sparkscale.cli.locations import Deployed, instance_of_home
+
+_INTERRUPTED = DagsterExecutionInterruptedError.__name__
+
+
+def carry_out(
+    deployed: Deployed,
+    job: dg.JobDefinition,
+    config: Mapping[str, Any],
+    *,
+    title: str,
+    op: str,
+    tags: Mapping[str, str],
+    asset: dg.AssetKey | None = None,
+) -> None:
+    """Run `job`, telling what it logs as it goes.
+
+    It does not wait in Dagster's queue, and needs no daemon: a stop must be possible where nothing
+    else of Dagster runs.
+
+    Args:
+        config: what the op is told; what is None in it is left out.
+        title: what the run is for, for people.
+        op: the one that is told, and listened to.
+        asset: the only one to materialize; None: the job is none of assets.
+
+    Raises:
+        click.ClickException: the run failed; says why in its words.
+    """
+    told = {key: value for key, value in config.items() if value is not None}
+    run_id = str(uuid.uuid4())
+    out = sys.stdout
+
+    def tell(event: dg.EventLogEntry) -> None:
+        # A start is followed by its stream's checks, of which nothing can be told so soon.
+        if not event.is_dagster_event and event.step_key == op:
+            click.echo(event.user_message, file=out)
+
+    with instance_of_home() as instance:
+        instance.add_event_listener(run_id, tell)
+        click.echo(f"run {run_id[:8]}: {title}", err=True)
+        # Dagster's own log of a run goes to the console as well, in hundreds of characters a line.
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            result = job.execute_in_process(
+                run_config={"ops": {op: {"config": told}}},
+                instance=instance,
+                run_id=run_id,
+                tags={
+                    **tags,
+                    # Whose it is: what a run from the UI has by its origin.
+                    REPOSITORY_LABEL_TAG: f"{deployed.repository.name}@{deployed.location}",
+                },
+                asset_selection=None if asset is None else [asset],
+                raise_on_error=False,
+            )
+    if not result.success:
+        raise click.ClickException(_why(result))
+
+
+def _why(result: dg.ExecuteInProcessResult) -> str:
+    for event in result.all_events:
+        if event.is_step_failure:
+            data = event.step_failure_data
+            if data.user_failure_data and data.user_failure_data.description:
+                return data.user_failure_data.description
+            if data.error is not None and data.error.cls_name == _INTERRUPTED:
+                return "interrupted; what had been asked for by then stands"
+            if data.error is not None:
+                return (data.error.cause or data.error).message.strip()
+    return f"run {result.run_id[:8]} failed; its page in Dagster says why"

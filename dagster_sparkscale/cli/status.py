@@ -1,0 +1,149 @@
+"""`status`: all streams of a code location in one table, looked at now."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.operations import in_flight
+from dagster_sparkscale.watch import fleet
+from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch.collect import Collector
+from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.orphans import OrphanSearch
+
+DEADLINE = 10.0
+"""Seconds for the agents of a cluster to answer."""
+PIPED = 160
+"""Columns of what is not written to a terminal."""
+_DASH = "-"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="All that is known, as JSON, once.")
+@click.option("--once", is_flag=True, help="One table; also where the output is no terminal.")
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(1),
+    default=5.0,
+    help="Between two looks. Default: 5.",
+)
+@on_a_target
+def status(where: Target, as_json: bool, once: bool, every: float) -> None:
+    """Show all streams in a table, the worst first, until interrupted. Changes nothing.
+
+    Decisions are what the policies would decide now: this acts on none.
+    """
+    with _watched(where.load()) as clusters:
+        if as_json:
+            rows = [
+                {"cluster": each.deployed.owner, **row}
+                for each in clusters
+                for row in fleet.as_dicts(each.look())
+            ]
+            click.echo(json.dumps(rows, indent=2))
+            return
+        console = Console()
+        if once or not console.is_terminal:
+            if not console.is_terminal:
+                console.width = PIPED
+            console.print(_page(clusters))
+            return
+        # Interrupting it is how it ends.
+        with (
+            suppress(KeyboardInterrupt),
+            Live(_page(clusters), console=console, auto_refresh=False) as live,
+        ):
+            while True:
+                time.sleep(every)
+                live.update(_page(clusters), refresh=True)
+
+
+@dataclass
+class _Watched:
+    """A cluster that is looked at again and again."""
+
+    deployed: Deployed
+    cluster: ClusterManager
+    collector: Collector = field(default_factory=Collector)
+    orphans: OrphanSearch = field(default_factory=OrphanSearch)
+
+    def look(self) -> Sequence[Row]:
+        streams, now = self.deployed.streams, time.time()
+        sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
+        busy = _busy(streams.cluster_key, now)
+        rows = []
+        for stream in streams:
+            sighting, operation = sightings[stream.name], busy.get(stream.name)
+            assessment = assess(stream, sighting, now=now, operation=operation)
+            rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
+        found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
+        return fleet.worst_first([*rows, *(fleet.orphan_row(each, now=now) for each in found)])
+
+
+@contextmanager
+def _watched(deployed: Sequence[Deployed]) -> Iterator[list[_Watched]]:
+    with ExitStack() as stack:
+        yield [_Watched(each, stack.enter_context(each.cluster())) for each in deployed]
+
+
+def _busy(cluster_key: str, now: float) -> dict[str, str]:
+    """The operations in flight, by stream; none where no Dagster would know."""
+    if not os.environ.get("DAGSTER_HOME"):
+        return {}
+    with instance_of_home() as instance:
+        return dict(in_flight(instance, cluster_key, now))
+
+
+def _page(clusters: Sequence[_Watched]) -> Group:
+    parts: list[Text | Table] = []
+    for each in clusters:
+        rows = each.look()
+        bad = sum(map(fleet.in_trouble, rows))
+        at = time.strftime("%H:%M:%S")
+        title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
+        parts += [Text(title, style="bold"), _table(rows)]
+    return Group(*parts)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("STREAM", "STATE"):
+        table.add_column(name, no_wrap=True)
+    for name in ("R", "LAG"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("EXECUTORS", "DECISION"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("RESTARTS", justify="right", no_wrap=True)
+    table.add_column("WHAT IS UP")
+    for row in rows:
+        cells = (
+            row.stream,
+            fleet.state(row),
+            _DASH if row.ratio is None else f"{row.ratio:.2f}",
+            _DASH if row.lag is None else fleet.span(row.lag),
+            fleet.executors(row),
+            row.decision,
+            _DASH if row.restarts is None else str(row.restarts),
+            row.note,
+        )
+        # Not as markup: a note may have brackets.
+        table.add_row(*map(Text, cells), style=_style(row))
+    return table
+
+
+def _style(row: Row) -> str | None:
+    if not fleet.in_trouble(row):
+        return None
+    return "red" if row.state in ("failed", "unknown") else "yellow"

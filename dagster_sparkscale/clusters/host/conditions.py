@@ -1,0 +1,93 @@
+"""What drivers on this host need: Java, Spark, the state folder, their programs."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.folders import refuse_if_not_private
+from dagster_sparkscale.clusters.java import java_home, java_version, spark_home
+from dagster_sparkscale.declare.streams import Stream
+
+
+def conditions_here(
+    state: Path, java: str | None, streams: Sequence[Stream]
+) -> Iterator[Condition]:
+    """Of this host, for drivers of `streams`.
+
+    Args:
+        state: the state folder.
+        java: the home of Java as it was declared; None: found.
+    """
+    try:
+        home = java_home(java)
+        yield Condition("Java", f"{java_version(home) or 'of an unknown version'}, {home}")
+    except ClusterError as error:
+        yield Condition("Java", "none that Spark runs on", str(error))
+    try:
+        yield _spark(spark_home())
+    except ClusterError as error:
+        yield Condition("Spark", "not there", str(error))
+    yield _folder(state)
+    for stream in streams:
+        try:
+            program_of(stream)
+        except ClusterError as error:
+            cure = "put it there, or declare where it is: its driver can't be started again"
+            yield Condition("program", str(error), cure)
+
+
+def program_of(stream: Stream) -> Path:
+    """The program of `stream`, on this host. Looked for at each start and not when the code is
+    loaded, for that may be done elsewhere, as where an image is built.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    program = Path(stream.program).expanduser().absolute()
+    if not program.is_file():
+        raise ClusterError(
+            f"{stream.name}: program = {stream.program!r}: there is no file {program}"
+        )
+    return program
+
+
+def _spark(home: Path) -> Condition:
+    # Not needed by any run.
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    try:
+        here = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return Condition("Spark", f"of an unknown version, {home}")
+    for line in metadata.requires("dagster-sparkscale") or ():
+        needed = Requirement(line)
+        if needed.name == "pyspark" and not needed.specifier.contains(here):
+            cure = f"`pip install 'pyspark{needed.specifier}'`, then restart the streams"
+            return Condition("Spark", f"{here}, which this release does not support", cure)
+    return Condition("Spark", f"{here}, {home}")
+
+
+def _folder(state: Path) -> Condition:
+    cure = "give this user the folder, or set state_dir to one that is its own"
+    try:
+        for folder in (state, state / "streams"):
+            if not folder.exists():
+                continue
+            refuse_if_not_private(folder)
+            if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+                return Condition("state folder", f"{folder}: can't be read and written", cure)
+        if state.exists():
+            return Condition("state folder", str(state))
+        above = next(parent for parent in state.parents if parent.exists())
+        if not os.access(above, os.W_OK | os.X_OK):
+            return Condition("state folder", f"{state}: can't be made in {above}", cure)
+        return Condition("state folder", f"{state}, made when a stream is first started")
+    except OSError as error:
+        return Condition("state folder", f"{state}: {error.strerror or error}", cure)
+    except ClusterError as error:
+        fault, _, advice = str(error).rpartition("; ")
+        return Condition("state folder", fault, advice)

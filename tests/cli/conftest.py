@@ -1,0 +1,29 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale.autoscale import rescale as rescale_module
+from dagster_sparkscale.cli import logs as logs_module
+from dagster_sparkscale.lifecycle import reconcile as reconcile_module
+from tests.cli.terminal import Terminal
+from tests.fakes import scaled
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """`clicks` runs on 2 executors, `orders` was never started; Dagster has a home."""
+    for module in (rescale_module, reconcile_module):
+        monkeypatch.setattr(module, "_POLL", 0)
+    monkeypatch.setattr(logs_module, "PAUSE", 0)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    terminal = Terminal(tmp_path)
+    terminal.declare()
+    terminal.world.run(scaled(max_executors=10))
+    return terminal

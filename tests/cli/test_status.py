@@ -1,0 +1,133 @@
+"""`status`: all streams in one table, looked at now."""
+
+import json
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale.cli import status as status_module
+from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STREAM_TAG
+from tests.cli.terminal import Terminal
+from tests.fakes import World, structured
+from tests.watch.deployment import grown
+
+
+def table(terminal: Terminal, *words: str) -> list[str]:
+    done = terminal.ask("status", "--once", *words)
+    assert done.exit_code == 0, done.output
+    return [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def of(terminal: Terminal, stream: str) -> dict[str, object]:
+    """What `--json` says of a stream."""
+    done = terminal.ask("status", "--json")
+    assert done.exit_code == 0, done.output
+    (row,) = (row for row in json.loads(done.stdout) if row["stream"] == stream)
+    assert isinstance(row, dict)
+    return row
+
+
+class TestTable:
+    def test_a_line_for_each_the_worst_first(self, terminal: Terminal) -> None:
+        terminal.world.run(structured("orders"))
+        terminal.world.end("orders")
+        title, head, first, second = table(terminal)
+        assert title.startswith("definitions.py/spark_cluster at ")
+        assert title.endswith(": 1 of 2 in trouble")
+        assert head.split("  ")[0] == "STREAM"
+        assert first.startswith("orders  failed")
+        assert "exit code 1" in first
+        assert second.startswith("clicks  running")
+        assert "2 of 10" in second
+
+    def test_brackets_in_what_is_the_matter_are_shown(self, terminal: Terminal) -> None:
+        terminal.world.end("clicks", exit_reason="[red]it[/red] [broke]")
+        assert "[red]it[/red] [broke]" in " ".join(" ".join(table(terminal)).split())
+
+    def test_where_the_output_is_no_terminal_it_is_written_once(self, terminal: Terminal) -> None:
+        done = terminal.ask("status")
+        assert done.exit_code == 0
+        assert done.stdout.count("STREAM") == 1
+
+    def test_on_a_terminal_it_looks_again_until_it_is_interrupted(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pauses = []
+
+        def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 2:
+                raise KeyboardInterrupt
+            terminal.world.end("clicks")
+
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setattr(status_module.time, "sleep", sleep)
+        done = terminal.ask("status", "--every", "7")
+        assert done.exit_code == 0
+        assert pauses == [7, 7]
+        assert done.stdout.index("running") < done.stdout.index("failed")
+
+    def test_it_changes_nothing(self, terminal: Terminal) -> None:
+        terminal.kept().batch_seconds = 25
+        before = list(terminal.world.calls)
+        table(terminal)
+        assert terminal.world.calls == before
+        assert terminal.runs() == []
+
+
+class TestJson:
+    def test_what_is_not_measured_is_null(self, terminal: Terminal) -> None:
+        row = of(terminal, "clicks")
+        assert (row["state"], row["registered"], row["ratio"]) == ("running", 2, None)
+        assert row["cluster"] == "definitions.py/spark_cluster"
+        assert of(terminal, "orders")["registered"] is None
+
+    def test_what_the_policy_would_do_now(self, terminal: Terminal) -> None:
+        grown(terminal.kept()).batch_seconds = 25
+        row = of(terminal, "clicks")
+        assert (row["decision"], row["ratio"]) == ("scale to 5", 2.5)
+
+    def test_an_operation_in_flight_is_what_it_waits_for(self, terminal: Terminal) -> None:
+        with dg.DagsterInstance.get() as instance:
+            instance.create_run_for_job(
+                dg.GraphDefinition("rescale").to_job(),
+                run_id="1a2b3c4d-0000-4000-8000-000000000000",
+                tags={
+                    CLUSTER_TAG: "spark_cluster",
+                    STREAM_TAG: "clicks",
+                    OPERATION_TAG: "rescale",
+                },
+            )
+        assert of(terminal, "clicks")["waits"] == "rescale run 1a2b3c4d is in progress"
+
+    def test_without_a_home_nothing_is_known_to_be_in_flight(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("DAGSTER_HOME")
+        assert of(terminal, "clicks")["waits"] is None
+
+    def test_an_orphan_is_there(self, terminal: Terminal) -> None:
+        terminal.declare('structured("old")')
+        assert terminal.ask("start", "old").exit_code == 0
+        terminal.declare()
+        row = of(terminal, "old")
+        assert row["state"] == "orphan"
+
+    def test_one_of_another_code_location_is_not(self, terminal: Terminal) -> None:
+        terminal.declare('structured("old")', file="other.py")
+        assert terminal.type("start", "old", "-f", "other.py").exit_code == 0
+        done = terminal.ask("status", "--json")
+        assert [row["stream"] for row in json.loads(done.stdout)] == ["clicks", "orders"]
+
+
+def test_every_cluster_has_a_table(terminal: Terminal) -> None:
+    world = World()
+    path = terminal.folder / "definitions.py"
+    path.write_text(
+        f"{path.read_text()}\nimport dagster as dg\ndefs = dg.Definitions.merge(\n    defs,\n"
+        f"    build_defs([structured('visits')], MemoryCluster(world='{world.key}'),\n"
+        "        cluster_key='far'),\n)\n"
+    )
+    assert sum("STREAM" in line for line in table(terminal)) == 2
+    (title, *_) = table(terminal, "--cluster", "far")
+    assert title.startswith("definitions.py/far")

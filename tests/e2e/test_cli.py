@@ -1,0 +1,79 @@
+"""The command `sparkscale` as a person types it: a stream on a real cluster, from start to stop."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale import LocalCluster
+from tests.waiting import HANGS
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "dagster_sparkscale"]
+THERE = ["-m", "tests.e2e.location"]
+
+
+def typed(command: str, *words: str, code: int = 0) -> str:
+    """What it writes, to both."""
+    done = subprocess.run(
+        [*COMMAND, command, *words, *THERE],
+        **{"cwd": ROOT, "capture_output": True, "text": True, "timeout": HANGS},
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return str(done.stdout + done.stderr)
+
+
+def row() -> dict[str, object]:
+    (row,) = json.loads(typed("status", "--json"))
+    assert isinstance(row, dict)
+    return row
+
+
+def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
+    local_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
+    monkeypatch.setenv("SPARKSCALE_TEST_STATE", local_cluster.state_dir)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+
+    assert row()["state"] != "running"
+    assert "started driver" in typed("start", "survivor")
+    try:
+        assert row()["state"] == "running"
+        assert "target 2: reached after" in typed("scale", "survivor", "2")
+        assert (row()["registered"], row()["requested"]) == (2, 2)
+        assert "has a minimum of 1" in typed("scale", "survivor", "0", code=1)
+
+        told = typed("doctor", code=1)
+        assert "ok     survivor: answers, Spark 4." in told
+        assert "WRONG  daemon: " in told  # none runs here
+
+        driver = local_cluster.find("survivor")
+        assert driver is not None
+        (last,) = local_cluster.logs(driver, 1).splitlines()
+        assert last in typed("logs", "survivor")
+        following = subprocess.Popen(
+            [*COMMAND, "logs", "survivor", "--follow", *THERE],
+            **{"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
+        )
+        try:
+            assert following.stdout is not None
+            following.stdout.readline()  # it looks
+            assert "is stopped now" in typed("stop", "survivor")
+            written, _ = following.communicate(timeout=HANGS)
+        finally:
+            following.kill()
+        assert following.returncode == 0
+        assert "is stopped (stop requested)" in written
+        assert "is stopped: " in typed("scale", "survivor", "1", code=1)
+    finally:
+        driver = local_cluster.find("survivor")
+        if driver is not None and driver.state.alive:
+            with local_cluster.lease("survivor", "end of the test", wait=60) as lease:
+                local_cluster.stop(driver, lease, graceful=False, timeout=20)
