@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.names import PREFIX
+from dagster_sparkscale.names import STORY
 from tests.cli.terminal import Terminal, tagged
 from tests.fakes import Kept, structured
 
@@ -147,7 +147,7 @@ class TestStartStopRestart:
             (record,) = instance.fetch_observations(dg.AssetKey("clicks"), limit=1).records
         observation = record.asset_observation
         assert observation is not None
-        assert observation.metadata[PREFIX + "reason"].value == "new code"
+        assert observation.metadata[STORY].value["reason"] == "new code"
 
 
 class TestForget:
