@@ -68,6 +68,7 @@ def begin(
     cause: str,
     checkpoint: str | None,
     declared: Mapping[str, str],
+    executors: int | None = None,
     fenced: bool = False,
 ) -> Start:
     """Give the stream of `lease` its next epoch. Its driver before that has ended.
@@ -75,6 +76,7 @@ def begin(
     Args:
         checkpoint: normalized; None where none was declared.
         declared: what it is started with, as `declare.drift` tells it.
+        executors: how many it begins with.
         fenced: whether the driver before was kept from its checkpoint by another's mark.
 
     Raises:
@@ -107,6 +109,7 @@ def begin(
             history=(*history, Submission(epoch, now, cause)),
             checkpoint=checkpoint,
             declared=declared,
+            executors=executors,
             known_epoch=record.known_epoch if fenced else record.epoch,
         )
     )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.declare.drift import declared, drift, until_restart
+from dagster_sparkscale.declare.drift import declared, drift, executors_at_start, until_restart
 from tests.fakes import dstream, structured
 
 
@@ -23,6 +23,13 @@ def changes(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, ...]:
             "max_executors 4 -> 8",
         ),
         ({}, {"autoscale": RatioPolicy(max_executors=8)}, "max_executors none -> 8"),
+        ({"executors": 3}, {"executors": 5}, "executors 3 -> 5"),
+        ({"executors": 3}, {}, "executors 3 -> 1"),
+        (
+            {"autoscale": RatioPolicy(initial_executors=2)},
+            {"autoscale": RatioPolicy(initial_executors=4)},
+            "initial_executors 2 -> 4",
+        ),
         ({}, {"executor_memory": "2g"}, "executor_memory 1g -> 2g"),
         ({}, {"program": "jobs/other.py"}, "program jobs/clicks.py -> jobs/other.py"),
         ({}, {"checkpoint_location": "/x"}, "checkpoint_location none -> file:///x"),
@@ -45,6 +52,7 @@ def test_what_a_restart_would_change_is_told(
         {"description": "other words"},
         {"autoscale": RatioPolicy(scale_up_ratio=0.8)},
         {"autoscale": RatioPolicy(min_executors=2)},
+        {"autoscale": RatioPolicy()},
         {"tasks_per_shard": 2},
     ],
 )
@@ -83,3 +91,43 @@ def test_no_secret_is_in_it() -> None:
         dstream(env={"A": "hunter2"}, spark_conf={"spark.b": "hunter3"}, arguments=("hunter4",))
     )
     assert "hunter" not in json.dumps(told)
+
+
+def test_how_many_executors_to_begin_with_is_no_drift_where_an_older_release_started_it() -> None:
+    stream = structured(executors=3)
+    before = {name: value for name, value in declared(stream).items() if name != "executors"}
+    assert drift(before, stream) == ()
+
+
+POLICY = RatioPolicy(min_executors=2, max_executors=8)
+
+
+@pytest.mark.parametrize(
+    ("fields", "last", "before", "executors"),
+    [
+        # Nothing is known: as declared.
+        ({"executors": 3}, None, None, 3),
+        ({"autoscale": POLICY}, None, None, 2),
+        # The driver before had some.
+        ({"executors": 3}, 5, {"executors": 3}, 5),
+        ({"autoscale": POLICY}, 5, {"autoscale": POLICY}, 5),
+        ({"autoscale": POLICY}, 9, {"autoscale": RatioPolicy()}, 8),
+        ({"autoscale": POLICY}, 1, {"autoscale": RatioPolicy()}, 2),
+        # Another number is declared now.
+        ({"executors": 4}, 5, {"executors": 3}, 4),
+        ({"autoscale": RatioPolicy(initial_executors=3)}, 5, {"autoscale": RatioPolicy()}, 3),
+        (
+            {"autoscale": RatioPolicy(initial_executors=3)},
+            5,
+            {"autoscale": RatioPolicy(initial_executors=3)},
+            5,
+        ),
+        ({"autoscale": RatioPolicy()}, 5, {"autoscale": RatioPolicy(initial_executors=3)}, 5),
+        ({"autoscale": POLICY}, 5, {"executors": 3}, 5),
+    ],
+)
+def test_a_new_driver_begins_with_the_executors_that_the_one_before_had(
+    fields: dict[str, Any], last: int | None, before: dict[str, Any] | None, executors: int
+) -> None:
+    then = None if before is None else declared(structured(**before))
+    assert executors_at_start(structured(**fields), last, then) == executors

@@ -262,6 +262,41 @@ class TestRestart:
         assert world.cluster.store().read("clicks").desired == "running"
 
 
+class TestExecutors:
+    """A new driver begins with what the one before had."""
+
+    def rescaled(self, world, target):
+        driver = world.cluster.find("clicks")
+        with world.cluster.lease("clicks", "rescale run") as lease:
+            world.cluster.scale(driver, target, lease=lease)
+
+    def test_the_first_begins_with_what_is_declared(self, world):
+        start(world)
+        assert world.streams["clicks"].requested == 3
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            {"restart": True},
+            {"cause": "recovery", "failed_epoch": 1},
+            {},
+        ],
+        ids=["a restart by hand", "recovery", "a start after a stop"],
+    )
+    def test_the_next_begins_with_what_was_last_requested(self, world, how):
+        start(world)
+        self.rescaled(world, 5)
+        if "failed_epoch" in how:
+            world.end("clicks")
+        elif not how:
+            world.end("clicks", DriverState.STOPPED)
+        assert start(world, **how).driver.epoch == 2
+        assert world.streams["clicks"].requested == 5
+        # And so does the one after it, of which nothing was requested.
+        start(world, restart=True)
+        assert world.streams["clicks"].requested == 5
+
+
 class TestRecovery:
     def test_what_never_comes_to_a_launch_is_remembered_and_counts(self, world):
         world.run(STREAM)

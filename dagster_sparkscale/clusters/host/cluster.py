@@ -168,6 +168,9 @@ class HostedCluster(ClusterManager):
             cause=cause,
             checkpoint=checkpoint,
             declared=drift.declared(stream),
+            executors=drift.executors_at_start(
+                stream, lease.record.executors, lease.record.declared
+            ),
             fenced=fenced,
         )
         driver = HostedDriver(self.store().folder(stream.name), start.record)

@@ -72,7 +72,7 @@ class HostedDriver:
         if self.record.checkpoint is not None:
             env[processes.CHECKPOINT] = processes.checkpoint_mark(self.record.checkpoint)
         processes.launch(
-            files, command(stream, epoch, files, runtime, program, arguments, fence), env
+            files, command(stream, self.record, files, runtime, program, arguments, fence), env
         )
         self.folder.prune()
 
