@@ -14,7 +14,7 @@ from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.operations import asset_key, metadata
 from dagster_sparkscale.watch.assess import Assessment
-from dagster_sparkscale.watch.checks import severity
+from dagster_sparkscale.watch.checks import dated, severity
 from dagster_sparkscale.watch.memory import StreamMemory
 
 MATERIALIZE_EVERY = 600.0
@@ -62,12 +62,12 @@ def told(
     yield dg.AssetObservation(
         asset_key=asset_key(stream), metadata=metadata(observation_values(stream, assessment))
     )
-    yield from changed_checks(stream, assessment, memory, log_tail)
+    yield from changed_checks(stream, assessment, memory, log_tail, now)
     yield from progress(stream, assessment, memory, now)
 
 
 def changed_checks(
-    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str
+    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str, now: float
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluations of the health checks whose outcome is not the one stored last, or that failed by
     something new."""
@@ -83,7 +83,7 @@ def changed_checks(
             check_name=health.value,
             passed=finding.passed,
             severity=severity(finding),
-            description=finding.text,
+            description=dated(finding.text, "since", now),
             metadata={"log": log_tail} if log_tail and not finding.passed else {},
         )
 
