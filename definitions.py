@@ -1,7 +1,8 @@
 """The reference code location: copy this file, and declare your own streams in it.
 
 Three streams, each with its policy, on a Spark cluster that is started on this machine. `make demo`
-puts a load on them that rises and falls; `dagster dev` loads them by workspace.yaml.
+puts a load on them that rises and falls, `dg dev -f definitions.py` just loads them. The programs
+are in the folder `jobs` beside this file.
 """
 
 import os
@@ -17,7 +18,6 @@ from dagster_sparkscale import (
     build_defs,
     streaming_asset,
 )
-from sensors.pinned import pinned_sensor
 
 HERE = Path(__file__).resolve().parent
 # Where data, checkpoints and the cluster's own records are kept.
@@ -139,5 +139,5 @@ sources = [
 
 defs = dg.Definitions.merge(
     build_defs(STREAMS, cluster),
-    dg.Definitions(assets=sources, sensors=[pinned_sensor(STREAMS)]),
+    dg.Definitions(assets=sources),
 )

@@ -114,7 +114,6 @@ class World:
     on_look: Callable[[Kept], None] = lambda kept: None
     """Called before each answer of an agent: time passes here and nowhere else."""
     on_find: Callable[[str], None] = lambda stream: None
-    on_prepare: Callable[[], None] = lambda: None
     on_check: Callable[[Stream], None] = lambda stream: None
     on_wait: Callable[[str], None] = lambda stream: None
     """Called with a stream whose lease is waited for: whoever holds it may give it back here."""
@@ -254,10 +253,6 @@ class MemoryCluster(ClusterManager):
     def capacity(self) -> Capacity | None:
         world = self._world
         return Capacity(world.cores, world.free_cores, 1) if world.master_answers else None
-
-    def prepare(self) -> None:
-        self._world.calls.append("prepare")
-        self._world.on_prepare()
 
 
 @contextmanager

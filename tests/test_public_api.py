@@ -85,7 +85,7 @@ PURE = [
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
-    "clusters/host/environments",
+    *("clusters/host/environments", "clusters/standalone/room"),
 ]
 
 

@@ -134,12 +134,14 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
     def capacity(self) -> Capacity | None:
         """What the cluster offers now; None where that cannot be told (unreachable master)."""
 
-    def prepare(self) -> None:
-        """Make the cluster ready to take drivers. Nothing to do unless it is an embedded one."""
+    def misfit(self, stream: Stream) -> str | None:
+        """What of a declaration this cluster can never give, and what it could, in words; None: it
+        all fits, as far as that can be told while code is loaded. No I/O."""
+        return None
 
     def check(self, stream: Stream) -> None:
-        """Find what would keep a driver of `stream` from being launched, while the one before it
-        still runs.
+        """Find what would keep a driver of `stream` from being launched, before anything is, and
+        while the one before it still runs. An embedded cluster is started here.
 
         Raises:
             ClusterError: something would; says what.

@@ -101,7 +101,7 @@ def reconcile(
         if failed_epoch is not None:
             # Before anything can go wrong: what never comes to a launch counts as well.
             lease.write(attempted(lease.record, time.time()))
-        cluster.prepare()
+        cluster.check(stream)
         driver = cluster.submit(stream, lease, cause=cause)
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
     driver, status = _wait_for_first_query(cluster, driver, begun + START_WAIT)

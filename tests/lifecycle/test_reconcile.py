@@ -51,12 +51,8 @@ class TestStart:
         assert outcome.action is Action.STARTED
         assert outcome.driver.epoch == 1
         assert outcome.status.queries[0].active
-        assert world.calls == ["prepare", "submit clicks 1"]
+        assert world.calls == ["check", "submit clicks 1"]
         assert describe(outcome).startswith("started driver 1 (memory process 1); its first query")
-
-    def test_the_cluster_is_made_ready_before_a_driver_is_submitted(self, world):
-        start(world)
-        assert world.calls.index("prepare") < world.calls.index("submit clicks 1")
 
     def test_a_driver_that_runs_is_attached_to(self, world):
         world.run(STREAM)
@@ -214,7 +210,7 @@ class TestRestart:
         assert world.calls[1:] == [
             "check",
             "stop clicks gracefully",
-            "prepare",
+            "check",
             "submit clicks 2",
         ]
 
@@ -302,15 +298,15 @@ class TestRecovery:
         world.run(STREAM)
         world.end("clicks")
 
-        def gone():
+        def gone(stream):
             raise ClusterError("no master")
 
-        world.on_prepare = gone
+        world.on_check = gone
         for _ in range(3):
             with pytest.raises(ClusterError, match="no master"):
                 self.recovery(world)
         assert [s.cause for s in world.cluster.history("clicks")] == ["manual", *[ATTEMPT] * 3]
-        world.on_prepare = lambda: None
+        world.on_check = lambda stream: None
         assert self.recovery(world).driver.epoch == 2
 
     def recovery(self, world, epoch=1):

@@ -154,7 +154,7 @@ class HostedCluster(ClusterManager):
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
         lease.check(stream.name)
         starts.refuse_if_held(stream.name, lease.record)
-        program = _program_of(stream)
+        program = program_of(stream)
         arguments = stream.program_arguments()
         master, access, runtime = self._master(), self._access(), self._runtime()
         checkpoint = checkpoint_of(stream, self.spark_conf)
@@ -181,7 +181,7 @@ class HostedCluster(ClusterManager):
         return driver.await_agent(ANNOUNCE_SECONDS)
 
     def check(self, stream: Stream) -> None:
-        _program_of(stream)
+        program_of(stream)
         self._master()
         self._runtime()
 
@@ -300,7 +300,13 @@ class HostedCluster(ClusterManager):
         return (home / Path(self.state_dir).expanduser()).absolute()
 
 
-def _program_of(stream: Stream) -> Path:
+def program_of(stream: Stream) -> Path:
+    """The program of `stream`, on this host. Looked for at each start and not when the code is
+    loaded, for that may be done elsewhere, as where an image is built.
+
+    Raises:
+        ClusterError: there is none.
+    """
     program = Path(stream.program).expanduser().absolute()
     if not program.is_file():
         raise ClusterError(
