@@ -255,9 +255,10 @@ KAFKA_END = {"t": {"0": 10, "1": 20}}
 @pytest.mark.parametrize(
     ("end", "latest", "behind"),
     [
-        (5, 9, 4),
-        (5, 5, 0),
-        ("5", "9", 4),
+        (5, 9, None),  # seconds, batches: not records
+        (5, 5, None),
+        ("5", "9", None),
+        (KAFKA_END, KAFKA_END, 0),
         (KAFKA_END, {"t": {"0": 15, "1": 27}}, 12),
         (KAFKA_END, {"t": {"0": 15, "1": 27, "2": 3}}, None),  # a partition that is new
         ('{"t":{"0":1}}', '{"t":{"0":3}}', 2),
@@ -274,7 +275,8 @@ def test_backlog(end: Any, latest: Any, behind: int | None) -> None:
 
 
 def test_backlog_of_several_sources_is_known_only_if_each_ones_is() -> None:
-    known, unknown = {"endOffset": 1, "latestOffset": 3}, {"endOffset": 1, "latestOffset": None}
+    known = {"endOffset": {"t": {"0": 1}}, "latestOffset": {"t": {"0": 3}}}
+    unknown = {"endOffset": 1, "latestOffset": 3}
     assert backlog({"sources": [known, known]}) == 4
     assert backlog({"sources": [known, unknown]}) is None
     assert backlog({"sources": []}) is None
