@@ -14,7 +14,7 @@ from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.streams import Stream
 
 _INITIAL = ("executors", "initial_executors")
-"""The fields that say how many executors to begin with, as an older release did not remember."""
+"""The fields that say how many executors to begin with. An older release did not remember them."""
 _HIDDEN = "#"
 """Begins what stands for a value that may be a secret."""
 
@@ -38,8 +38,8 @@ def declared(stream: Stream) -> dict[str, str]:
     }
     if policy is None:
         plain["executors"] = str(bounds.initial)
-    elif policy.initial_executors is not None:
-        plain["initial_executors"] = str(policy.initial_executors)
+    else:
+        plain["initial_executors"] = str(policy.initial_executors or "none")
     if not callable(stream.arguments):
         plain["arguments"] = _digest("\0".join(map(str, stream.arguments)))
     plain |= {f"spark_conf {key}": _digest(value) for key, value in stream.spark_conf.items()}
@@ -70,7 +70,7 @@ def executors_at_start(stream: Stream, last: int | None, before: Mapping[str, st
         before: what that one was started with; None: not known.
     """
     now = declared(stream)
-    anew = any(name in now and now[name] != (before or {}).get(name) for name in _INITIAL)
+    anew = any(_differs(name, before or {}, now) for name in _INITIAL)
     return stream.bounds.initial if last is None or anew else stream.bounds.clamp(last)
 
 
@@ -93,8 +93,8 @@ def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
 def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     if name == "arguments" and not (name in before and name in now):
         return False  # a function: what it returns is known at a start only
-    if name in _INITIAL and not (name in before and name in now):
-        return False
+    if name in _INITIAL and (name not in before or now.get(name, "none") == "none"):
+        return False  # not known; or nothing is declared any more, and what is there stays
     return before.get(name) != now.get(name)
 
 

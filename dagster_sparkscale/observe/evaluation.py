@@ -51,7 +51,7 @@ class Evaluation:
     """Age of the batch in progress / batch interval, where that is above 1; of the worst query."""
     stalled: float | None = None
     """As `overdue`, of the worst query that completed no batch in the window: it has no R, and the
-    R of the others says nothing about it."""
+    R of the others says nothing about it. Its first batch counts once it took `WARM_UP` longer."""
     active_tasks: int | None = None
     """Tasks that executors are working on, receivers not counted."""
     warming: str | None = None

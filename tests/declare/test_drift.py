@@ -30,6 +30,11 @@ def changes(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, ...]:
             {"autoscale": RatioPolicy(initial_executors=4)},
             "initial_executors 2 -> 4",
         ),
+        (
+            {"autoscale": RatioPolicy()},
+            {"autoscale": RatioPolicy(initial_executors=4)},
+            "initial_executors none -> 4",
+        ),
         ({}, {"executor_memory": "2g"}, "executor_memory 1g -> 2g"),
         ({}, {"program": "jobs/other.py"}, "program jobs/clicks.py -> jobs/other.py"),
         ({}, {"checkpoint_location": "/x"}, "checkpoint_location none -> file:///x"),
@@ -62,6 +67,11 @@ def test_what_needs_no_restart_is_no_drift(now: dict[str, Any]) -> None:
 
 def test_another_spelling_of_a_checkpoint_is_no_drift() -> None:
     assert changes({"checkpoint_location": "/x"}, {"checkpoint_location": "file:///x/"}) == ()
+
+
+def test_a_number_to_begin_with_that_is_not_declared_any_more_changes_nothing() -> None:
+    policy = RatioPolicy(initial_executors=4)
+    assert changes({"autoscale": policy}, {"autoscale": RatioPolicy()}) == ()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +134,9 @@ POLICY = RatioPolicy(min_executors=2, max_executors=8)
         ),
         ({"autoscale": RatioPolicy()}, 5, {"autoscale": RatioPolicy(initial_executors=3)}, 5),
         ({"autoscale": POLICY}, 5, {"executors": 3}, 5),
+        # What was declared then was not remembered, by an older release.
+        ({"executors": 3}, 5, None, 5),
+        ({"autoscale": RatioPolicy(initial_executors=3)}, 5, None, 5),
     ],
 )
 def test_a_new_driver_begins_with_the_executors_that_the_one_before_had(
