@@ -36,6 +36,8 @@ def test_an_executor_is_on_one_worker(cores: int, memory: str, executors: int) -
         {"executor_cores": 4, "executor_memory": "2g"},
         {"autoscale": RatioPolicy(max_executors=4)},
         {"autoscale": RatioPolicy()},
+        # No more is declared than that there may be more cores.
+        {"autoscale": RatioPolicy(), "spark_conf": {"spark.cores.max": 100}},
         # What is declared is more than its own cores admit, and those are there.
         {"autoscale": RatioPolicy(max_executors=9), "spark_conf": {"spark.cores.max": 4}},
     ],
@@ -61,6 +63,10 @@ def test_what_can_never_be_is_named(fields: dict[str, Any], fault: str) -> None:
 
 
 def test_it_says_what_would_be_right() -> None:
+    assert ROOM.misfit(structured(executor_memory="3g")) == (
+        "executor_memory = '3g': a worker of the embedded cluster has 2g, and no executor would "
+        "ever start: declare less, or raise memory_per_worker"
+    )
     assert ROOM.misfit(structured(autoscale=RatioPolicy(max_executors=100))) == (
         "max_executors = 100: the embedded cluster has room for 4 executors of 1 core(s) and 1g, "
         "on 2 worker(s) of 4 core(s) and 2g: declare at most 4, or give LocalCluster more workers, "

@@ -50,6 +50,8 @@ def test_names_that_programs_make_up_do_not_pile_up() -> None:
     history = History()
     for n in range(3 * LIMIT):
         history.add(Batch(f"query {n}", 1.0, 5, records=1))
-        history.add(Batch("steady", 1.0, 5, records=1))
+        last = history.add(Batch("steady", 1.0, 5, records=1))
+        ((steady,), _) = history.read(since=last - 1)
+        assert steady.cold == (n == 0)
     assert len(history._warm) == LIMIT
     assert not history.is_cold("steady")

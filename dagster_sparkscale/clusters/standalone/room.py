@@ -20,8 +20,8 @@ class Room:
 
     def executors(self, cores: int, memory: str) -> int:
         """How many executors of that size fit."""
-        by_memory = megabytes(self.memory) // megabytes(memory)
-        return self.workers * min(self.cores // cores, int(by_memory))
+        by_memory = int(megabytes(self.memory) / megabytes(memory))
+        return self.workers * min(self.cores // cores, by_memory)
 
     def misfit(self, stream: Stream) -> str | None:
         """What of `stream` there can never be, and what would be right; None: all fits."""
