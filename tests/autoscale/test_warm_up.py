@@ -72,9 +72,12 @@ class TestItsTimeInProgress:
         assert "since the driver started is in progress" in decision.reason
 
     def test_then_it_is_overload(self):
-        evaluation = seen(first(INTERVAL + WARM_UP + 1))
-        assert (evaluation.stalled, evaluation.warming) == (4.1, None)
+        evaluation = seen(first(INTERVAL + WARM_UP + 0.001))
+        assert (evaluation.stalled, evaluation.warming) == (4.0001, None)
         assert POLICY.decide(BOUNDS, evaluation).target == 6
+
+    def test_any_other_is_not_the_first(self):
+        assert seen(warm(1)).warming is None
 
     def test_any_other_is_overload_as_soon_as_it_is_overdue(self):
         assert POLICY.decide(BOUNDS, seen(warm(10.2))).target == 3
@@ -110,10 +113,10 @@ class TestBesideOtherQueries:
         ids=["in progress", "done"],
     )
     def test_no_executor_is_taken_from_it(self, new, done):
-        evaluation = seen(new, warm(1, "old"), batches=(batch(1, query="old"), *done))
-        assert evaluation.ratio == 0.1
+        evaluation = seen(new, warm(1, "old"), batches=(batch(3, query="old"), *done))
+        assert evaluation.ratio == 0.3
         assert POLICY.decide(BOUNDS, evaluation) == Hold(
-            "R 0.10 of query 'old' is at or below 0.3, but of query 'new' only its first batch is "
+            "R 0.30 of query 'old' is at or below 0.3, but of query 'new' only its first batch is "
             "known yet"
         )
 
