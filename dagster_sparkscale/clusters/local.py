@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Capacity, Driver
@@ -201,7 +201,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name: getattr(options, name)
         for name in ("state_dir", "workers", "cores_per_worker", "memory_per_worker")
     }
-    cluster = LocalCluster(**fields)
+    try:
+        cluster = LocalCluster(**fields)
+    except ValidationError as error:
+        parser.error("; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors()))
     try:
         if options.action == "start":
             cluster.prepare()

@@ -257,6 +257,14 @@ def test_a_size_that_no_cluster_has_is_refused_when_it_is_declared(
         LocalCluster(**given)
 
 
+def test_the_command_says_so_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        local.main(["start", "--state-dir", str(tmp_path), "--workers", "0"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith("error: workers: Value error, 0: must be at least 1")
+
+
 def test_what_the_environment_is_to_say_of_a_size_is_not_judged_before_it_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
