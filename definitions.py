@@ -1,7 +1,8 @@
 """The reference code location: copy this file, and declare your own streams in it.
 
 Three streams, each with its policy, on a Spark cluster that is started on this machine. `make demo`
-puts a load on them that rises and falls; `dagster dev` loads them by workspace.yaml.
+puts a load on them that rises and falls, `dg dev -f definitions.py` just loads them. The programs
+are in the folder `jobs` beside this file.
 """
 
 import os

@@ -2,6 +2,7 @@
 
 import keyword
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,9 @@ DagsterLibraryRegistry.register(
     "dagster-sparkscale", dagster_sparkscale.__version__, is_dagster_package=False
 )
 
+# Dagster itself sets this parameter in beta, of every sensor that has jobs, while it loads them.
+warnings.filterwarnings("ignore", "Parameter `owners` of initializer `Sensor", dg.BetaWarning)
+
 OPERATIONS: tuple[Operation[Any, Any], ...] = (RESCALE, RESTART, STOP)
 """What can be done to a stream. A new operation is a module of its own and a row here."""
 
@@ -52,7 +56,8 @@ def build_defs(
             leaves that to a switch in the UI.
 
     Raises:
-        DeclarationError: no stream, a name or a checkpoint twice, or something that is no stream.
+        DeclarationError: no stream, a name or a checkpoint twice, something that is no stream, or
+            one that the cluster can never run, or Dagster not show.
     """
     _validate(streams, cluster, cluster_key)
     known = Streams(streams, cluster_key)
@@ -102,6 +107,9 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
         if count > 1:
             raise DeclarationError(f"name = {name!r}: {count} streams have it; each needs its own")
     _validate_names(streams, cluster_key)
+    for stream in streams:
+        if fault := cluster.misfit(stream):
+            raise DeclarationError(f"{type(stream).__name__} {stream.name!r}: {fault}")
     owners: dict[str, str] = {}
     for stream in streams:
         if stream.checkpoint_location is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import dagster as dg
@@ -45,16 +46,17 @@ _EXPIRES = PREFIX + "expires"
 _BY_HAND = "by hand"
 
 
+_SHOWN = 20
+"""Streams that a refused value is shown as choices, at most."""
+
+
 class Streams:
     """The streams of one cluster, by name, and how Dagster knows them."""
 
     def __init__(self, streams: Sequence[Stream], cluster_key: str) -> None:
         self.cluster_key = cluster_key
         self.by_name: Mapping[str, Stream] = {stream.name: stream for stream in streams}
-        # Dagster knows config types by their names, all over the process: two clusters' jobs must
-        # not share an enum of one name, or one would refuse its own streams.
-        digest = zlib.crc32("\n".join([cluster_key, *self.by_name]).encode())
-        self.Name = Enum(f"Stream_{digest:08x}", {name: name for name in self.by_name})  # type: ignore[misc]
+        self.Name = _choice(*self.by_name)
 
     def __iter__(self) -> Iterator[Stream]:
         return iter(self.by_name.values())
@@ -87,6 +89,20 @@ class Streams:
         if epoch is not None:
             tags[EPOCH_TAG] = str(epoch)
         return tags
+
+
+@cache
+def _choice(*names: str) -> type[Enum]:
+    """An enum of these names.
+
+    It is called by them, for Dagster names nothing else where it refuses a value: "not in enum type
+    [clicks, orders] got clikcs". Dagster knows config types by their names, all over the process:
+    two enums of one name would refuse each other's values, so of the same names there is but one.
+    """
+    shown, more = ", ".join(names[:_SHOWN]), len(names) - _SHOWN
+    if more > 0:
+        shown += f" and {more} more, {zlib.crc32(repr(names).encode()):08x}"
+    return Enum(f"[{shown}]", {name: name for name in names})  # type: ignore[return-value]
 
 
 class OperationConfig(dg.Config):

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_sparkscale.names import OPERATION_TAG, STORY, STREAM_TAG
+from dagster_sparkscale.names import STORY, STREAM_TAG
 from dagster_sparkscale.observe.history import history
 from demo.report import Report, Run, Tick
 
@@ -61,7 +61,7 @@ class Follower:
             ended = Run(
                 run_id=run.run_id,
                 # The run of an asset has no job of its own, only a name that Dagster gives it.
-                job=run.tags.get(OPERATION_TAG, "start"),
+                job="start" if run.asset_selection else run.job_name,
                 stream=run.tags.get(STREAM_TAG, "") or _streams_of(run),
                 status=run.status.value,
                 time=round(record.create_timestamp.timestamp(), 3),

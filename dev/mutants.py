@@ -22,18 +22,24 @@ LOG = FOLDER / "mutmut.log"
 # of whole deployments would notice more, minutes later: what a module decides is to be seen here.
 MODULES: dict[str, tuple[str, ...]] = {
     "declare/decisions.py": ("autoscale/test_ratio*.py", "watch/test_assess*.py"),
-    "observe/evaluation.py": ("observe/test_evaluation*.py", "autoscale/test_reasons*.py"),
+    "observe/evaluation.py": (
+        "observe/test_evaluation*.py",
+        "autoscale/test_reasons*.py",
+        "autoscale/test_warm_up*.py",
+    ),
     "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),
     "autoscale/spark_conf.py": ("declare/test_policies*.py",),
     "autoscale/ratio.py": (
         "autoscale/test_ratio*.py",
         "autoscale/test_reasons*.py",
         "autoscale/test_shards*.py",
+        "autoscale/test_warm_up*.py",
     ),
     "declare/checkpoints.py": ("declare/test_checkpoints*.py",),
     "declare/drift.py": ("declare/test_drift*.py",),
     "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
+    "clusters/standalone/room.py": ("clusters/test_room*.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "driver/history.py": ("driver/test_history*.py",),
     "driver/operation_order.py": ("driver/test_operation_order*.py",),

@@ -23,7 +23,7 @@ from dagster_sparkscale.clusters.leases import Lease, hold
 from dagster_sparkscale.clusters.starts import Drivers, begin
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.checkpoints import normalized
-from dagster_sparkscale.declare.drift import declared
+from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 from dagster_sparkscale.observe.status import Batch, Query, Status
 
@@ -193,6 +193,7 @@ class MemoryCluster(ClusterManager):
             cause=cause,
             checkpoint=None if checkpoint is None else normalized(checkpoint),
             declared=declared(stream),
+            executors=executors_at_start(stream, lease.record.executors, lease.record.declared),
         )
         epoch = start.record.epoch
         kept = Kept(
@@ -206,7 +207,7 @@ class MemoryCluster(ClusterManager):
                 app_id=f"app-{epoch}",
                 where=f"memory process {epoch}",
             ),
-            requested=stream.bounds.initial,
+            requested=start.record.executors or 0,
             executor_cores=stream.executor_cores,
         )
         world.streams[stream.name] = kept

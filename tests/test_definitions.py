@@ -1,3 +1,5 @@
+import re
+
 import dagster as dg
 import pytest
 from dagster._core.remote_representation.external_data import RepositorySnap
@@ -281,6 +283,9 @@ class TestAsset:
         assert result.asset_materializations_for_node("clicks") == []
 
 
+SEEN = r"\(seen \d{4}-\d\d-\d\d \d\d:\d\d UTC\)"
+
+
 class TestHealthChecksByHand:
     @pytest.fixture
     def instance(self):
@@ -358,14 +363,24 @@ class TestHealthChecksByHand:
             outcome = self.outcomes(world, instance)["ratio_below_one"]
             assert (outcome.passed, outcome.description, outcome.severity) == (False, text, warning)
             shown = {name: value.value for name, value in outcome.metadata.items()}
-            assert shown == {"log": "it broke", "as stored before; now": "R is unknown"}
+            assert re.fullmatch(f"R is unknown {SEEN}", shown.pop("as stored before; now"))
+            assert shown == {"log": "it broke"}
         assert self.shown(instance, "ratio_below_one") == ("FAILED", False)
 
-    def test_some_of_them_can_be_run_alone(self, world, instance):
+    @pytest.mark.parametrize("check", [health.value for health in Health])
+    def test_each_can_be_run_alone(self, world, instance, check):
         world.run(structured())
-        key = dg.AssetCheckKey(dg.AssetKey("clicks"), "running")
-        selection = dg.AssetSelection.checks(key)
-        assert set(self.outcomes(world, instance, selection)) == {"running"}
+        selection = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("clicks"), check))
+        assert set(self.outcomes(world, instance, selection)) <= {check}
+        defs = build_defs([structured()], world.cluster)
+        graph = defs.resolve_asset_graph()
+        key = dg.AssetCheckKey(dg.AssetKey("clicks"), check)
+        assert graph.get_execution_set_asset_and_check_keys(key) == {key}
+
+    def test_what_it_says_has_its_time(self, world, instance):
+        world.run(structured())
+        outcome = self.outcomes(world, instance)["running"]
+        assert re.fullmatch(f"driver 1 is running {SEEN}", outcome.description)
 
     def test_a_failed_one_brings_its_log(self, world, instance):
         world.run(structured()).log = ["it broke"]

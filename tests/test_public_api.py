@@ -87,7 +87,8 @@ PURE = [
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
-    *("clusters/conditions", "clusters/host/environments", "cli/tail"),
+    *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
+    *("cli/tail",),
 ]
 
 

@@ -7,6 +7,8 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
 - Executors that all died are asked for again, down to the minimum; Spark waits for a batch to
   complete, and without executors none does (SPARK-42972).
 - A number outside the bounds, as after a change of the declaration, is brought back into them.
+- The first batch of a query in a new driver, which loads and compiles code, is no overload: the
+  evaluation leaves it out, unless it goes on for longer than that may take.
 - What executors can't cure is not answered by more of them: time that the driver spends on
   planning, and a batch that is overdue while no executor has a task.
 - Executors that are leaving are no capacity: only those that stay are counted. Until they have
@@ -162,6 +164,11 @@ class RatioPolicy(AutoscalePolicy):
             return Hold(
                 f"{measured} is at or below {self.scale_down_ratio:g}, but R says nothing of query "
                 f"{seen.unpaced[0]!r}, whose batches take as long as they are told to"
+            )
+        if seen.ratio <= self.scale_down_ratio and seen.warming is not None:
+            return Hold(
+                f"{measured} is at or below {self.scale_down_ratio:g}, but of query "
+                f"{seen.warming!r} only its first batch is known yet"
             )
         if seen.ratio <= self.scale_down_ratio:
             why = f"{measured} is at or below {self.scale_down_ratio:g}"

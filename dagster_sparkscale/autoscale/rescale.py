@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
+from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.streams import Stream
@@ -22,6 +23,10 @@ class Refused(ValueError):
     """The request makes no sense; the text says what would."""
 
 
+class Overtaken(Exception):
+    """What was decided is about a driver that has ended since: there is nothing to do."""
+
+
 @dataclass(frozen=True)
 class Request:
     stream: str
@@ -32,6 +37,8 @@ class Request:
     leave."""
     epoch: int | None = None
     """The driver the request was made for; None: whichever runs."""
+    decided: bool = False
+    """Whether a policy has decided it: should its driver have ended since, that is no fault."""
     wait: float = 120.0
     """Seconds to wait for the executors to come or go."""
 
@@ -112,6 +119,7 @@ def rescale(
         lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
+        Overtaken: it was decided for a driver that has ended since; nothing was changed.
         Refused: the request makes no sense, or the stream does not run.
         StaleEpoch: the stream was started again since the request was made.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
@@ -120,33 +128,14 @@ def rescale(
     """
     begun = time.monotonic()
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
-        driver = _running(cluster, stream, request)
-        before = cluster.status(driver, window=0)
-        if before.registered is None:
-            raise AgentUnreachable(
-                f"{stream.name!r}: its driver does not know its executors yet "
-                f"(it is {before.phase}); try again when it runs"
-            )
-        target = target_of(
-            request,
-            until_restart(driver.declared, stream.bounds),
-            before.registered - before.removing,
-        )
-        leaving = f", of which {before.removing} are leaving" if before.removing else ""
-        tell(
-            f"before: {before.registered} registered{leaving}, {before.requested} requested; "
-            f"requesting {target}"
-        )
-        asked = cluster.scale(driver, target, lease=lease)
-    bounds = stream.bounds_for(before.source_shards)
-    story = Story(
-        driver=driver,
-        registered_before=before.registered,
-        requested_before=before.requested,
-        target=target,
-        registered_after=asked.registered,
-        requested_seconds=time.monotonic() - begun,
-    )
+        try:
+            story, shards = _request(cluster, stream, request, lease, tell)
+        except (Refused, AgentUnreachable, AgentRefused):
+            if request.decided and (why := _overtaken(cluster, request)):
+                raise Overtaken(why) from None
+            raise
+    bounds, target = stream.bounds_for(shards), story.target
+    story.requested_seconds = time.monotonic() - begun
     tell(f"requested {target} executors after {story.requested_seconds:.2f} s")
     if target > bounds.aim(target):
         # Not refused, unlike what can never come: shards change, and the program may do more with
@@ -157,6 +146,54 @@ def rescale(
     if story.ending == "short":
         _explain_shortfall(cluster, story)
     return story
+
+
+def _request(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    lease: Lease,
+    tell: Callable[[str], None],
+) -> tuple[Story, int | None]:
+    """Ask for the executors. The story until then, and how many shards the sources read."""
+    driver = _running(cluster, stream, request)
+    before = cluster.status(driver, window=0)
+    if before.registered is None:
+        raise AgentUnreachable(
+            f"{stream.name!r}: its driver does not know its executors yet "
+            f"(it is {before.phase}); try again when it runs"
+        )
+    target = target_of(
+        request,
+        until_restart(driver.declared, stream.bounds),
+        before.registered - before.removing,
+    )
+    leaving = f", of which {before.removing} are leaving" if before.removing else ""
+    tell(
+        f"before: {before.registered} registered{leaving}, {before.requested} requested; "
+        f"requesting {target}"
+    )
+    asked = cluster.scale(driver, target, lease=lease)
+    story = Story(
+        driver=driver,
+        registered_before=before.registered,
+        requested_before=before.requested,
+        target=target,
+        registered_after=asked.registered,
+    )
+    return story, before.source_shards
+
+
+def _overtaken(cluster: ClusterManager, request: Request) -> str | None:
+    """Why there is nothing to do any more about the driver of `request`; None: it may run."""
+    driver = cluster.find(request.stream)
+    if driver is None:
+        return f"decided for driver {request.epoch}, of which nothing is known any more"
+    if driver.epoch != request.epoch:
+        return f"decided for driver {request.epoch}, and driver {driver.epoch} has come after it"
+    if not driver.state.alive:
+        return f"decided for driver {driver.epoch}, which has {driver.state.value} since"
+    return None
 
 
 def _running(cluster: ClusterManager, stream: Stream, request: Request) -> Driver:

@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
+from dagster_sparkscale.autoscale.rescale import Overtaken, Request, Story, rescale
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
@@ -42,22 +42,35 @@ def _carry_out(
     config: RescaleConfig,
     holder: str,
 ) -> Report:
-    story = rescale(
-        streams.cluster(context),
-        stream,
-        Request(
-            stream=stream.name,
-            target=config.target,
-            delta=config.delta,
-            epoch=config.epoch,
-            wait=config.wait_seconds,
-        ),
-        holder=holder,
-        tell=context.log.info,
+    request = Request(
+        stream=stream.name,
+        target=config.target,
+        delta=config.delta,
+        epoch=config.epoch,
+        decided=config.decided_at is not None,
+        wait=config.wait_seconds,
     )
+    cluster = streams.cluster(context)
+    try:
+        story = rescale(cluster, stream, request, holder=holder, tell=context.log.info)
+    except Overtaken as why:
+        return _nothing_to_do(config, str(why))
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)
+
+
+def _nothing_to_do(config: RescaleConfig, why: str) -> Report:
+    return Report(
+        f"nothing to do: {why}",
+        {
+            "decision": f"scale to {config.target}",
+            "reason": config.reason,
+            "ending": "overtaken",
+            "notes": why,
+            "epoch": config.epoch,
+        },
+    )
 
 
 def _report(reason: str, story: Story) -> Report:

@@ -142,9 +142,14 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """Make the cluster ready to take drivers, as `submit` does itself once nothing refuses the
         start. Nothing to do unless it is an embedded one."""
 
+    def misfit(self, stream: Stream) -> str | None:
+        """What of a declaration this cluster can never give, and what it could, in words; None: it
+        all fits, as far as that can be told while code is loaded. No I/O."""
+        return None
+
     def check(self, stream: Stream) -> None:
-        """Find what would keep a driver of `stream` from being launched, while the one before it
-        still runs.
+        """Find what would keep a driver of `stream` from being launched, while the one before it still
+        runs.
 
         Raises:
             ClusterError: something would; says what.
@@ -254,8 +259,9 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         cluster for it, not when the executors have come.
 
         Args:
-            lease: of the operation that asks; its number keeps an earlier one, held up on the way,
-                from undoing what it did.
+            lease: of the operation that asks. By it the target is remembered, for the next driver
+                to begin with; its number keeps an earlier operation, held up on the way, from
+                undoing what this one did.
 
         Raises:
             StaleEpoch: `driver` is not the newest driver of its stream, or a later operation has
@@ -266,6 +272,8 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         self.newest_record(driver)
         if lease is not None:
             lease.check(driver.stream)
+            # Before it is asked for: a driver that dies of it is to come back with it.
+            lease.write(replace(lease.record, executors=target))
         number = lease.number if lease else None
         return self.agent(driver).scale(target, timeout, operation=number)
 

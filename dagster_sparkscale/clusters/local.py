@@ -13,16 +13,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError, field_validator
 
 from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
+from dagster_sparkscale.clusters.host.conditions import program_of
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.clusters.standalone.room import Room
+from dagster_sparkscale.declare.streams import Stream, check_memory
 
 
 class LocalCluster(HostedCluster):
@@ -48,15 +50,25 @@ class LocalCluster(HostedCluster):
         "the background (about 200 MB and two minutes of CPU): JVMs start faster with it.",
     )
 
+    @field_validator("workers", "cores_per_worker", mode="before")
+    @classmethod
+    def _at_least_one(cls, value: Any) -> Any:
+        # Not one that an environment variable is to say: its type is another.
+        if type(value) is int and value < 1:
+            raise ValueError(f"{value}: must be at least 1")
+        return value
+
+    @field_validator("memory_per_worker", mode="before")
+    @classmethod
+    def _memory_is_a_size(cls, value: Any) -> Any:
+        return check_memory(value) if type(value) is str else value
+
     def prepare(self) -> None:
         """Start the cluster, or what has died of it. Cheap when nothing has.
 
         Raises:
             ClusterError: no Java, no Spark, or something did not come up; says which and why.
         """
-        for name, value in (("workers", self.workers), ("cores_per_worker", self.cores_per_worker)):
-            if value < 1:
-                raise ClusterError(f"{name} = {value}: must be at least 1")
         daemons, size = self._daemons(), self._size()
         if not daemons.healthy(size):
             java, spark = java_home(self.java_home), spark_home()
@@ -91,7 +103,13 @@ class LocalCluster(HostedCluster):
         content = masters.alive([addresses[1]]) if addresses else None
         return masters.capacity(content) if content else None
 
+    def misfit(self, stream: Stream) -> str | None:
+        given = self.workers, self.cores_per_worker, self.memory_per_worker
+        # What an environment variable is to say is not known yet; it has another type.
+        return Room(*given).misfit(stream) if [*map(type, given)] == [int, int, str] else None
+
     def check(self, stream: Stream) -> None:
+        program_of(stream)  # before a cluster is started in vain
         self.prepare()
         super().check(stream)
 
@@ -179,7 +197,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name: getattr(options, name)
         for name in ("state_dir", "workers", "cores_per_worker", "memory_per_worker")
     }
-    cluster = LocalCluster(**fields)
+    try:
+        cluster = LocalCluster(**fields)
+    except ValidationError as error:
+        parser.error("; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors()))
     try:
         if options.action == "start":
             cluster.prepare()

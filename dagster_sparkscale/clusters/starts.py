@@ -91,12 +91,14 @@ def begin(
     cause: str,
     checkpoint: str | None,
     declared: Mapping[str, str],
+    executors: int | None = None,
 ) -> Start:
     """Give the stream of `lease` its next epoch. Its driver before that has ended.
 
     Args:
         checkpoint: normalized; None where none was declared.
         declared: what it is started with, as `declare.drift` tells it.
+        executors: how many it begins with.
 
     Raises:
         Held: a durable hold stands.
@@ -127,6 +129,7 @@ def begin(
             history=(*history, Submission(epoch, now, cause)),
             checkpoint=checkpoint,
             declared=declared,
+            executors=executors,
         )
     )
     return Start(written, succeeds)

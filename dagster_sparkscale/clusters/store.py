@@ -112,6 +112,8 @@ class Record:
     """Code location and cluster that declared it when it was last started; empty: not known."""
     asset: tuple[str, ...] = ()
     """Its asset's key; empty: not known."""
+    executors: int | None = None
+    """Last requested of the newest driver; None in a record of an older release."""
 
     @classmethod
     def new(cls, id: str) -> Self:

@@ -13,13 +13,16 @@ from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.streams import Stream
 
+_INITIAL = ("executors", "initial_executors")
+"""The fields that say how many executors to begin with. An older release did not remember them."""
 _HIDDEN = "#"
 """Begins what stands for a value that may be a secret."""
 
 
 def declared(stream: Stream) -> dict[str, str]:
     """What only a restart brings to a driver, by field. Values that may be secrets as digests."""
-    maximum = stream.bounds.maximum
+    bounds, policy = stream.bounds, stream.autoscale
+    maximum = bounds.maximum
     plain = {
         "program": stream.program,
         "batch_interval": f"{stream.batch_interval:g}",
@@ -33,6 +36,10 @@ def declared(stream: Stream) -> dict[str, str]:
         "driver_memory": stream.driver_memory,
         "max_executors": "none" if maximum is None else str(maximum),
     }
+    if policy is None:
+        plain["executors"] = str(bounds.initial)
+    else:
+        plain["initial_executors"] = str(policy.initial_executors or "none")
     if not callable(stream.arguments):
         plain["arguments"] = _digest("\0".join(map(str, stream.arguments)))
     plain |= {f"spark_conf {key}": _digest(value) for key, value in stream.spark_conf.items()}
@@ -55,6 +62,21 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
     return tuple(_line(name, before.get(name), now.get(name)) for name in sorted(names))
 
 
+def executors_at_start(stream: Stream, last: int | None, before: Mapping[str, str] | None) -> int:
+    """How many executors a new driver of `stream` begins with.
+
+    As many as the one before had, within the bounds. With what is declared begin the first one,
+    and one for which another number is declared than was for the one before.
+
+    Args:
+        last: what was last requested of the driver before; None: there was none, or not known.
+        before: what that one was started with; None: not known.
+    """
+    now = declared(stream)
+    anew = any(_differs(name, before or {}, now) for name in _INITIAL)
+    return stream.bounds.initial if last is None or anew else stream.bounds.clamp(last)
+
+
 def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
     """`bounds` as far as the running driver can go: its maximum was fixed when it was started. A
     minimum above that is out of its reach as well."""
@@ -75,6 +97,8 @@ def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
 def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     if name == "arguments" and not (name in before and name in now):
         return False  # a function: what it returns is known at a start only
+    if name in _INITIAL and (name not in before or now.get(name, "none") == "none"):
+        return False  # not known; or nothing is declared any more, and what is there stays
     return before.get(name) != now.get(name)
 
 

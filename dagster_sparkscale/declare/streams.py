@@ -33,13 +33,18 @@ _FIELD_FOR_SETTING = {
 }
 
 
-def _memory(value: str) -> str:
+def check_memory(value: str) -> str:
+    """A JVM memory size, in small letters.
+
+    Raises:
+        ValueError: it is none.
+    """
     if not _MEMORY.fullmatch(value):
         raise ValueError('must be a JVM memory size such as "512m" or "2g"')
     return value.lower()
 
 
-Memory = Annotated[str, AfterValidator(_memory)]
+Memory = Annotated[str, AfterValidator(check_memory)]
 
 
 class Stream(Declaration):

@@ -83,6 +83,7 @@ class DStreams:
             source_shards=report.shards,
             source_lost=report.lost,
             heard_at=self._heard_at,
+            cold=active and self._history.is_cold(QUERY),
         )
 
     def _reported(self) -> SourceReport:

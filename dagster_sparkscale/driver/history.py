@@ -2,11 +2,14 @@
 
 import threading
 from collections import deque
+from dataclasses import replace
 
 from .wire import Batch
 
 LIMIT = 1000
 """Batches kept; as many as Spark's own UI keeps (spark.streaming.ui.retainedBatches)."""
+WORKED_MS = 1000
+"""A batch that took so long has worked, also where its source does not count records."""
 
 
 class History:
@@ -16,13 +19,26 @@ class History:
         self._lock = threading.Lock()
         self._batches: deque[Batch] = deque(maxlen=limit)
         self._last_seq = 0
+        self._warm: dict[str, None] = {}
+        """Queries of which a batch has worked, the latest last."""
 
     def add(self, batch: Batch) -> int:
         """Record a batch; returns its sequence number, 1 for the first ever."""
         with self._lock:
+            if batch.records or batch.processing_ms >= WORKED_MS:
+                batch = replace(batch, cold=batch.query not in self._warm)
+                self._warm.pop(batch.query, None)
+                self._warm[batch.query] = None
+                if len(self._warm) > LIMIT:  # names are made up by programs
+                    del self._warm[next(iter(self._warm))]
             self._batches.append(batch)
             self._last_seq += 1
             return self._last_seq
+
+    def is_cold(self, query: str) -> bool:
+        """Whether no batch of that query has worked yet."""
+        with self._lock:
+            return query not in self._warm
 
     def read(self, since: int | None = None, after: float | None = None) -> tuple[list[Batch], int]:
         """What is kept, oldest first, and the sequence number of the last batch ever recorded.

@@ -49,7 +49,9 @@ def planning(durations: Mapping[str, Any], took_ms: int) -> int | None:
 def backlog(progress: Mapping[str, Any]) -> int | None:
     """Records that the sources had and the query had not taken at a progress event.
 
-    None if it cannot be told of every source: a missing metric is not a zero.
+    None if it cannot be told of every source: a missing metric is not a zero. It can where offsets
+    have Kafka's shape. A plain number counts what only its source knows: the seconds of `rate`, the
+    batches of `memory`.
     """
     total = 0
     for source in progress.get("sources") or ():
@@ -62,8 +64,6 @@ def backlog(progress: Mapping[str, Any]) -> int | None:
 
 def _distance(end: Any, latest: Any) -> int | None:
     end, latest = _parsed(end), _parsed(latest)
-    if _is_count(end) and _is_count(latest):
-        return max(0, int(latest - end))
     if not _is_partitioned(end) or not _is_partitioned(latest):
         return None
     total = 0

@@ -95,7 +95,10 @@ class Queries:
         """`QueryProgressEvent`: a trigger has run a batch."""
         progress = event["progress"]
         durations = progress["durationMs"]
-        took = int(durations.get("triggerExecution", progress["batchDuration"]))
+        told = durations.get("triggerExecution", progress.get("batchDuration"))  # 3.5: the first
+        if told is None:
+            return
+        took = int(told)
         with self._lock:
             query = self._find(progress["runId"])
             if query is None or not query.active:
@@ -251,5 +254,6 @@ class Queries:
             source_shards=query.report.shards,
             source_lost=query.report.lost,
             trigger=query.kind,
+            cold=query.active and self._history.is_cold(query.label),
             heard_at=max(query.started_ms, query.trigger_ms or 0, query.completed_ms or 0) / 1000,
         )

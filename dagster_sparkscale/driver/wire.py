@@ -40,6 +40,9 @@ class Batch:
     planning_ms: int | None = None
     """What of `processing_ms` the driver spent by itself: finding offsets, planning, the query's
     logs; all but the work of executors. None where Spark does not tell, as of DStreams."""
+    cold: bool = False
+    """The first batch with work of its query in this driver: it loads and compiles the code that
+    later ones find ready, and says little of how long those take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Query:
     heard_at: float | None = None
     """When it last completed a batch or found no data, or when it began if it has done neither:
     seconds since the epoch, by the driver's clock. None where that is not known."""
+    cold: bool = False
+    """Whether its first batch with work is still to come, or in progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,13 @@
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from dagster_sparkscale.operations import Streams, as_operation, asset_key, location_of, told
+
+KINDS = ("spark", "streaming")
 
 
 class StartConfig(dg.Config):
@@ -19,7 +22,21 @@ class StartConfig(dg.Config):
 
 
 def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
-    """The asset of `stream`."""
+    """The asset of `stream`.
+
+    Raises:
+        DeclarationError: Dagster refuses it. Its own message names no stream, and not always the
+            field.
+    """
+    try:
+        return _stream_asset(streams, stream)
+    except Exception as error:
+        raise DeclarationError(
+            f"{type(stream).__name__} {stream.name!r}: {_refused(stream) or error}"
+        ) from error
+
+
+def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=asset_key(stream),
@@ -27,7 +44,7 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         group_name=stream.group,
         owners=list(stream.owners),
         tags=dict(stream.tags),
-        kinds={"spark", "streaming", *stream.kinds},
+        kinds={*KINDS, *stream.kinds},
         automation_condition=stream.automation_condition,
         description=stream.description,
         metadata={
@@ -61,3 +78,25 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         )
 
     return start
+
+
+def _refused(stream: Stream) -> str | None:
+    """The field that Dagster refuses, and why; None: none by itself."""
+
+    def nothing() -> None: ...
+
+    for field, given in (
+        ("key_prefix", {}),
+        ("group", {"group_name": stream.group}),
+        ("owners", {"owners": stream.owners}),
+        ("tags", {"tags": stream.tags}),
+        ("kinds", {"kinds": {*KINDS, *stream.kinds}}),
+        ("deps", {"deps": stream.deps}),
+        ("automation_condition", {"automation_condition": stream.automation_condition}),
+        ("metadata", {"metadata": stream.metadata}),
+    ):
+        try:
+            dg.asset(key=asset_key(stream), **given)(nothing)
+        except Exception as error:
+            return f"{field} = {getattr(stream, field)!r}: {error}"
+    return None

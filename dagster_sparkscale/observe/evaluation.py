@@ -10,6 +10,9 @@ STALE_AFTER = 30.0
 agent asks Spark at least every ten seconds, and whenever it is asked itself."""
 SILENT_AFTER = 3
 """Windows, and batch intervals, after which a query that nothing was heard of counts as silent."""
+WARM_UP = 30.0
+"""Seconds that a query's first batch in a driver may take beyond its interval before it counts as
+overdue. A cold JVM costs seconds, however long the interval is; what takes longer is load."""
 UNPACED = ("real time", "continuous")
 """Triggers whose batches last as long as they are told to, or that have none: no R."""
 
@@ -48,9 +51,12 @@ class Evaluation:
     """Age of the batch in progress / batch interval, where that is above 1; of the worst query."""
     stalled: float | None = None
     """As `overdue`, of the worst query that completed no batch in the window: it has no R, and the
-    R of the others says nothing about it."""
+    R of the others says nothing about it. Its first batch counts once it took `WARM_UP` longer."""
     active_tasks: int | None = None
     """Tasks that executors are working on, receivers not counted."""
+    warming: str | None = None
+    """A query of which nothing but its first batch since the start is known yet, going on or done.
+    That one loads and compiles code: it has no part in R."""
     silent: float | None = None
     """Seconds since anything was heard of the query that has been silent longest, where these are
     more than `SILENT_AFTER` windows and batch intervals. One without data is heard of, too."""
@@ -108,8 +114,9 @@ def evaluate(
     """Evaluate the `window` seconds before the agent answered.
 
     R is what Spark's ExecutorAllocationManager computes, floor(mean processing time in ms) / batch
-    interval in ms over the completed batches, those with a failed output operation left out. Each
-    query is seen by itself and the worst decides; one that is not active any more does not count.
+    interval in ms over the completed batches, those with a failed output operation left out, and
+    unlike there the first one of a query in its driver. Each query is seen by itself and the worst
+    decides; one that is not active any more does not count.
 
     Args:
         status: what the agent reported.
@@ -125,6 +132,7 @@ def evaluate(
         if status.now - window < batch.completed_at or number >= older
     ]
     good = [b for b in batches if not b.failed]
+    warm = [b for b in good if not b.cold]
     intervals = {q.name: (q.interval_ms or batch_interval * 1000) for q in status.queries}
     active = [q for q in status.queries if q.active]
     paced = [q for q in active if q.trigger not in UNPACED]
@@ -133,7 +141,7 @@ def evaluate(
     loads: list[Load] = []
     unmeasured: list[Query] = []
     for query in paced:
-        load = _load(query.name, [b for b in good if b.query == query.name], intervals[query.name])
+        load = _load(query.name, [b for b in warm if b.query == query.name], intervals[query.name])
         if load is None:
             unmeasured.append(query)
         else:
@@ -141,11 +149,13 @@ def evaluate(
     loads.sort(key=lambda load: -load.ratio)
     worst, ratio = (loads[0].query, loads[0].ratio) if loads else (None, None)
     overdue = _overdue(paced, intervals) if fresh else None
-    stalled = _overdue(unmeasured, intervals) if fresh else None
+    warming = [q for q in unmeasured if _is_warming(q, good, intervals)]
+    counted = [q for q in unmeasured if q not in warming or not q.cold]
+    stalled = _overdue(counted, intervals) if fresh else None
     silent, silent_query = _silent(status, paced, intervals, window) if fresh else (None, None)
 
     late = _furthest_behind(active) if fresh else None
-    of_worst = [b for b in good if b.query == worst]
+    of_worst = [b for b in warm if b.query == worst]
     loaded = [b for b in good if b.records is not None]
     records = sum(b.records or 0 for b in loaded)
     busy_ms = sum(b.processing_ms for b in loaded)
@@ -159,6 +169,7 @@ def evaluate(
         overdue=overdue,
         stalled=stalled,
         active_tasks=_active_tasks(status) if fresh else None,
+        warming=warming[0].name if warming else None,
         silent=silent,
         silent_query=silent_query,
         completed=sum(b.triggers for b in good if b.query in names),
@@ -179,7 +190,7 @@ def evaluate(
         removing=status.removing if fresh else 0,
         requested=status.requested if fresh else None,
         batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
-        silence=_why_silent(status, window, active, batches) if ratio is None else None,
+        silence=(_why_silent(status, window, active, batches, warming) if ratio is None else None),
     )
 
 
@@ -192,6 +203,14 @@ def _load(name: str, batches: Sequence[Batch], interval_ms: float) -> Load | Non
     count = sum(b.triggers for b in batches)
     planning = None if planned is None else int(planned / count) / interval_ms
     return Load(name, int(mean) / interval_ms, planning)
+
+
+def _is_warming(query: Query, batches: Sequence[Batch], intervals: dict[str, float]) -> bool:
+    """Whether a query that has no R has none for its first batch: it goes on, or was the only one
+    of `batches`."""
+    if query.cold and query.running_ms is not None:
+        return query.running_ms <= intervals[query.name] + WARM_UP * 1000
+    return any(batch.cold for batch in batches if batch.query == query.name)
 
 
 def _silent(
@@ -264,7 +283,11 @@ def _catching_up(batches: Iterable[Batch]) -> float | None:
 
 
 def _why_silent(
-    status: Status, window: float, active: Sequence[Query], batches: Sequence[Batch]
+    status: Status,
+    window: float,
+    active: Sequence[Query],
+    batches: Sequence[Batch],
+    warming: Sequence[Query],
 ) -> str:
     if status.phase == "starting":
         return "the driver is still starting"
@@ -284,4 +307,10 @@ def _why_silent(
     failed = sum(1 for b in batches if b.failed and b.query in names)
     if failed:
         return f"all {failed} batches of the last {window:g} s failed"
+    if warming:
+        whose = f"the first batch of query {warming[0].name!r} since the driver started"
+        slow = "one takes longer than others, as code is loaded and compiled in it"
+        if warming[0].cold:
+            return f"{whose} is in progress, and that {slow}"
+        return f"only {whose} has completed, and that {slow}"
     return f"no batch completed in the last {window:g} s"

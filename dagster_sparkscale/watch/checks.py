@@ -6,6 +6,7 @@ Dagster calls it: it is neither passed nor failed, and what was stored before st
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import (
@@ -17,6 +18,17 @@ from dagster_sparkscale.operations import Streams, asset_key
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import DESCRIPTIONS, Finding, Health
 from dagster_sparkscale.watch.sighting import look
+
+
+def dated(text: str, word: str, at: float) -> str:
+    """What a check says, and when: it stands on Dagster's pages for as long as nothing else is
+    stored.
+
+    Args:
+        word: `since`, of an outcome that is told when it changes; `seen`, of a look by hand.
+        at: seconds since the epoch.
+    """
+    return f"{text} ({word} {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC)"
 
 
 def severity(finding: Finding) -> dg.AssetCheckSeverity:
@@ -40,7 +52,8 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
         asked_for = {check.name for check in context.selected_asset_check_keys}
         cluster = streams.cluster(context)
         sighting = look(cluster, stream, timeout=10.0)
-        assessment = assess(stream, sighting, now=time.time())
+        now = time.time()
+        assessment = assess(stream, sighting, now=now)
         for health, finding in assessment.health.items():
             if health.value not in asked_for:
                 continue
@@ -48,14 +61,14 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
                 context.log.info(f"{health.value}: not judged: {finding.text}")
                 failure = _stored_failure(context.instance, dg.AssetCheckKey(key, health.value))
                 if failure is not None:
-                    yield _again(failure, finding)
+                    yield _again(failure, dated(finding.text, "seen", now))
                 continue
             yield dg.AssetCheckResult(
                 asset_key=key,
                 check_name=health.value,
                 passed=finding.passed,
                 severity=severity(finding),
-                description=finding.text,
+                description=dated(finding.text, "seen", now),
                 metadata={"log": sighting.log_tail} if sighting.log_tail else {},
             )
 
@@ -73,7 +86,7 @@ def _stored_failure(
     return None if evaluation is None or evaluation.passed else evaluation
 
 
-def _again(failure: dg.AssetCheckEvaluation, finding: Finding) -> dg.AssetCheckResult:
+def _again(failure: dg.AssetCheckEvaluation, now: str) -> dg.AssetCheckResult:
     """A failure that stands, for Dagster's pages to go on showing it."""
     return dg.AssetCheckResult(
         asset_key=failure.asset_key,
@@ -81,5 +94,5 @@ def _again(failure: dg.AssetCheckEvaluation, finding: Finding) -> dg.AssetCheckR
         passed=False,
         severity=failure.severity,
         description=failure.description,
-        metadata={**failure.metadata, "as stored before; now": finding.text},
+        metadata={**failure.metadata, "as stored before; now": now},
     )

@@ -18,7 +18,7 @@ from dagster_sparkscale.observe.minutes import Minute, pack
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.watch import glance
 from dagster_sparkscale.watch.assess import Assessment
-from dagster_sparkscale.watch.checks import severity
+from dagster_sparkscale.watch.checks import dated, severity
 from dagster_sparkscale.watch.fleet import Row
 from dagster_sparkscale.watch.memory import StreamMemory
 from dagster_sparkscale.watch.occasions import late_from, occasion, said
@@ -44,7 +44,7 @@ def told(
         minute: of this look; it is in `recent` already.
         memory: what Dagster has been told before, and the minutes it has not been told of.
     """
-    checks = list(changed_checks(stream, assessment, memory, sighting.log_tail))
+    checks = list(changed_checks(stream, assessment, memory, sighting.log_tail, minute.at))
     yield from checks
     minutes = [*memory.minutes, minute]
     memory.advanced |= bool(minute.input_rate)
@@ -104,7 +104,7 @@ def _numbers(minute: Minute) -> dict[str, Any]:
 
 
 def changed_checks(
-    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str
+    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str, now: float
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluations of the health checks whose outcome is not the one stored last, or that failed by
     something new."""
@@ -120,6 +120,6 @@ def changed_checks(
             check_name=health.value,
             passed=finding.passed,
             severity=severity(finding),
-            description=finding.text,
+            description=dated(finding.text, "since", now),
             metadata={"log": log_tail} if log_tail and not finding.passed else {},
         )

@@ -371,6 +371,8 @@ class ClusterContract(ABC):
         self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
     ) -> None:
         old, before = newest(idling, "idle"), idling.history("idle")
+        with idling.lease("idle", "rescale run 1a2b", wait=HANGS) as lease:
+            idling.scale(old, 2, HANGS, lease)
         self.kill_driver(idling, old)
         failed = wait_for(
             "the driver to have failed",
@@ -383,7 +385,8 @@ class ClusterContract(ABC):
         history = idling.history("idle")
         assert list(history[:-1]) == list(before)
         assert (history[-1].epoch, history[-1].cause) == (driver.epoch, "recovery")
-        wait_running(idling, "idle")
+        # It begins with what was last asked for, not with the minimum.
+        assert wait_running(idling, "idle", executors=2).requested == 2
         gone = f"at epoch {driver.epoch}; the driver of epoch {old.epoch} is gone"
         with pytest.raises(StaleEpoch, match=gone):
             idling.scale(old, 2)

@@ -1,9 +1,11 @@
 """What the contract does for every cluster manager by itself."""
 
+from dataclasses import replace
+
 import pytest
 
-from dagster_sparkscale.clusters.errors import StaleEpoch
-from tests.fakes import World, driver, scaled
+from dagster_sparkscale.clusters.errors import AgentUnreachable, LeaseLost, StaleEpoch
+from tests.fakes import World, driver, scaled, structured
 
 
 def test_an_operation_on_a_driver_that_another_has_followed_is_void():
@@ -27,3 +29,30 @@ def test_the_history_of_a_stream_that_was_never_started_is_empty():
     assert world.cluster.history("clicks") == ()
     world.run(scaled())
     assert [submission.epoch for submission in world.cluster.history("clicks")] == [1]
+
+
+def test_what_was_asked_for_is_remembered_for_the_next_driver():
+    world = World()
+    kept = world.run(structured(executors=3), executors=2)
+    assert world.records["clicks"].executors == 3
+    with world.cluster.lease("clicks", "rescale run") as lease:
+        world.cluster.scale(kept.driver, 7, lease=lease)
+        assert world.records["clicks"].executors == 7
+        # Also where no answer came: the driver may have died of it.
+        kept.reachable = False
+        with pytest.raises(AgentUnreachable):
+            world.cluster.scale(kept.driver, 9, lease=lease)
+    assert world.records["clicks"].executors == 9
+
+
+def test_who_has_lost_the_lease_changes_nothing_of_what_is_remembered():
+    world = World()
+    driver = world.run(structured(), executors=2).driver
+    with world.cluster.lease("clicks", "held up") as lease:
+        record = world.records["clicks"]
+        later = replace(record, lease=None, executors=5, revision=record.revision + 1)
+        world.records["clicks"] = later
+        with pytest.raises(LeaseLost):
+            world.cluster.scale(driver, 9, lease=lease)
+    assert world.records["clicks"] == later
+    assert not any(call.startswith("scale") for call in world.calls)

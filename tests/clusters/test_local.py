@@ -25,6 +25,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.spark_daemons import MARKER
 from dagster_sparkscale.declare.streams import StructuredStream
+from dagster_sparkscale.lifecycle.reconcile import reconcile
 from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import (
     in_another_process,
@@ -354,14 +355,16 @@ def command(action: str, cluster: LocalCluster, *more: str) -> subprocess.Comple
     )
 
 
-def test_a_number_that_makes_no_sense_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="workers = 0: must be at least 1"):
-        LocalCluster(state_dir=str(tmp_path), workers=0).prepare()
+def test_a_program_that_does_not_exist_starts_no_cluster(tmp_path: Path) -> None:
+    cluster = LocalCluster(state_dir=str(tmp_path))
+    with pytest.raises(ClusterError, match=r"^nothing: program = '/nowhere/a\.py': there is no"):
+        reconcile(cluster, stream("nothing", program="/nowhere/a.py"), holder="start run 1")
+    assert not (tmp_path / "cluster").exists()
 
 
 def test_a_worker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
     cluster = LocalCluster(
-        state_dir=str(tmp_path), workers=1, memory_per_worker="nonsense", pass_environment=[MARK]
+        state_dir=str(tmp_path), workers=1, memory_per_worker="1k", pass_environment=[MARK]
     )
     with pytest.raises(ClusterError, match=r"(?s)the worker 1 of the embedded cluster ended.*log"):
         cluster.prepare()

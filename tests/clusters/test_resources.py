@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -19,6 +20,7 @@ from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.clusters.host.begun import begun, changed
+from tests.fakes import structured
 from tests.waiting import HANGS
 
 
@@ -252,3 +254,40 @@ def test_there_is_nothing_to_stop_where_no_cluster_ever_was(
 ) -> None:
     assert local.main(["stop", "--state-dir", str(tmp_path / "mistyped")]) == 1
     assert f"There is no cluster in {tmp_path / 'mistyped'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"workers": 0}, "workers\n.*0: must be at least 1"),
+        ({"cores_per_worker": -1}, "cores_per_worker\n.*-1: must be at least 1"),
+        ({"memory_per_worker": "much"}, "memory_per_worker\n.*must be a JVM memory size such as"),
+    ],
+)
+def test_a_size_that_no_cluster_has_is_refused_when_it_is_declared(
+    given: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(ValueError, match=fault):
+        LocalCluster(**given)
+
+
+def test_the_command_says_so_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        local.main(["start", "--state-dir", str(tmp_path), "--workers", "0"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith("error: workers: Value error, 0: must be at least 1")
+
+
+def test_what_the_environment_is_to_say_of_a_size_is_not_judged_before_it_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unknown = LocalCluster(workers=dg.EnvVar.int("WORKERS"), memory_per_worker=dg.EnvVar("MEMORY"))
+    wide = structured(executor_cores=64)
+    assert unknown.misfit(wide) is None
+    assert "executor_cores = 64" in (LocalCluster().misfit(wide) or "")
+    # It is when it is used.
+    monkeypatch.setenv("WORKERS", "0")
+    monkeypatch.setenv("MEMORY", "4g")
+    with pytest.raises(ValueError, match="must be at least 1"):
+        unknown.process_config_and_initialize()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.declare.drift import declared, drift, until_restart
+from dagster_sparkscale.declare.drift import declared, drift, executors_at_start, until_restart
 from tests.fakes import dstream, structured
 
 
@@ -23,7 +23,22 @@ def changes(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, ...]:
             "max_executors 4 -> 8",
         ),
         ({}, {"autoscale": RatioPolicy(max_executors=8)}, "max_executors none -> 8"),
+        ({"executors": 3}, {"executors": 5}, "executors 3 -> 5"),
+        ({"executors": 3}, {}, "executors 3 -> 1"),
+        (
+            {"autoscale": RatioPolicy(initial_executors=2)},
+            {"autoscale": RatioPolicy(initial_executors=4)},
+            "initial_executors 2 -> 4",
+        ),
+        (
+            {"autoscale": RatioPolicy()},
+            {"autoscale": RatioPolicy(initial_executors=4)},
+            "initial_executors none -> 4",
+        ),
         ({}, {"executor_memory": "2g"}, "executor_memory 1g -> 2g"),
+        ({}, {"executor_cores": 2}, "executor_cores 1 -> 2"),
+        ({}, {"driver_memory": "2g"}, "driver_memory 1g -> 2g"),
+        ({}, {"batch_interval": "2.5s"}, "batch_interval 10 -> 2.5"),
         ({}, {"program": "jobs/other.py"}, "program jobs/clicks.py -> jobs/other.py"),
         ({}, {"checkpoint_location": "/x"}, "checkpoint_location none -> file:///x"),
         ({}, {"arguments": ("--x",)}, "arguments has changed"),
@@ -45,6 +60,7 @@ def test_what_a_restart_would_change_is_told(
         {"description": "other words"},
         {"autoscale": RatioPolicy(scale_up_ratio=0.8)},
         {"autoscale": RatioPolicy(min_executors=2)},
+        {"autoscale": RatioPolicy()},
         {"tasks_per_shard": 2},
     ],
 )
@@ -54,6 +70,11 @@ def test_what_needs_no_restart_is_no_drift(now: dict[str, Any]) -> None:
 
 def test_another_spelling_of_a_checkpoint_is_no_drift() -> None:
     assert changes({"checkpoint_location": "/x"}, {"checkpoint_location": "file:///x/"}) == ()
+
+
+def test_a_number_to_begin_with_that_is_not_declared_any_more_changes_nothing() -> None:
+    policy = RatioPolicy(initial_executors=4)
+    assert changes({"autoscale": policy}, {"autoscale": RatioPolicy()}) == ()
 
 
 @pytest.mark.parametrize(
@@ -86,8 +107,13 @@ def test_a_driver_goes_no_further_than_it_was_started_with(
     before = declared(structured(autoscale=RatioPolicy(max_executors=started_with)))
     bounds = until_restart(before, structured(autoscale=RatioPolicy(max_executors=now)).bounds)
     assert bounds.maximum == maximum
-    restart = "restart the stream to apply it"
-    assert (restart in (bounds.note or "")) == (started_with == 4 and now != 4)
+    raised = started_with == 4 and now != 4
+    said = "no maximum" if now is None else f"a maximum of {now}"
+    note = (
+        f"{said} is declared by now, but the driver was started with 4: restart the stream to "
+        "apply it"
+    )
+    assert bounds.note == (note if raised else None)
 
 
 def test_a_minimum_that_the_driver_can_not_reach_is_not_asked_of_it() -> None:
@@ -112,3 +138,46 @@ def test_no_secret_is_in_it() -> None:
         dstream(env={"A": "hunter2"}, spark_conf={"spark.b": "hunter3"}, arguments=("hunter4",))
     )
     assert "hunter" not in json.dumps(told)
+
+
+def test_how_many_executors_to_begin_with_is_no_drift_where_an_older_release_started_it() -> None:
+    stream = structured(executors=3)
+    before = {name: value for name, value in declared(stream).items() if name != "executors"}
+    assert drift(before, stream) == ()
+
+
+POLICY = RatioPolicy(min_executors=2, max_executors=8)
+
+
+@pytest.mark.parametrize(
+    ("fields", "last", "before", "executors"),
+    [
+        # Nothing is known: as declared.
+        ({"executors": 3}, None, None, 3),
+        ({"autoscale": POLICY}, None, None, 2),
+        # The driver before had some.
+        ({"executors": 3}, 5, {"executors": 3}, 5),
+        ({"autoscale": POLICY}, 5, {"autoscale": POLICY}, 5),
+        ({"autoscale": POLICY}, 9, {"autoscale": RatioPolicy()}, 8),
+        ({"autoscale": POLICY}, 1, {"autoscale": RatioPolicy()}, 2),
+        # Another number is declared now.
+        ({"executors": 4}, 5, {"executors": 3}, 4),
+        ({"autoscale": RatioPolicy(initial_executors=3)}, 5, {"autoscale": RatioPolicy()}, 3),
+        (
+            {"autoscale": RatioPolicy(initial_executors=3)},
+            5,
+            {"autoscale": RatioPolicy(initial_executors=3)},
+            5,
+        ),
+        ({"autoscale": RatioPolicy()}, 5, {"autoscale": RatioPolicy(initial_executors=3)}, 5),
+        ({"autoscale": POLICY}, 5, {"executors": 3}, 5),
+        # What was declared then was not remembered, by an older release.
+        ({"executors": 3}, 5, None, 5),
+        ({"autoscale": RatioPolicy(initial_executors=3)}, 5, None, 5),
+    ],
+)
+def test_a_new_driver_begins_with_the_executors_that_the_one_before_had(
+    fields: dict[str, Any], last: int | None, before: dict[str, Any] | None, executors: int
+) -> None:
+    then = None if before is None else declared(structured(**before))
+    assert executors_at_start(structured(**fields), last, then) == executors

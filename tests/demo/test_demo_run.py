@@ -4,10 +4,13 @@ import json
 import os
 from pathlib import Path
 
+import dagster as dg
 import psutil
 import pytest
 
 from demo import run
+from demo.follow import Follower
+from demo.report import Run
 from dev import kinesis
 
 
@@ -60,3 +63,44 @@ def test_what_the_demo_starts_has_no_credentials_but_made_up_ones():
         "NO_PROXY": "intranet,127.0.0.1",
         "PATH": "/bin",
     }
+
+
+@pytest.fixture
+def demo(tmp_path):
+    made = run.Demo(tmp_path / "state", headless=False, deadline=1, patience=1, port=0)
+    made.url, made._started = "http://127.0.0.1:1", ["ours"]
+    return made
+
+
+def ended(run_id: str, status: str, job: str = "start") -> Run:
+    return Run(run_id, job, "clicks", status, time=1.0, seconds=1.0)
+
+
+@pytest.mark.parametrize("job", ["start", "rescale", "stop"])
+def test_what_somebody_tries_in_the_ui_may_fail(demo, job):
+    starting = ["clicks"]
+    demo._check_run(ended("theirs", "FAILURE", job), starting)
+    demo._check_run(ended("theirs, too", "SUCCESS", job), starting)
+    assert starting == ["clicks"]
+
+
+def test_a_stream_of_the_demo_that_does_not_start_ends_it(demo):
+    with pytest.raises(run.DemoFailed, match=r"^clicks did not start; see .*/runs/ours$"):
+        demo._check_run(ended("ours", "FAILURE"), ["clicks"])
+
+
+def test_one_that_has_started_is_not_waited_for_any_more(demo):
+    starting = ["clicks"]
+    demo._check_run(ended("ours", "SUCCESS"), starting)
+    assert starting == []
+
+
+def test_a_run_by_hand_that_failed_before_it_was_tagged_is_told_by_its_job():
+    with dg.DagsterInstance.ephemeral() as instance:
+        for name, selection in (("rescale", None), ("__ASSET_JOB", {dg.AssetKey("clicks")})):
+            failed = dg.DagsterRun(
+                job_name=name, asset_selection=selection, status=dg.DagsterRunStatus.FAILURE
+            )
+            instance.add_run(failed)
+        news = list(Follower(instance, ["clicks"]).news())
+    assert [each.job for each in news] == ["rescale", "start"]

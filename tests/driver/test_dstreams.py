@@ -134,6 +134,7 @@ def test_batches_and_receivers_are_reported(started: Started) -> None:
     full = [batch for batch in seen.batches if batch.records]
     assert all(batch.processing_ms >= 1500 and not batch.failed for batch in full)
     assert len({batch.batch_id for batch in seen.batches}) == len(seen.batches)
+    assert sum(batch.cold for batch in seen.batches) == 1 and not query.cold
     # Batches of more than a second every second: they wait, and say so.
     later = driver.wait(lambda s: (s.queries[0].pending_batches or 0) >= 3, "batches wait")
     assert later.queries[0].running_ms is not None

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.history import History
+from dagster_sparkscale.driver.history import LIMIT, WORKED_MS, History
 from dagster_sparkscale.driver.wire import Batch
 
 
@@ -29,3 +29,29 @@ def test_a_window_selects_by_time_of_completion() -> None:
     assert history.read(since=9, after=3.0)[0] == [batch(9)]
     # Who asks for what followed the last batch seen does not get that one again.
     assert history.read(after=8.0)[0] == [batch(9)]
+
+
+def test_the_first_batch_of_each_query_that_works_is_cold() -> None:
+    def cold(query: str, records: int | None, took: int = 5) -> bool:
+        history.add(Batch(query, 1.0, took, records=records))
+        return history.read()[0][-1].cold
+
+    history = History()
+    assert history.is_cold("a")
+    assert not cold("a", 0) and not cold("a", None, WORKED_MS - 1)
+    assert history.is_cold("a")
+    assert cold("a", 3) and not cold("a", 3)
+    assert history.is_cold("b") and not history.is_cold("a")
+    assert cold("b", None, WORKED_MS)  # its source does not count
+    assert not cold("a", 3)
+
+
+def test_names_that_programs_make_up_do_not_pile_up() -> None:
+    history = History()
+    for n in range(3 * LIMIT):
+        history.add(Batch(f"query {n}", 1.0, 5, records=1))
+        last = history.add(Batch("steady", 1.0, 5, records=1))
+        ((steady,), _) = history.read(since=last - 1)
+        assert steady.cold == (n == 0)
+    assert len(history._warm) == LIMIT
+    assert not history.is_cold("steady")

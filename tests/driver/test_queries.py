@@ -80,8 +80,42 @@ def test_a_batch_says_when_it_completed_and_what_it_took() -> None:
     told.started()
     told.batch(3, 1.5, number=4, rows=60)
     assert told.batches == [
-        Batch("q", T0 / 1000 + 4.5, 1500, scheduling_ms=0, records=60, batch_id=4)
+        Batch("q", T0 / 1000 + 4.5, 1500, scheduling_ms=0, records=60, batch_id=4, cold=True)
     ]
+
+
+def test_spark_3_5_tells_how_long_a_batch_took_in_one_place_only() -> None:
+    told = Told()
+    told.started()
+    progress = {
+        "runId": "run",
+        "timestamp": stamp(3),
+        "batchId": 4,
+        "numInputRows": 60,
+        "sources": [],
+    }
+    told.queries.progressed({"progress": {**progress, "durationMs": {"triggerExecution": 1500}}})
+    assert [batch.processing_ms for batch in told.batches] == [1500]
+    # Where it is not told at all, it is not known: no batch that took no time.
+    told.queries.progressed({"progress": {**progress, "durationMs": {}}})
+    assert len(told.batches) == 1
+
+
+def test_the_first_batch_with_data_is_told_apart() -> None:
+    told = Told()
+    told.started()
+    told.idle(0.1)
+    told.batch(3, 0.2, rows=0)
+    assert told.queries.listed({})[0].cold
+    told.batch(6, 2)
+    told.batch(9, 1)
+    assert [batch.cold for batch in told.batches if batch.records] == [True, False]
+    assert not told.queries.listed({})[0].cold
+    # Stopped and started again by the program, it finds its code there.
+    told.died(20, None)
+    assert not told.queries.listed({})[0].cold
+    told.started(30, run="run")
+    assert not told.queries.listed({})[0].cold
 
 
 def test_the_batch_after_one_that_overran_was_scheduled_late() -> None:
@@ -221,9 +255,10 @@ KAFKA_END = {"t": {"0": 10, "1": 20}}
 @pytest.mark.parametrize(
     ("end", "latest", "behind"),
     [
-        (5, 9, 4),
-        (5, 5, 0),
-        ("5", "9", 4),
+        (5, 9, None),  # seconds, batches: not records
+        (5, 5, None),
+        ("5", "9", None),
+        (KAFKA_END, KAFKA_END, 0),
         (KAFKA_END, {"t": {"0": 15, "1": 27}}, 12),
         (KAFKA_END, {"t": {"0": 15, "1": 27, "2": 3}}, None),  # a partition that is new
         ('{"t":{"0":1}}', '{"t":{"0":3}}', 2),
@@ -240,7 +275,8 @@ def test_backlog(end: Any, latest: Any, behind: int | None) -> None:
 
 
 def test_backlog_of_several_sources_is_known_only_if_each_ones_is() -> None:
-    known, unknown = {"endOffset": 1, "latestOffset": 3}, {"endOffset": 1, "latestOffset": None}
+    known = {"endOffset": {"t": {"0": 1}}, "latestOffset": {"t": {"0": 3}}}
+    unknown = {"endOffset": 1, "latestOffset": 3}
     assert backlog({"sources": [known, known]}) == 4
     assert backlog({"sources": [known, unknown]}) is None
     assert backlog({"sources": []}) is None

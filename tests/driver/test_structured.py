@@ -128,6 +128,9 @@ def test_each_query_reports_by_itself(driver: Driver) -> None:
     assert all(0 < (batch.planning_ms or 0) < batch.processing_ms for batch in batches)
     assert {query.trigger for query in seen.queries} == {"processing time"}
     assert all(seen.started_at < (query.heard_at or 0) <= seen.now for query in seen.queries)
+    assert [batch for batch in seen.batches if batch.query == "good" and batch.cold] == batches[:1]
+    cold = {query.name: query.cold for query in seen.queries}
+    assert cold["idle"] and not cold["good"]
     assert seen.last_seq >= len(seen.batches) > 0
     # A file source does not tell how much it has not read yet.
     assert {query.backlog_records for query in seen.queries if query.name == "good"} == {None}

@@ -55,10 +55,6 @@ class TestStart:
         assert world.calls == ["prepare", "submit clicks 1"]
         assert describe(outcome).startswith("started driver 1 (memory process 1); its first query")
 
-    def test_the_cluster_is_made_ready_before_a_driver_is_submitted(self, world):
-        start(world)
-        assert world.calls.index("prepare") < world.calls.index("submit clicks 1")
-
     def test_a_driver_that_runs_is_attached_to(self, world):
         world.run(STREAM)
         outcome = start(world)
@@ -261,6 +257,41 @@ class TestRestart:
         assert isinstance(decision, Restart)
         assert start(world, cause="recovery", failed_epoch=1).driver.epoch == 2
         assert world.cluster.store().read("clicks").desired == "running"
+
+
+class TestExecutors:
+    """A new driver begins with what the one before had."""
+
+    def rescaled(self, world, target):
+        driver = world.cluster.find("clicks")
+        with world.cluster.lease("clicks", "rescale run") as lease:
+            world.cluster.scale(driver, target, lease=lease)
+
+    def test_the_first_begins_with_what_is_declared(self, world):
+        start(world)
+        assert world.streams["clicks"].requested == 3
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            {"restart": True},
+            {"cause": "recovery", "failed_epoch": 1},
+            {},
+        ],
+        ids=["a restart by hand", "recovery", "a start after a stop"],
+    )
+    def test_the_next_begins_with_what_was_last_requested(self, world, how):
+        start(world)
+        self.rescaled(world, 5)
+        if "failed_epoch" in how:
+            world.end("clicks")
+        elif not how:
+            world.end("clicks", DriverState.STOPPED)
+        assert start(world, **how).driver.epoch == 2
+        assert world.streams["clicks"].requested == 5
+        # And so does the one after it, of which nothing was requested.
+        start(world, restart=True)
+        assert world.streams["clicks"].requested == 5
 
 
 class TestRecovery:

@@ -36,6 +36,30 @@ class TestRescaleRuns:
         assert (values["executors_after"], values["executors_missing"]) == (5, 0)
         assert (values["epoch"], values["notes"]) == (1, "none")
 
+    def test_a_driver_that_has_failed_since_makes_a_restart_and_no_red_run(self, deployed):
+        overload(deployed)
+        (request,) = deployed.tick().requests
+        deployed.world.end("clicks", ended_at=1.0)
+        result = deployed.run(request)
+        assert result.success
+        why = "decided for driver 1, which has failed since"
+        assert f"nothing to do: {why}" in logged(deployed, result)
+        (event,) = result.get_asset_observation_events()
+        observation = event.asset_observation_data.asset_observation
+        assert observation.description == f"nothing to do: {why}"
+        values = observation.metadata[STORY].value
+        assert (values["decision"], values["ending"]) == ("scale to 5", "overtaken")
+        (next_request,) = deployed.tick().requests
+        assert next_request.job_name == "restart"
+        assert deployed.run(next_request).success
+        assert deployed.run(request).success  # also with another driver there
+
+    def test_by_hand_a_stream_that_has_failed_is_still_refused(self, deployed):
+        overload(deployed)
+        deployed.world.end("clicks")
+        result = deployed.by_hand("rescale", stream="clicks", target=3)
+        assert failure_of(result).startswith("'clicks' is failed: materialize its asset to start")
+
     def test_after_it_the_next_tick_sees_the_new_number(self, deployed):
         kept = overload(deployed)
         (request,) = deployed.tick().requests

@@ -1,6 +1,7 @@
 """What a tick stores besides observations, and ticks of many streams."""
 
 import json
+import re
 import zlib
 from dataclasses import replace
 from itertools import pairwise
@@ -34,6 +35,16 @@ class TestChecks:
         assert deployed.tick().checks() == {}
         kept.batch_seconds = 5
         assert deployed.tick().checks() == {"ratio_below_one": True}
+
+    def test_what_is_stored_says_since_when(self, deployed):
+        overload(deployed, batch_seconds=25)
+        (stored,) = (
+            event
+            for event in deployed.tick().of(dg.AssetCheckEvaluation)
+            if event.check_name == "ratio_below_one"
+        )
+        since = r"R is 2\.50 \(since \d{4}-\d\d-\d\d \d\d:\d\d UTC\)"
+        assert re.fullmatch(since, stored.description)
 
     def test_every_further_loss_of_data_is_stored(self, deployed):
         kept = overload(deployed, batch_seconds=5)

@@ -174,6 +174,9 @@ class HostedCluster(ClusterManager):
             cause=cause,
             checkpoint=checkpoint,
             declared=drift.declared(stream),
+            executors=drift.executors_at_start(
+                stream, lease.record.executors, lease.record.declared
+            ),
         )
         driver = HostedDriver(self.store().folder(stream.name), start.record)
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)

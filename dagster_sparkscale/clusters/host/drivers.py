@@ -64,7 +64,7 @@ class HostedDriver:
         Raises:
             ClusterError: it could not be started; nothing of it runs.
         """
-        epoch, files = self.record.epoch, self.files
+        files = self.files
         files.create()
         files.write_private(files.token, secrets.token_urlsafe(32))
         files.write_private(files.properties, properties(settings))
@@ -72,7 +72,7 @@ class HostedDriver:
         if self.record.checkpoint is not None:
             env.update(marks(self.record.checkpoint, self.folder.state_dir))
         processes.launch(
-            files, command(stream, epoch, files, runtime, program, arguments, fence), env
+            files, command(stream, self.record, files, runtime, program, arguments, fence), env
         )
         self.folder.prune()
 

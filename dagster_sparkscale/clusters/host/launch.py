@@ -9,6 +9,7 @@ from pathlib import Path
 from dagster_sparkscale.clusters.host import environments, processes
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
 from dagster_sparkscale.clusters.spark_settings import interval_ms
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.streams import Stream
 
 
@@ -56,7 +57,7 @@ def environment(
 
 def command(
     stream: Stream,
-    epoch: int,
+    record: Record,
     files: SubmissionFolder,
     runtime: Runtime,
     program: Path,
@@ -66,15 +67,17 @@ def command(
     """The command line of the driver. Holds no secret.
 
     Args:
+        record: of this start.
         fence: the options that say what checkpoint it may take, and after whom.
     """
     bounds = stream.bounds
+    executors = bounds.initial if record.executors is None else record.executors
     maximum = [] if bounds.maximum is None else ["--max-executors", str(bounds.maximum)]
     return [
         *(runtime.python, "-m", "dagster_sparkscale.driver"),
-        *("--stream", stream.name, "--epoch", str(epoch)),
+        *("--stream", stream.name, "--epoch", str(record.epoch)),
         *("--interval-ms", str(interval_ms(stream))),
-        *("--initial-executors", str(bounds.initial)),
+        *("--initial-executors", str(executors)),
         *maximum,
         *("--token-file", str(files.token), "--announce", str(files.agent)),
         *("--bind", runtime.agent_bind),

@@ -52,7 +52,7 @@ class Submitted:
     def command(self, stream: StructuredStream, *arguments: str) -> list[str]:
         program = self.submission.path / "clicks.py"
         program.touch()
-        return command(stream, 3, self.submission, RUNTIME, program, arguments)
+        return command(stream, self.record, self.submission, RUNTIME, program, arguments)
 
     def answering(self, **changed: Any) -> str:
         """The URL of a driver's agent: of this one's, but for what is `changed`."""
@@ -148,6 +148,10 @@ class TestCommand:
 
     def test_without_a_maximum_it_is_given_none(self, submitted: Submitted) -> None:
         assert parse(submitted.command(structured())[3:]).max_executors is None
+
+    def test_it_begins_with_what_is_remembered(self, submitted: Submitted) -> None:
+        submitted.record = replace(submitted.record, executors=5)
+        assert parse(submitted.command(structured())[3:]).initial_executors == 5
 
 
 class TestDescribed:

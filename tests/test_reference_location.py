@@ -1,0 +1,36 @@
+"""The files a team copies: definitions.py by itself, in an interpreter that knows nothing else."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.waiting import HANGS
+
+ROOT = Path(__file__).parents[1]
+LOAD = """
+import sys
+import dagster as dg
+import definitions
+dg.Definitions.validate_loadable(definitions.defs)
+assert {stream.name for stream in definitions.STREAMS} == {"clicks", "orders", "visits"}
+ours = [name for name in ("demo", "dev", "sensors", "jobs", "tests") if name in sys.modules]
+assert not ours, ours
+"""
+
+
+def test_it_loads_where_it_was_copied_to_and_without_a_warning(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "definitions.py", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", LOAD],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if "Warning" in line] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == [
+        "definitions.py"
+    ]
