@@ -148,8 +148,8 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         return None
 
     def check(self, stream: Stream) -> None:
-        """Find what would keep a driver of `stream` from being launched, while the one before it still
-        runs.
+        """Find what would keep a driver of `stream` from being launched, while the one before it
+        still runs.
 
         Raises:
             ClusterError: something would; says what.
