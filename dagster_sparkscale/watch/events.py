@@ -73,7 +73,8 @@ def told(
         # An observation is not what Overview shows.
         | (_overview(sighting, row, recent) if moved_on else {})
         | _numbers(minute)
-        | {MINUTES: json.dumps(pack(minutes), separators=(",", ":"))},
+        # With spaces, at which Dagster's page can break it: else all of Overview is as wide.
+        | {MINUTES: json.dumps(pack(minutes), separators=(", ", ":"))},
     )
     memory.told, memory.minutes = now, []
     if moved_on:

@@ -169,30 +169,43 @@ def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]
 
 
-HEAD = (
-    "|Stream|State|R|Lag|Executors|Decision|Restarts, 24 h|What is up|\n"
-    "|---|---|--:|--:|---|---|--:|---|\n"
-)
+_COLUMNS = "|Stream|State|R|Lag|Executors|Decision|Restarts, 24 h|"
+_RULES = "|---|---|--:|--:|---|---|--:|"
+HEAD = f"{_COLUMNS}\n{_RULES}\n"
+HEAD_OF_ALL = f"{_COLUMNS}What is up|\n{_RULES}---|\n"
 NOTE, SAID = 90, 200
 """Characters of a note in a table, and in a sentence; its stream's page has the whole."""
 
 
 def markdown(rows: Iterable[Row]) -> str:
     """The rows as a table of GitHub's Markdown, in the order given; linked to their assets."""
-    return HEAD + "".join(map(_line, rows))
+    return HEAD_OF_ALL + "".join(f"{_line(row)}{_note(row)}|\n" for row in rows)
 
 
 def in_pieces(rows: Sequence[Row], size: int, most: int) -> list[str]:
     """The first of the rows as at most `most` tables, each below `size` characters, which must do
-    for two rows or so: one has at most 800."""
+    for two rows or so: one has at most 800. Without notes, for which a page has no room."""
     pieces: list[str] = []
-    for line in map(_line, rows):
+    for row in rows:
+        line = f"{_line(row)}\n"
         if not pieces or len(pieces[-1]) + len(line) >= size:
             if len(pieces) == most:
                 break
             pieces.append(HEAD)
         pieces[-1] += line
     return pieces
+
+
+def notes(rows: Iterable[Row], size: int) -> str:
+    """What is up with the first of the rows, as a list below `size` characters; empty for
+    nothing."""
+    lines = [f"- {_linked(row)}: {_note(row)}\n" for row in rows if row.note]
+    text = ""
+    for shown, line in enumerate(lines):
+        if len(text) + len(line) + _AND_MORE >= size:
+            return f"{text}\nand {len(lines) - shown} more"
+        text += line
+    return text
 
 
 def asset_path(row: Row) -> str:
@@ -232,23 +245,33 @@ def state(row: Row) -> str:
 
 
 _DASH = "-"
+_AND_MORE = 20
+"""Characters to say how many there is no room for."""
 _LONGEST_PATH = 300
 """Characters of a link; a row must fit into a small table."""
 
 
 def _line(row: Row) -> str:
-    name, path = escaped(row.stream), asset_path(row)
+    """A line of a table, but for its note."""
     cells = [
-        f"[{name}]({path})" if len(path) <= _LONGEST_PATH else name,
+        _linked(row),
         escaped(state(row)),
         _DASH if row.ratio is None else f"{row.ratio:.2f}",
         _DASH if row.lag is None else span(row.lag),
         escaped(executors(row)),
         escaped(row.decision),
         _DASH if row.restarts is None else str(row.restarts),
-        escaped(shortened(row.note, NOTE)),
     ]
-    return f"|{'|'.join(cells)}|\n"
+    return f"|{'|'.join(cells)}|"
+
+
+def _linked(row: Row) -> str:
+    name, path = escaped(row.stream), asset_path(row)
+    return f"[{name}]({path})" if len(path) <= _LONGEST_PATH else name
+
+
+def _note(row: Row) -> str:
+    return escaped(shortened(row.note, NOTE))
 
 
 _RANK_OF_FINE = 4

@@ -12,13 +12,14 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
-from dagster_sparkscale.names import FLEET, PREFIX, scoped
+from dagster_sparkscale.names import FLEET, scoped
 from dagster_sparkscale.operations import Streams, in_flight
 from dagster_sparkscale.watch.fleet import (
     Row,
     asset_path,
     in_pieces,
     markdown,
+    notes,
     sentence,
     worst_first,
 )
@@ -29,9 +30,11 @@ PIECES, PIECE = 3, 1000
 ROWS, PROBLEMS = 200, 100
 """Rows of the whole table, and problems, that are stored at most; the rest is counted."""
 
-AT_A_GLANCE = PREFIX + "at_a_glance"
-ALL_STREAMS = PREFIX + "whole_table"
-PROBLEMS_NOW = PREFIX + "problems"
+# Short, as Dagster's page makes a column of them that takes its width from the table.
+AT_A_GLANCE = "at a glance"
+WHAT_IS_UP = "what is up"
+ALL_STREAMS = "whole table"
+PROBLEMS_NOW = "problems"
 
 
 def fleet_key(cluster_key: str) -> dg.AssetKey:
@@ -101,7 +104,9 @@ def observation(
     pieces = in_pieces(fleet, PIECE, PIECES)
     metadata: dict[str, Any] = {AT_A_GLANCE: glance}
     for number, piece in enumerate(pieces, 1):
-        metadata[f"{PREFIX}streams_{number}"] = dg.MetadataValue.md(piece)
+        metadata[f"streams {number}"] = dg.MetadataValue.md(piece)
+    if noted := notes(fleet, PIECE):
+        metadata[WHAT_IS_UP] = dg.MetadataValue.md(noted)
     if sum(piece.count("\n") - 2 for piece in pieces) < len(fleet):
         left_out = f"\nand {len(fleet) - ROWS} more streams" if len(fleet) > ROWS else ""
         metadata[ALL_STREAMS] = dg.MetadataValue.md(markdown(fleet[:ROWS]) + left_out)

@@ -87,7 +87,8 @@ def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
     lines = [f"**{cut(escaped(sentence(row, shown, minimum).strip()), _SENTENCE)}**"]
     # What the checks of a stream that does not run say is in the sentence already.
     if row.state == "running":
-        lines += [cut(escaped(f"{each.check}: {each.text}"), _FAILING) for each in row.failing[:2]]
+        wrong = [each for each in row.failing if each.text != row.reason][:2]
+        lines += [cut(escaped(f"{each.check}: {each.text}"), _FAILING) for each in wrong]
     links = [f"seen {clock(row.seen_at)}"]
     if driver is not None:
         if driver.ui_url and driver.state.alive and len(driver.ui_url) <= _URL:

@@ -13,6 +13,7 @@ from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.fleet import (
     HEAD,
+    HEAD_OF_ALL,
     STATES,
     Failing,
     Row,
@@ -22,6 +23,7 @@ from dagster_sparkscale.watch.fleet import (
     in_pieces,
     in_trouble,
     markdown,
+    notes,
     orphan_row,
     row,
     sentence,
@@ -248,10 +250,12 @@ def test_pieces_stay_below_their_size_and_have_the_first_rows_in_order(fleet, mo
     pieces = in_pieces(fleet, 1000, most)
     assert len(pieces) <= most
     assert all(len(piece) < 1000 and piece.startswith(HEAD) for piece in pieces)
-    whole = markdown(fleet).removeprefix(HEAD)
-    assert whole.startswith("".join(piece.removeprefix(HEAD) for piece in pieces))
+    shown = [row for piece in pieces for row in piece.removeprefix(HEAD).splitlines()]
+    whole = markdown(fleet).removeprefix(HEAD_OF_ALL).splitlines()
+    # Those of the whole table have a note behind them.
+    assert all(row.startswith(each) for each, row in zip(shown, whole, strict=False))
     if len(pieces) < most:
-        assert markdown(fleet) == HEAD + "".join(piece.removeprefix(HEAD) for piece in pieces)
+        assert len(shown) == len(fleet)
 
 
 @given(fleets)
@@ -270,9 +274,28 @@ def test_the_dicts_are_json(fleet):
 
 def test_a_table_is_filled_up_to_its_size():
     two = [line(), line(stream="orders")]
-    size = len(markdown(two))
-    assert in_pieces(two, size + 1, 3) == [markdown(two)]
-    assert in_pieces(two, size, 3) == [markdown(two[:1]), markdown(two[1:])]
+    (whole,) = in_pieces(two, 1000, 3)
+    assert in_pieces(two, len(whole) + 1, 3) == [whole]
+    alone = [in_pieces([each], 1000, 1)[0] for each in two]
+    assert in_pieces(two, len(whole), 3) == alone
+
+
+def test_what_is_up_is_told_of_those_with_which_something_is_up():
+    fleet = [
+        line(state="failed", reason="driver 2 failed"),
+        line(stream="fine"),
+        line(stream="orders", failing=(failing(text="R is *1.20*"),)),
+    ]
+    told = "- [clicks](/assets/clicks): driver 2 failed\n"
+    other = "- [orders](/assets/orders): R is \\*1.20\\*\n"
+    assert notes(fleet, 1000) == told + other
+    assert notes(fleet, len(told + other) + 20) == f"{told}\nand 1 more"
+    assert notes(fleet[1:2], 1000) == ""
+
+
+@given(fleets)
+def test_what_is_up_stays_below_its_size(fleet):
+    assert len(notes(fleet * 9, 1000)) < 1000
 
 
 def test_text_is_cut_only_where_it_is_too_long():
@@ -306,7 +329,7 @@ def test_a_table():
         ),
         line(stream="orders", state="failed", since=NOW - 720, reason="x" * 200),
     ]
-    assert markdown(fleet) == HEAD + (
+    assert markdown(fleet) == HEAD_OF_ALL + (
         r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 -\> 5 of 8|"
         r"scale to 5|2|a \| b \*c\*|"
         "\n|[orders](/assets/orders)|failed for 12 min|-|-|-||-|" + ("x" * 87 + "...|\n")

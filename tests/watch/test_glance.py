@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -125,6 +125,13 @@ class TestTheState:
             "ratio\\_below\\_one: R is 0\n\n"
             "ratio\\_below\\_one: R is 1\n\n"
             "[Spark UI](http://host:4040) · seen 2027-01-15 08:00 UTC · driver 3: host, process 77"
+        )
+
+    def test_what_is_wrong_is_not_said_twice(self):
+        silent = (Failing("running", "no answer", "", True), *self.FAILING[:1])
+        text = state(row(failing=silent, reason="no answer"), "running", 1, None)
+        assert text.startswith(
+            "**running; hold: no answer**\n\nratio\\_below\\_one: R is 0\n\nseen"
         )
 
     def test_of_one_that_does_not_run_has_no_more_than_the_sentence(self):
@@ -275,6 +282,7 @@ def one_line(text):
 
 @given(tricky, tricky, tricky)
 def test_whatever_a_text_says_it_is_shown_as_it_is(reason, text, where):
+    assume(text != reason)  # it would not be said twice
     shown = row(reason=reason, failing=(Failing("lag", text, "", True),))
     texts, kinds = written(state(shown, "running", 1, driver(where=f"{where}.")))
     assert kinds <= {*("paragraph_open", "paragraph_close", "text", "text_special")} | {
