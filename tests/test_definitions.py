@@ -220,7 +220,9 @@ class TestAsset:
         ).metadata
         assert metadata["program"] == "jobs/clicks.py"
         assert metadata["batch_interval_seconds"] == 10.0
-        assert metadata["executors"].startswith("2 to 4 (a maximum of 9 was declared, but 4 is")
+        assert metadata["executors_declared"].startswith(
+            "2 to 4 (a maximum of 9 was declared, but 4 is"
+        )
         assert metadata["checkpoint"] == "/data/clicks"
 
     def test_its_environment_and_settings_are_not_in_it(self, world):

@@ -21,6 +21,13 @@ class StartConfig(dg.Config):
     reason: str = Field(default="", description="Why; shown with the materialization.")
 
 
+_DESCRIPTIONS = {
+    "structured": "A Structured Streaming application. How it does: see `state`, below.",
+    "dstream": "A DStreams application. How it does: see `state`, below.",
+}
+"""Of a stream that has none of its own."""
+
+
 def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
     """The asset of `stream`.
 
@@ -37,7 +44,6 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
 
 
 def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
-
     @dg.asset(
         key=asset_key(stream),
         deps=list(stream.deps),
@@ -46,13 +52,13 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         tags=dict(stream.tags),
         kinds={*KINDS, *stream.kinds},
         automation_condition=stream.automation_condition,
-        description=stream.description,
+        description=stream.description or _DESCRIPTIONS[stream.kind],
         metadata={
             "program": stream.program,
             "batch_interval_seconds": stream.batch_interval,
             "executor_cores": stream.executor_cores,
             "executor_memory": stream.executor_memory,
-            "executors": (
+            "executors_declared": (
                 f"{stream.bounds.minimum} to {stream.bounds.maximum or 'what the cluster has'}"
                 + (f" ({stream.bounds.note})" if stream.bounds.note else "")
             ),
