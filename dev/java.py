@@ -10,15 +10,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from dev import installing
+from dev.installing import Way, ensure, run, say
 
 FINDER = [sys.executable, "-m", "dagster_sparkscale.clusters.java"]
 USER_JDKS = Path.home() / ".jdk"
 """Where the Python package install-jdk puts what it installs, and where it is looked for."""
-MINUTES = 15
-"""How long an installation may take."""
+JAVA = "Java that Spark can run on"
 
 HELP = """\
 Spark needs Java 17 or 21 (a whole JDK, or Debian's headless JRE), and it could not be installed
@@ -41,34 +41,6 @@ except Exception as error:
 """
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to install Java."""
-
-    name: str
-    install: Callable[[], bool]
-    """Returns whether it went well."""
-
-
-def ensure(find: Callable[[], str | None], ways: Sequence[Way]) -> str | None:
-    """The home of a usable Java, installed in the first way that works where there is none."""
-    if home := find():
-        return home
-    for way in ways:
-        say(f"No Java that Spark can run on: {way.name} ...")
-        if not way.install():
-            say(f"That did not work: {way.name}.")
-        elif home := find():
-            return home
-        else:
-            say(f"Done, but Spark can't run on what it gave: {way.name}.")
-    return None
-
-
 def find() -> str | None:
     """The home of a Java that Spark can run on."""
     # A process of its own each time: what was found before an installation is not asked again.
@@ -76,35 +48,15 @@ def find() -> str | None:
     return found.stdout.strip() or None if found.returncode == 0 else None
 
 
-def _run(*command: str) -> bool:
-    """Run an installer. Its output is for people: stdout carries nothing but the home."""
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    try:
-        done = subprocess.run(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
-            timeout=MINUTES * 60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        say(str(error))
-        return False
-    return done.returncode == 0
-
-
 def install_with_apt() -> bool:
-    # An update fails as a whole when one of many sources does: the package may be there still.
-    _run("apt-get", "update", "-qq")
-    return _run("apt-get", "install", "-y", "-qq", "openjdk-17-jre-headless")
+    return installing.install_with_apt("openjdk-17-jre-headless")
 
 
 def install_for_user() -> bool:
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    if not _run(*pip, "install-jdk"):
+    if not run(*pip, "install-jdk"):
         return False
-    return _run(sys.executable, "-c", _INSTALL_JDK, str(USER_JDKS))
+    return run(sys.executable, "-c", _INSTALL_JDK, str(USER_JDKS))
 
 
 def ways(*, root: bool, apt: bool) -> list[Way]:
@@ -116,7 +68,7 @@ def ways(*, root: bool, apt: bool) -> list[Way]:
 
 def main() -> int:
     root = hasattr(os, "geteuid") and os.geteuid() == 0
-    home = ensure(find, ways(root=root, apt=shutil.which("apt-get") is not None))
+    home = ensure(JAVA, find, ways(root=root, apt=shutil.which("apt-get") is not None))
     if home is None:
         say(HELP)
         return 1

@@ -25,7 +25,7 @@ from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
-from dagster_sparkscale.observe.status import Batch, Query, Status
+from dagster_sparkscale.observe.status import Batch, Executor, Query, Status
 
 QUERY = "counts"
 
@@ -83,6 +83,7 @@ class Kept:
     executor_cores: int = 1
     phase: str = "running"
     spark_age: float | None = 0.0
+    executors: tuple[Executor, ...] = ()
     queries: tuple[Query, ...] = (Query(QUERY, active=True),)
     batch_seconds: float | None = None
     """How long the stream's batches take; None: none has completed."""
@@ -356,6 +357,7 @@ def _status(kept: Kept) -> Status:
         registered=kept.registered,
         requested=kept.requested,
         blocked=kept.blocked,
+        executors=kept.executors,
         queries=kept.queries,
         batches=batches,
         last_seq=len(batches),

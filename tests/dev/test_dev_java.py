@@ -1,7 +1,7 @@
 """What `make java` does on machines that have Java, can install it, or neither."""
 
 from dev import java
-from dev.java import Way, ensure
+from dev.installing import Way, ensure, run
 
 
 class Machine:
@@ -20,20 +20,20 @@ class Machine:
 
 def test_where_there_is_a_java_nothing_is_installed():
     machine = Machine()
-    assert ensure(lambda: "/usr/lib/jvm/17", [machine.way("apt")]) == "/usr/lib/jvm/17"
+    assert ensure("it", lambda: "/usr/lib/jvm/17", [machine.way("apt")]) == "/usr/lib/jvm/17"
     assert machine.gone == []
 
 
 def test_the_first_way_that_works_is_the_last_that_is_gone():
     machine = Machine(gives="apt")
-    assert ensure(machine.find, [machine.way("apt"), machine.way("user")]) == "/jdk"
+    assert ensure("it", machine.find, [machine.way("apt"), machine.way("user")]) == "/jdk"
     assert machine.gone == ["apt"]
 
 
 def test_the_next_way_is_gone_where_one_fails_or_gives_nothing_usable():
     machine = Machine(gives="third")
     ways = [machine.way("first", well=False), machine.way("second"), machine.way("third")]
-    assert ensure(machine.find, ways) == "/jdk"
+    assert ensure("it", machine.find, ways) == "/jdk"
     assert machine.gone == ["first", "second", "third"]
 
 
@@ -64,5 +64,5 @@ def test_stdout_has_the_home_and_nothing_else(monkeypatch, capsys):
 
 
 def test_an_installer_that_is_not_there_is_a_way_that_failed(capfd):
-    assert java._run("no-such-installer-anywhere") is False
+    assert run("no-such-installer-anywhere") is False
     assert "no-such-installer-anywhere" in capfd.readouterr().err

@@ -1,0 +1,99 @@
+"""Dagster's pages in a browser: what is to be seen on them, and pictures of them."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, sync_playwright
+
+from dev.browser import Browser
+
+WIDE, HIGH = 1600, 1300
+"""Pixels of the window."""
+PATIENCE = 30.0
+"""Seconds that a page has to show what it should."""
+
+
+_RUN = re.compile(r"^[0-9a-f]{8}$")
+
+
+class Pages:
+    """The pages of one Dagster, in one window."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self._page = page
+        self._url = url
+
+    def open(self, path: str) -> None:
+        self._page.goto(self._url + path)
+
+    def overview(self, asset: str) -> dict[str, Locator]:
+        """Open the Overview of an asset; returns what it shows as metadata, by key."""
+        self.open(f"/assets/{asset}")
+        table = self._metadata()
+        table.locator("xpath=./tbody/tr").first.wait_for()
+        rows = table.locator("xpath=./tbody/tr").all()
+        return {
+            row.locator("td").first.inner_text(): row.locator("xpath=./td[last()]") for row in rows
+        }
+
+    def fits(self) -> bool:
+        """Whether the metadata are as wide as there is room, so that nothing is out of sight."""
+        wider: bool = self._metadata().evaluate(
+            "table => table.offsetWidth > table.parentElement.clientWidth + 2"
+        )
+        return not wider
+
+    def plots(self) -> list[str]:
+        """What the plots of the asset draw that is open, in their order."""
+        self._page.get_by_role("button", name="Plots").click()
+        self._page.locator("canvas").first.wait_for()
+        return re.findall(r"^\d\. .*$", self._page.locator("body").inner_text(), re.MULTILINE)
+
+    def see(self, *texts: str) -> None:
+        """Wait until all of `texts` are to be seen.
+
+        Raises:
+            playwright.sync_api.TimeoutError: one was not; names it.
+        """
+        for text in texts:
+            self._page.get_by_text(text).first.wait_for()
+
+    def runs(self) -> Sequence[str]:
+        """The ids of the runs in the list that is open, as they are shown there."""
+        links = self._page.locator("a[href^='/runs/']").filter(has_text=_RUN)
+        links.first.wait_for()
+        return links.all_inner_texts()
+
+    def open_run(self, run: str) -> None:
+        self._page.locator("a[href^='/runs/']").filter(has_text=run).first.click()
+        self._page.wait_for_url(f"**/runs/{run}*")
+
+    def picture(self, path: Path, height: int = HIGH) -> None:
+        """Save what the window shows."""
+        self._page.set_viewport_size({"width": WIDE, "height": height})
+        self._page.wait_for_load_state("networkidle")
+        self._page.screenshot(path=path)
+
+    def _metadata(self) -> Locator:
+        return self._page.locator("table:has(> thead :text-is('Timestamp'))")
+
+
+@contextmanager
+def pages(browser: Browser, url: str) -> Iterator[Pages]:
+    """The pages of the Dagster at `url`."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=browser.program,
+            env={**os.environ, **browser.environment},
+            # What goes to this machine needs no proxy.
+            args=["--no-proxy-server"],
+        )
+        try:
+            page = chromium.new_page(viewport={"width": WIDE, "height": HIGH})
+            page.set_default_timeout(1000 * PATIENCE)
+            yield Pages(page, url)
+        finally:
+            chromium.close()

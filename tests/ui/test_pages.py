@@ -1,0 +1,93 @@
+"""What people see of streams in a browser: real pages of a Dagster that the sensor has told."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from dev import browser
+from dev.pages import Pages, pages
+from tests.ui.scene import STREAMS, play
+from tests.ui.served import served
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Dagster whose streams have lived for six hours."""
+    home = tmp_path_factory.mktemp("home")
+    play(home)
+    with served(home) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def seen(url: str) -> Iterator[Pages]:
+    found = browser.browser()
+    assert found is not None, browser.HELP
+    with pages(found, url) as opened:
+        yield opened
+
+
+def test_overview_of_a_stream_that_runs(seen: Pages) -> None:
+    shown = seen.overview("clicks")
+    assert list(shown)[:3] == ["state", "last hours", "executors"]
+    state = shown["state"].inner_text()
+    assert state.startswith("running, ")
+    assert " of 1 to 8 executors, R 0." in state
+    assert "Spark UI" in state
+    image = shown["last hours"].locator("img")
+    image.wait_for()
+    # Decoded: what a browser can't draw has no width.
+    assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
+    assert shown["executors"].locator("tbody tr").count() >= 2
+    assert "scale to" in shown["decisions"].inner_text()
+    assert seen.fits()
+
+
+def test_a_decision_leads_to_its_run_alone(seen: Pages) -> None:
+    seen.overview("clicks")["decisions"].get_by_role("link").first.click()
+    assert len(seen.runs()) == 1
+    seen.see("rescale", "dagster-sparkscale/stream: clicks")
+
+
+def test_plots_have_what_matters_first(seen: Pages) -> None:
+    seen.overview("clicks")
+    assert seen.plots() == ["1. R", "2. lag (s)", "3. executors", "4. input (records/s)"]
+
+
+@pytest.mark.parametrize(
+    ("stream", "state"),
+    [
+        ("orders", "crash-looping: "),
+        ("payments", "given up since "),
+        ("returns", "running, "),
+        ("searches", "running; hold: the agent of driver 1 does not answer"),
+        ("sessions", "stopped since "),
+        ("visits", "starting since "),
+        ("wishes", "not started: materialize the asset to start it"),
+    ],
+)
+def test_overview_says_first_how_a_stream_is(seen: Pages, stream: str, state: str) -> None:
+    shown = seen.overview(stream)
+    assert shown["state"].inner_text().startswith(state)
+    assert next(iter(shown)) == "state"
+    assert ("the declaration has changed" in shown["state"].inner_text()) is (stream == "returns")
+    assert seen.fits()
+
+
+def test_the_fleet_shows_all_streams_the_worst_first(seen: Pages) -> None:
+    shown = seen.overview("fleet")
+    assert shown["at a glance"].inner_text().split(": ")[1] == "9 streams"
+    linked = shown["streams 1"].get_by_role("link").all_inner_texts()
+    assert set(linked) == {*(stream.name for stream in STREAMS), "legacy"}
+    assert set(linked[:3]) == {"orders", "payments", "searches"}
+    assert linked[3:5] == ["legacy", "returns"]
+    assert "nobody declares" not in shown["streams 1"].inner_text()
+    assert "legacy: orphan: driver 1 is running" in shown["what is up"].inner_text()
+    assert seen.fits()
+
+
+def test_an_orphan_is_told_of_among_its_events(seen: Pages) -> None:
+    seen.open("/assets/legacy?view=events")
+    seen.see("legacy: orphan: driver 1 is running")
