@@ -16,6 +16,11 @@ _CLOCKS = 60.0
 """Seconds that the clock of whoever stores events may be behind that of the sensor."""
 
 
+_LATE = 86400.0
+"""Seconds after a minute within which its event was stored: an hour as a rule, and more where a
+clock was ahead."""
+
+
 def history(
     instance: DagsterInstance,
     stream: dg.AssetKey | Sequence[str] | str,
@@ -43,10 +48,8 @@ def history(
     key = stream if isinstance(stream, dg.AssetKey) else dg.AssetKey(stream)
     parts = []
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
-        for values in _stored(fetch, key, since):
+        for values in _stored(fetch, key, since, until):
             minutes = _minutes(values)
-            if minutes and minutes[0].at >= until:
-                break
             parts.append([each for each in minutes if since <= each.at < until])
     return merged(parts)
 
@@ -61,10 +64,12 @@ def newest(instance: DagsterInstance, key: dg.AssetKey, most: int) -> list[Minut
 
 
 def _stored(
-    fetch: Callable[..., dg.EventRecordsResult], key: dg.AssetKey, since: float
+    fetch: Callable[..., dg.EventRecordsResult], key: dg.AssetKey, since: float, until: float
 ) -> Iterator[str | None]:
-    """The packed minutes of each event since then, the oldest first."""
-    wanted = dg.AssetRecordsFilter(asset_key=key, after_timestamp=since - _CLOCKS)
+    """The packed minutes of each event that may have some of the span, the oldest first."""
+    wanted = dg.AssetRecordsFilter(
+        asset_key=key, after_timestamp=since - _CLOCKS, before_timestamp=until + _LATE
+    )
     cursor, more = None, True
     while more:
         page = fetch(wanted, _PAGE, cursor, ascending=True)

@@ -8,9 +8,11 @@ any more; else it is an observation. Freshness policies and `eager()` see materi
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
+from dagster import DagsterInstance
 
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import MINUTES
@@ -20,16 +22,22 @@ from dagster_sparkscale.watch import glance
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
 from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.memory import StreamMemory
-from dagster_sparkscale.watch.occasions import late_from, occasion, said
+from dagster_sparkscale.watch.occasions import Told, late_from, lesser, occasion, said
 from dagster_sparkscale.watch.picture import picture
 from dagster_sparkscale.watch.recent import Recent
 from dagster_sparkscale.watch.sighting import Sighting
+
+AGAIN = 3600.0
+"""Seconds after which it is looked whether Dagster still has what it was told of checks: somebody
+may have run one by hand, or wiped the asset."""
 
 Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 
 def told(
+    instance: DagsterInstance,
     stream: Stream,
     assessment: Assessment,
     sighting: Sighting,
@@ -44,26 +52,32 @@ def told(
         minute: of this look; it is in `recent` already.
         memory: what Dagster has been told before, and the minutes it has not been told of.
     """
-    checks = list(changed_checks(stream, assessment, memory, sighting.log_tail, minute.at))
-    yield from checks
     minutes = [*memory.minutes, minute]
     memory.advanced |= bool(minute.input_rate)
     shown = glance.headline(row, sighting.driver, minute.at)
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     now = said(memory.told, minute, shown, late_from(max_lag, stream.batch_interval))
+    if int(minute.at // AGAIN) != int(memory.told.at // AGAIN):
+        forget_what_is_stored_otherwise(instance, stream, memory)
+    yield from changed_checks(stream, assessment, memory, now, sighting.log_tail)
+    failing = [f"{check} {outcome}" for check, outcome in memory.checks.items()]
+    now = replace(now, failing=", ".join(sorted(each for each in failing if "failed" in each)))
     why = occasion(
         stream.name,
         memory.told,
         now,
         acts=assessment.acts,
-        checks=bool(checks),
         report_every=stream.report_every,
     )
     if why is None:
         memory.minutes = minutes
         return
-    # What was never started was never materialized either.
-    moved_on = memory.advanced or (minute.epoch is not None and shown != memory.shown)
+    wavers = why == lesser(memory.told, now)
+    now = replace(now, lesser_at=minute.at if wavers else memory.told.lesser_at)
+    overview = shown_by(now)
+    moved_on = memory.advanced
+    if minute.epoch is not None:  # what was never started was never materialized either
+        moved_on |= overview != memory.shown or not _overview_is_ours(instance, stream)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
     state = glance.state(row, shown, stream.bounds.minimum, sighting.driver)
     yield kind(
@@ -78,7 +92,24 @@ def told(
     )
     memory.told, memory.minutes = now, []
     if moved_on:
-        memory.shown, memory.advanced = shown, False
+        memory.shown, memory.advanced = overview, False
+
+
+def shown_by(now: Told) -> str:
+    """What must not stand in Overview once it is not so any more. A crash loop counts as one thing:
+    its restarts are no data that moves on."""
+    if now.headline == "crash-looping":
+        return now.headline
+    executors = f"{now.registered} of {now.requested}" if now.headline == "running" else ""
+    return f"{now.headline} {now.epoch} {executors} {now.failing}"
+
+
+def _overview_is_ours(instance: DagsterInstance, stream: Stream) -> bool:
+    """Whether Overview shows an event of this module: not that of a run which attached to a driver,
+    and not nothing, as after a wipe."""
+    latest = instance.get_latest_materialization_event(asset_key(stream))
+    materialization = latest.asset_materialization if latest else None
+    return materialization is not None and MINUTES in materialization.metadata
 
 
 def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
@@ -104,13 +135,29 @@ def _numbers(minute: Minute) -> dict[str, Any]:
     }
 
 
+def forget_what_is_stored_otherwise(
+    instance: DagsterInstance, stream: Stream, memory: StreamMemory
+) -> None:
+    """Take what is stored of a check by others, or was wiped, for what has to be told anew."""
+    keys = [dg.AssetCheckKey(asset_key(stream), check) for check in memory.checks]
+    stored = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    for key in keys:
+        record = stored.get(key)
+        evaluation = record.evaluation if record is not None else None
+        passed = memory.checks[key.name] == "passed"
+        if evaluation is None or evaluation.passed != passed:
+            del memory.checks[key.name]
+
+
 def changed_checks(
-    stream: Stream, assessment: Assessment, memory: StreamMemory, log_tail: str, now: float
+    stream: Stream, assessment: Assessment, memory: StreamMemory, now: Told, log_tail: str
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluations of the health checks whose outcome is not the one stored last, or that failed by
-    something new."""
+    something new. What wavers around its threshold goes on failing."""
+    wavering = {Health.RATIO_BELOW_ONE: now.overloaded, Health.LAG_WITHIN_LIMIT: now.late}
     for health, finding in assessment.health.items():
-        if finding.passed is None:
+        failed = memory.checks.get(health.value, "passed") != "passed"
+        if finding.passed is None or (finding.passed and failed and wavering.get(health)):
             continue
         outcome = "passed" if finding.passed else f"failed {finding.mark}".rstrip()
         if memory.checks.get(health.value) == outcome:
@@ -121,6 +168,6 @@ def changed_checks(
             check_name=health.value,
             passed=finding.passed,
             severity=severity(finding),
-            description=dated(finding.text, "since", now),
+            description=dated(finding.text, "since", now.at),
             metadata={"log": log_tail} if log_tail and not finding.passed else {},
         )

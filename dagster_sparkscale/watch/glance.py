@@ -65,8 +65,13 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
         minimum: executors it has at least, as declared.
     """
     if row.state != "running":
-        # When the driver came says nothing of since when it is unknown, or crashes again and again.
-        if row.since is None or shown in ("unknown", "crash-looping"):
+        # When the driver came says nothing of since when it is unknown.
+        if shown == "crash-looping":
+            # It stands while drivers come and go: each restart is told of as an event only.
+            restarts = "several" if row.restarts is None else str(row.restarts)
+            often = f"{shown}, {restarts} restarts within 24 h"
+            return f"{often}; at {clock(row.seen_at)}: {row.reason}"
+        if row.since is None or shown == "unknown":
             return f"{shown}: {row.reason.removeprefix(f'{shown}: ')}"
         return f"{shown} since {clock(row.since)}: {row.reason}"
     parts = [shown]

@@ -45,6 +45,11 @@ class StreamMemory:
     def minutes(self, minutes: Sequence[Minute]) -> None:
         self.pending = pack(minutes) if minutes else {}
 
+    @property
+    def last_at(self) -> int:
+        """When it was last seen, seconds since the epoch; 0: never."""
+        return sum(self.pending["at"]) if self.pending else int(self.told.at)
+
 
 @dataclass
 class Memory:
@@ -76,8 +81,10 @@ class Memory:
             for name, memory in self.streams.items()
             if name in keep
         }
-        text = json.dumps({"streams": kept, "fleet": asdict(self.fleet)}, separators=(",", ":"))
-        return b64encode(zlib.compress(text.encode(), level=1)).decode()
+        cursor = {"streams": kept, "fleet": asdict(self.fleet)}
+        # Half a character, as a broken log may have it, must not make it unreadable.
+        text = json.dumps(cursor, separators=(",", ":"), ensure_ascii=False)
+        return b64encode(zlib.compress(text.encode(errors="replace"), level=1)).decode()
 
 
 _MEMORY = TypeAdapter(Memory)

@@ -16,6 +16,9 @@ LATE = 60.0
 """Seconds of lag, and `LATE_BATCHES` batch intervals, that are news where there is no max_lag."""
 LATE_BATCHES = 10
 CALM = 0.8
+PAUSE = 180.0
+"""Seconds between two events of what may come and go: a stream that flaps must not be told of every
+minute."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,10 @@ class Told:
     requested: int | None = None
     overloaded: bool = False
     late: bool = False
+    failing: str = ""
+    """The health checks that fail, and by what."""
+    lesser_at: FiniteFloat = 0.0
+    """When something was told of last that may come and go."""
 
 
 NOTHING = Told()
@@ -61,13 +68,12 @@ def said(before: Told, minute: Minute, headline: str, late: float) -> Told:
 
 
 def occasion(
-    stream: str, before: Told, now: Told, *, acts: bool, checks: bool, report_every: float
+    stream: str, before: Told, now: Told, *, acts: bool, report_every: float
 ) -> str | None:
     """Why a stream is told of now, in words; None: it waits for a later minute.
 
     Args:
         acts: whether something is to be done to it.
-        checks: whether the outcome of a health check has changed.
         report_every: seconds between two events of a stream to which nothing happens. Each stream
             has moments of its own for them, so that a thousand do not fall into one tick.
     """
@@ -79,6 +85,17 @@ def occasion(
         return f"driver {before.epoch} -> {now.epoch}"
     if acts:
         return "decision"
+    if not 0 <= now.at - before.lesser_at < PAUSE and (what := lesser(before, now)):
+        return what
+    moment = zlib.crc32(stream.encode())
+    if (now.at + moment) // report_every != (before.at + moment) // report_every:
+        return "as before"
+    return None
+
+
+def lesser(before: Told, now: Told) -> str | None:
+    """What may come and go every minute, as executors do: told of at once, but not again before
+    `PAUSE` is over."""
     for name in ("registered", "requested"):
         was, is_now = getattr(before, name), getattr(now, name)
         if was != is_now:
@@ -87,12 +104,7 @@ def occasion(
         return f"R {'reached' if now.overloaded else 'is well below'} {OVERLOAD:g}"
     if before.late != now.late:
         return "lag grew" if now.late else "lag shrank"
-    if checks:
-        return "health"
-    moment = zlib.crc32(stream.encode())
-    if (now.at + moment) // report_every != (before.at + moment) // report_every:
-        return "as before"
-    return None
+    return "health" if before.failing != now.failing else None
 
 
 def _above(value: float | None, threshold: float, before: bool) -> bool:

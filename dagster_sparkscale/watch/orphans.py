@@ -14,6 +14,7 @@ import dagster as dg
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.occasions import NOTHING
 from dagster_sparkscale.watch.words import escaped
 
 
@@ -105,6 +106,7 @@ def told_of(
         if known.checks.get("orphan") == now:
             continue
         known.checks["orphan"] = now
+        known.told, known.shown = NOTHING, ""  # declared again, it is told of anew
         # Another code location may declare it: then its Overview is that one's.
         kind = dg.AssetMaterialization if orphan.ours else dg.AssetObservation
         yield kind(

@@ -30,11 +30,14 @@ class Recent:
 
     stream: str
     buckets: list[Bucket] = field(default_factory=list)
+    seen_at: int = 0
+    """When its last minute was, seconds since the epoch."""
     decided: deque[Decided] = field(default_factory=lambda: deque(maxlen=DECISIONS))
 
     def add(self, minute: Minute) -> None:
         """Remember what was seen in a minute, later than those before."""
         add(self.buckets, minute)
+        self.seen_at = minute.at
         if minute.decision is not None:
             key = run_key(self.stream, minute.epoch, minute.at)
             self.decided.append(Decided(minute.at, minute.decision, minute.reason or "", key))
@@ -56,7 +59,9 @@ class Recents:
         self, instance: DagsterInstance, stream: str, key: AssetKey, memory: StreamMemory
     ) -> Recent:
         """The last hours of a stream, with the minutes in `memory`, which are no event yet."""
-        if (known := self._by_stream.get(stream)) is not None:
+        known = self._by_stream.get(stream)
+        # A tick that was tried out, or that Dagster has dropped, was none.
+        if known is not None and known.seen_at == memory.last_at:
             return known
         recent, stored = Recent(stream), list[Minute]()
         in_time = time.monotonic() < self._until

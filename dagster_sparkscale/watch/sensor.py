@@ -68,10 +68,13 @@ def autoscale_sensor(
         recents.tick(streams.by_name)
         events: list[Event] = []
         rows: list[Row] = []
+        lines: list[str] = []
         requests: list[dg.RunRequest] = []
         for stream in streams:
             assessment, sighting = assessments[stream.name], sightings[stream.name]
             known, decision = memory.of(stream.name), assessment.decision
+            known.checks.pop("orphan", None)
+            requests += operations.requests(stream, decision, assessment.epoch, now)
             minute = minute_of(
                 now,
                 assessment.state,
@@ -80,15 +83,22 @@ def autoscale_sensor(
                 str(decision) if assessment.acts else None,
                 decision.reason if assessment.acts else None,
             )
-            recent = recents.of(context.instance, stream.name, asset_key(stream), known)
-            recent.add(minute)
-            rows.append(row(stream, assessment, sighting, now=now))
-            events += told(stream, assessment, sighting, rows[-1], minute, known, recent)
-            requests += operations.requests(stream, decision, assessment.epoch, now)
+            try:
+                recent = recents.of(context.instance, stream.name, asset_key(stream), known)
+                recent.add(minute)
+                rows.append(row(stream, assessment, sighting, now=now))
+                events += told(
+                    *(context.instance, stream, assessment, sighting, rows[-1]),
+                    *(minute, known, recent),
+                )
+            except Exception as error:  # what can't be told of one must not silence the others
+                text = f"{stream.name}: can't be told of: {type(error).__name__}: {error}"
+                context.log.exception(text)
+                lines.append(text)
         events += told_of(orphans, memory)
         rows += [orphan_row(orphan, now=now) for orphan in orphans]
         events += told_of_fleet(streams, rows, memory.fleet, context.instance, owner, now)
-        lines = [*map(str, orphans), *map(str, assessments.values())]
+        lines += [*map(str, orphans), *map(str, assessments.values())]
         if requests:
             # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
             context.log.info("\n".join(lines))

@@ -19,8 +19,12 @@ def cut(text: str, most: int) -> str:
 
 
 def clock(at: float, now: float | None = None) -> str:
-    """A moment in UTC; without the day where that is the day of `now`."""
-    moment = time.gmtime(at)
+    """A moment in UTC; without the day where that is the day of `now`. `?` where it is none, as a
+    broken file may say."""
+    try:
+        moment = time.gmtime(at)
+    except (ValueError, OverflowError, OSError):
+        return "?"
     if now is None:
         return time.strftime("%Y-%m-%d %H:%M UTC", moment)
     same = time.gmtime(now)[:3] == moment[:3]

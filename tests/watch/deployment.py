@@ -41,6 +41,8 @@ class Deployment:
         ) as context:
             data = self.sensor.evaluate_tick(context)
         self.cursor = data.cursor
+        for event in data.asset_events:  # as the daemon does
+            self.instance.report_runless_asset_event(event)
         return Tick(data)
 
     def passing(self, ticks: int, clock: list[float]) -> "list[Tick]":

@@ -108,7 +108,10 @@ class TestTheSentence:
         unknown = row(state="unknown", since=NOW - 86400, reason="no route to host")
         assert sentence(unknown, "unknown", 1) == "unknown: no route to host"
         looping = row(state="starting", since=NOW - 5, reason="its driver is starting")
-        assert sentence(looping, "crash-looping", 1) == "crash-looping: its driver is starting"
+        said = f"restarts within 24 h; at {clock(NOW)}: its driver is starting"
+        assert sentence(looping, "crash-looping", 1) == f"crash-looping, several {said}"
+        counted = replace(looping, restarts=4)
+        assert sentence(counted, "crash-looping", 1) == f"crash-looping, 4 {said}"
 
     def test_of_one_that_runs_between_crashes_says_so_first(self):
         text = sentence(row(registered=3), "crash-looping", 1)

@@ -19,8 +19,8 @@ QUIET = Minute(NOON, "running", epoch=1, ratio=0.5, lag=5, registered=2, request
 FIRST = NOON + 600 - (NOON + zlib.crc32(b"clicks")) % 600
 
 
-def why(before, now, stream="clicks", acts=False, checks=False, report_every=EVERY):
-    return occasion(stream, before, now, acts=acts, checks=checks, report_every=report_every)
+def why(before, now, stream="clicks", acts=False, report_every=EVERY):
+    return occasion(stream, before, now, acts=acts, report_every=report_every)
 
 
 def walk(minutes, headline="running", late=LATE, report_every=EVERY):
@@ -138,8 +138,8 @@ class TestOccasions:
         assert why(self.TOLD, self.now(epoch=2), acts=True) == "driver 1 -> 2"
 
     def test_so_is_the_outcome_of_a_check(self):
-        assert why(self.TOLD, self.now(), checks=True) == "health"
-        assert why(self.TOLD, self.now(late=True), checks=True) == "lag grew"
+        assert why(self.TOLD, self.now(failing="running failed")) == "health"
+        assert why(self.TOLD, self.now(late=True, failing="running failed")) == "lag grew"
 
 
 class TestNowAndThen:

@@ -90,8 +90,17 @@ class TestReadBack:
         first = of(recents, instance)
         store(instance, KEY, [at(0)])
         recents.tick({"clicks"})
-        assert of(recents, instance, [at(1)]) is first
         assert first.buckets == []
+        first.add(at(1))
+        assert of(recents, instance, [at(1)]) is first
+
+    def test_a_tick_that_was_only_tried_out_is_forgotten(self, instance, recents):
+        tried = of(recents, instance, [at(1)])
+        tried.add(at(2))
+        recents.tick({"clicks"})
+        again = of(recents, instance, [at(1)])
+        assert again is not tried
+        assert again.seen_at == at(1).at
 
     def test_each_stream_has_its_own(self, instance, recents):
         store(instance, KEY, [at(0)])

@@ -19,7 +19,7 @@ from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, World, scaled, structured
-from tests.watch.deployment import HOUR, Deployment, overload
+from tests.watch.deployment import HOUR, Deployment, grown, overload
 from tests.watch.hanging import hanging
 
 
@@ -179,8 +179,9 @@ class TestEvents:
         kept = overload(deployed, batch_seconds=5, records=0)
         assert self.kinds([deployed.tick()]) == ["M"]
         clock[0] += 60
+        assert deployed.tick().told() == []
         kept.requested = 3
-        assert self.kinds([deployed.tick()]) == ["O"]
+        assert self.kinds([deployed.tick()]) == ["M"]
         deployed.world.end("clicks")
         clock[0] += 60
         (event,) = deployed.tick().told()
@@ -216,9 +217,7 @@ class TestEvents:
 
     def test_what_it_remembers_of_the_last_hours_outlives_its_process(self, deployed, clock):
         overload(deployed)
-        for tick in deployed.passing(3, clock):
-            for event in tick.told():
-                deployed.instance.report_runless_asset_event(event)
+        deployed.passing(3, clock)
         fresh = Deployment(deployed.streams, deployed.world, deployed.instance, deployed.cursor)
         (event,) = fresh.tick().told()
         assert event.metadata["decisions"].value.count("[run](") == 4
@@ -280,3 +279,112 @@ class TestPauseBetweenTicks:
         policies = [RatioPolicy(interval=interval) for interval in intervals] or [None]
         streams = [structured(f"s{n}", autoscale=policy) for n, policy in enumerate(policies)]
         assert Deployment(streams).sensor.minimum_interval_seconds == pause
+
+
+class TestWhatOverviewShows:
+    """Of a stream without data, nothing stands there that is no longer so."""
+
+    def idle(self, deployed, clock, **fields):
+        kept = overload(deployed, batch_seconds=5, records=0, **fields)
+        deployed.tick()
+        clock[0] += 60
+        return kept
+
+    def overview(self, deployed) -> str:
+        latest = deployed.instance.get_latest_materialization_event(dg.AssetKey("clicks"))
+        return latest.asset_materialization.metadata["state"].value.replace("\\", "")
+
+    def test_a_check_that_fails(self, deployed, clock):
+        kept = self.idle(deployed, clock)
+        kept.queries = (Query(QUERY, active=False, error="no space left"),)
+        deployed.tick()
+        assert "no space left" in self.overview(deployed)
+
+    def test_another_driver(self, deployed, clock):
+        self.idle(deployed, clock)
+        assert deployed.by_hand("restart", stream="clicks").success
+        grown(deployed.world.streams["clicks"])
+        deployed.tick()
+        assert "driver 2: " in self.overview(deployed)
+
+    def test_a_run_that_attached_to_what_runs(self, deployed, clock):
+        self.idle(deployed, clock)
+        job = deployed.defs.resolve_implicit_global_asset_job_def()
+        assert job.execute_in_process(instance=deployed.instance).success
+        assert "attached to it" in self.overview(deployed)
+        clock[0] += 600
+        deployed.tick()
+        assert "**running, 2 of 1 to 10 executors" in self.overview(deployed)
+
+    def test_a_stream_that_was_an_orphan_and_is_declared_again(self, deployed, clock):
+        self.idle(deployed, clock)
+        other = Deployment([scaled("orders")], deployed.world, deployed.instance, deployed.cursor)
+        other.tick()
+        again = Deployment(deployed.streams, deployed.world, deployed.instance, other.cursor)
+        clock[0] += 60
+        (event,) = again.tick().told()
+        assert "running, 2 of 1 to 10 executors" in event.metadata["state"].value
+
+
+class TestWhatWavers:
+    def test_an_r_around_one_is_no_event_and_no_check_a_minute(self, deployed, clock):
+        kept = overload(deployed, batch_seconds=5, executors=10)
+        events = checks = 0
+        for number in range(60):
+            kept.batch_seconds = 10.1 if number % 2 else 9.9
+            tick = deployed.tick()
+            events += len(tick.told())
+            checks += len([name for name in tick.checks() if name == "ratio_below_one"])
+            clock[0] += 60
+        assert events < 20
+        assert checks <= 2
+
+    def test_executors_that_come_and_go_are_told_of_now_and_then(self, deployed, clock):
+        kept = overload(deployed, batch_seconds=5)
+        events = 0
+        for number in range(60):
+            kept.requested = 2 + number % 2
+            events += len(deployed.tick().told())
+            clock[0] += 60
+        assert 6 <= events <= 30
+
+
+class TestChecksThatAreStoredOtherwise:
+    def test_one_that_was_run_by_hand_at_a_bad_moment_does_not_stay_red(self, deployed, clock):
+        overload(deployed, batch_seconds=5)
+        deployed.tick()
+        deployed.instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=dg.AssetKey("clicks"), check_name="running", passed=False
+            )
+        )
+        clock[0] += 3600
+        assert deployed.tick().checks()["running"] is True
+
+    def test_those_of_an_asset_that_was_wiped_come_back(self, deployed, clock):
+        overload(deployed, batch_seconds=5)
+        stored = deployed.tick().checks()
+        deployed.instance.wipe_assets([dg.AssetKey("clicks")])
+        clock[0] += 3600
+        tick = deployed.tick()
+        assert tick.checks() == stored
+        assert "running" in tick.told()[0].metadata["state"].value
+
+
+class TestBrokenTexts:
+    def test_half_a_character_costs_no_memory(self, deployed, clock):
+        overload(deployed, batch_seconds=5)
+        deployed.world.end("clicks", exit_reason="broken \ud800 text", ended_at=clock[0])
+        deployed.tick()
+        clock[0] += 1
+        assert deployed.tick().told() == []
+
+    def test_what_cannot_be_told_of_one_stream_silences_no_other(self, clock):
+        deployed = Deployment([scaled("clicks", max_executors=10), scaled("orders")])
+        for stream in deployed.streams:
+            overload(deployed, stream)
+        kept = deployed.world.streams["clicks"]
+        kept.driver = replace(kept.driver, ui_url=5)  # whatever a broken file says
+        tick = deployed.tick()
+        assert len(tick.requests) == 2
+        assert len(tick.told("orders")) == 1
