@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from time import sleep
 
 import click
 from rich.console import Console, Group
@@ -66,7 +67,7 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
             Live(_page(clusters), console=console, auto_refresh=False) as live,
         ):
             while True:
-                time.sleep(every)
+                sleep(every)
                 live.update(_page(clusters), refresh=True)
 
 

@@ -61,7 +61,8 @@ class TestTable:
             terminal.world.end("clicks")
 
         monkeypatch.setenv("FORCE_COLOR", "1")
-        monkeypatch.setattr(status_module.time, "sleep", sleep)
+        # Not that of the module `time`: other threads sleep as well.
+        monkeypatch.setattr(status_module, "sleep", sleep)
         done = terminal.ask("status", "--every", "7")
         assert done.exit_code == 0
         assert pauses == [7, 7]
