@@ -1,7 +1,7 @@
 """What a user declares: a long-running Spark streaming application and how it may scale."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -133,6 +133,19 @@ class Stream(Declaration):
             raise ValueError(f"{type(value).__name__} does not say how to decide; use RatioPolicy")
         return value
 
+    @field_validator("env", "spark_conf", mode="before")
+    @classmethod
+    def _values_are_there(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            for key, given in value.items():
+                if isinstance(given, str) and type(given).__name__ == "EnvVar":
+                    raise ValueError(
+                        f"{key}: an EnvVar is not looked up here; give its value, as by "
+                        'os.environ["NAME"], or name the variable in the cluster\'s '
+                        "pass_environment"
+                    )
+        return value
+
     @field_validator("spark_conf", mode="before")
     @classmethod
     def _settings_as_spark_writes_them(cls, value: Any) -> Any:
@@ -253,8 +266,17 @@ class Stream(Declaration):
         return self.autoscale.interval if self.autoscale else DEFAULT_WINDOW
 
     def program_arguments(self) -> tuple[str, ...]:
-        """The program's arguments now; calls the declared function if there is one."""
-        given = self.arguments() if callable(self.arguments) else self.arguments
+        """The program's arguments now; calls the declared function if there is one.
+
+        Raises:
+            ValueError: it returned no list.
+        """
+        given: Any = self.arguments() if callable(self.arguments) else self.arguments
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ValueError(
+                f"{self.name}: arguments: the function returned {given!r}; must be a list, such as "
+                '["--topic", "clicks"]'
+            )
         return tuple(str(argument) for argument in given)
 
 

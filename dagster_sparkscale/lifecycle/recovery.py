@@ -64,7 +64,8 @@ def recover(
     last = [at for at in (ended, *_attempts_at(counted)) if at <= now]
     due = max(last) + delay if last else now
     if now < due:
-        wait = f"in {due - now:.0f} s"
+        # A moment, not a number of seconds: it is read for minutes after.
+        wait = f"at {_time_of_day(due)} UTC"
         return Hold(f"{failed}; restart {attempts + 1} of {policy.limit} {wait}{refusal}")
     return Restart(attempts + 1, f"{failed}; restart {attempts + 1} of {policy.limit}{refusal}")
 
@@ -79,3 +80,8 @@ def _since_the_last_by_hand(history: Sequence[Submission]) -> Iterator[Submissio
 def _attempts_at(counted: Sequence[Submission]) -> Iterator[float]:
     """When restarts were begun that never came to a launch."""
     return (submission.at for submission in counted if submission.cause == ATTEMPT)
+
+
+def _time_of_day(at: float) -> str:
+    minutes, seconds = divmod(int(at) % 86400, 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"

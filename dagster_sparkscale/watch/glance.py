@@ -47,6 +47,8 @@ def headline(row: Row, driver: Driver | None, now: float) -> str:
     """The state in a word or two: the row's, but for what only several looks tell."""
     if row.gave_up:
         return "given up"
+    if row.state == "running" and any(each.check == "running" for each in row.failing):
+        return "not answering"
     if driver is None or driver.restarted_at is None or row.state not in _LOOPING:
         return row.state
     restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)

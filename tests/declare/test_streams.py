@@ -1,5 +1,6 @@
 import pickle
 
+import dagster as dg
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -300,3 +301,16 @@ class TestSecrets:
         with pytest.raises(ValueError, match="frozen") as refused:
             stream.env = {"A": SECRET}
         assert SECRET not in str(refused.value)
+
+
+def test_a_variable_that_nobody_looks_up_is_refused():
+    for field in ("env", "spark_conf"):
+        with pytest.raises(DeclarationError, match="an EnvVar is not looked up here"):
+            structured(**{field: {"spark.token": dg.EnvVar("TOKEN")}})
+
+
+@pytest.mark.parametrize("returned", ["--n 5", 5])
+def test_a_function_that_returns_no_list_of_arguments_is_told_so(returned):
+    stream = structured(arguments=lambda: returned)
+    with pytest.raises(ValueError, match=r"the function returned .*; must be a list"):
+        stream.program_arguments()

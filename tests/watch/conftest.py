@@ -1,4 +1,5 @@
 import time
+import zlib
 
 import pytest
 
@@ -21,8 +22,10 @@ def no_proxy(monkeypatch):
 
 @pytest.fixture
 def clock(monkeypatch) -> list[float]:
-    """The time of day, which stands still unless a test moves it."""
-    now = [time.time()]
+    """The time of day, which stands still unless a test moves it. It begins shortly after a moment
+    at which the stream `clicks` is told of though nothing has happened."""
+    moment = zlib.crc32(b"clicks") % 600
+    now = [(time.time() + moment) // 600 * 600 - moment + 600 + 5]
     monkeypatch.setattr(time, "time", lambda: now[0])
     return now
 

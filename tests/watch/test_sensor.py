@@ -139,7 +139,7 @@ class TestRequests:
         deployed.world.end("clicks", ended_at=time.time())
         tick = deployed.tick()
         assert tick.requests == []
-        assert "restart 1 of 5 in" in tick.data.skip_message
+        assert "restart 1 of 5 at" in tick.data.skip_message
 
     def test_each_stream_gets_its_own(self):
         deployed = Deployment([scaled(name) for name in ("a", "b", "c")])
