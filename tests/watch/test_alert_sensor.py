@@ -41,7 +41,7 @@ class Alerts:
         ) as context:
             data = self.sensor.evaluate_tick(context)
         self.cursor = data.cursor
-        assert SECRET not in f"{data.skip_message} {data.cursor}"
+        assert SECRET not in f"{data.skip_message} {AlertMemory.load(data.cursor)}"
         return data.skip_message
 
 
