@@ -101,7 +101,7 @@ class Alert:
         what = f"{one.stream} {_WORDS.get(one.problem, one.problem)}"
         if self.status == "resolved":
             return f"Over after {span(max(0.0, self.at - one.since))}: {what}"
-        return f"{what}: {one.text}"
+        return f"{what}: {one.text}" if one.text else what
 
 
 class Outcome(Enum):
