@@ -197,8 +197,6 @@ _SILENT = (
     "the autoscaler has told nothing of it for long: see in Dagster whether the sensor is on, and "
     "its last tick"
 )
-
-
 _MORE = ("fleet", "left_out")
 
 
