@@ -133,19 +133,6 @@ class Stream(Declaration):
             raise ValueError(f"{type(value).__name__} does not say how to decide; use RatioPolicy")
         return value
 
-    @field_validator("env", "spark_conf", mode="before")
-    @classmethod
-    def _values_are_there(cls, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            for key, given in value.items():
-                if isinstance(given, str) and type(given).__name__ == "EnvVar":
-                    raise ValueError(
-                        f"{key}: an EnvVar is not looked up here; give its value, as by "
-                        'os.environ["NAME"], or name the variable in the cluster\'s '
-                        "pass_environment"
-                    )
-        return value
-
     @field_validator("spark_conf", mode="before")
     @classmethod
     def _settings_as_spark_writes_them(cls, value: Any) -> Any:
@@ -169,6 +156,20 @@ class Stream(Declaration):
                 raise ValueError(f"{key}: a value must be one line")
             texts[str(key)] = text
         return texts
+
+    @field_validator("env", "spark_conf", mode="before")
+    @classmethod
+    def _values_are_there(cls, value: Any) -> Any:
+        # The last of those before the fields: Pydantic begins with it.
+        if isinstance(value, Mapping):
+            for key, given in value.items():
+                if isinstance(given, str) and type(given).__name__ == "EnvVar":
+                    raise ValueError(
+                        f"{key}: an EnvVar is not looked up here; give its value, as by "
+                        'os.environ["NAME"], or name the variable in the cluster\'s '
+                        "pass_environment"
+                    )
+        return value
 
     @model_validator(mode="after")
     def _no_setting_twice(self) -> Self:

@@ -4,6 +4,7 @@ It asks no cluster and no stream: one event says all. So it goes on telling whil
 and what the autoscaler does costs no more for it.
 """
 
+import json
 import math
 import time
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.durations import parse_duration
@@ -70,6 +71,7 @@ def alert_sensor(
         news = _latest(context.instance, key, owner)
         if news is not None:
             memory.learn(news, lasting, now, resolved=tell_resolved)
+        memory.dump()  # if it can't be remembered, nothing is sent: it would be again at each tick
         sent, why = 0, ""
         while memory.queue and time.monotonic() - began < SENDING:
             alert = memory.queue[0]
@@ -100,8 +102,10 @@ def _latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | N
             observation = record.asset_observation
             told = observation.metadata.get(PROBLEMS_NOW) if observation else None
             try:
-                news = _NEWS.validate_python(told.value if told else None)
-            except ValidationError:
+                # Half a character, which an older release let through, could not be remembered.
+                text = json.dumps(told.value if told else None, ensure_ascii=False)
+                news = _NEWS.validate_json(text.encode(errors="replace"))
+            except (TypeError, ValueError):  # pydantic's is a ValueError
                 continue
             if news.of == owner:
                 return news

@@ -4,11 +4,15 @@ What is to be told stands in a queue, in order, until the address has taken it. 
 down loses nothing and gets nothing twice; one that refuses an alert is not asked for ever.
 """
 
-from collections.abc import Mapping
+import math
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Literal
 
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic import FiniteFloat, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from dagster_sparkscale.watch.fleet import span
@@ -23,6 +27,7 @@ AFTER: Mapping[str, float] = {
     "lagging": 5 * MINUTE,
     "orphaned": 5 * MINUTE,
     "pinned": 10 * MINUTE,
+    "left_out": 0.0,
     "unwatched": 30 * MINUTE,
 }
 """Every problem that there is, and the seconds it must last before somebody is told."""
@@ -35,11 +40,18 @@ _WORDS = {
     "lagging": "is too far behind",
     "orphaned": "runs, and nobody declares it",
     "pinned": "is held at its maximum of executors",
+    "left_out": "has more problems than are told one by one",
     "unwatched": "is not watched",
 }
 
 WAITING = 200
 """Alerts that wait for an address at most; then the oldest is dropped, and counted."""
+TOLD = 500
+"""Problems that are remembered as told at most; beyond, the oldest that are not listed now are
+forgotten: that they are over is not told."""
+SAME = 150.0
+"""Seconds between two ticks of the autoscaler, twice. A problem that is dated anew by less, in two
+observations one after the other, is the same one: its date was lost with a cursor."""
 REFUSALS = 3
 """How often an alert may be refused before it is dropped."""
 
@@ -89,7 +101,7 @@ class Alert:
         what = f"{one.stream} {_WORDS.get(one.problem, one.problem)}"
         if self.status == "resolved":
             return f"Over after {span(max(0.0, self.at - one.since))}: {what}"
-        return f"{what}: {one.text}"
+        return f"{what}: {one.text}" if one.text else what
 
 
 class Outcome(Enum):
@@ -118,12 +130,13 @@ class AlertMemory:
     def load(cls, cursor: str | None) -> "AlertMemory":
         """Read a cursor. One that can't be read is a new beginning: what stands is told again."""
         try:
-            return _MEMORY.validate_json(cursor or "")
-        except ValidationError:
+            return _MEMORY.validate_json(zlib.decompress(b64decode(cursor or "", validate=True)))
+        except (ValueError, zlib.error):  # pydantic's is a ValueError
             return cls()
 
     def dump(self) -> str:
-        return _MEMORY.dump_json(self).decode()
+        """The cursor. Compressed: Dagster stores it with each tick."""
+        return b64encode(zlib.compress(_MEMORY.dump_json(self), level=1)).decode()
 
     def learn(
         self, news: News, after: Mapping[str, float], now: float, resolved: bool = True
@@ -135,25 +148,35 @@ class AlertMemory:
             now: seconds since the epoch.
             resolved: whether it is also told that one is over.
         """
-        silence = Occurrence("fleet", "unwatched", news.at, _SILENT, "")
-        current = {_key(one): one for one in (*news.problems, silence)}
-        known = {_key(one) for one in self.told}
+        known = {_what(one): one for one in self.told}
+        current = {_what(one): one for one in (*news.problems, *_of_the_news(news, after, now))}
+        for what, one in current.items():
+            before = known.get(what)
+            if before and (what == _MORE or abs(one.since - before.since) < SAME):
+                current[what] = replace(one, since=before.since)
         given_up = {one.stream for one in news.problems if one.problem == "given_up"}
-        standing, alerts = [], []
-        for one in self.told:
-            if _key(one) in current or (news.left_out and one.problem != "unwatched"):
-                standing.append(one)
+        listed, unlisted, alerts = [], [], []
+        for what, one in known.items():
+            again = current.get(what)
+            if again and again.since == one.since:
+                listed.append(one)
+            elif not again and news.left_out and one.problem != "unwatched":
+                unlisted.append(one)
             elif resolved and not (one.problem == "failed" and one.stream in given_up):
                 alerts.append(Alert("resolved", one, now))
-        for key, one in current.items():
-            if key not in known and one.problem in after and now - one.since >= after[one.problem]:
-                standing.append(one)
+        stands = {_what(one) for one in listed}
+        for what, one in current.items():
+            lasted = one.problem in after and now - one.since >= after[one.problem]
+            if what not in stands and lasted:
+                listed.append(one)
                 alerts.append(Alert("problem", one, now))
         queue = (*self.queue, *alerts)
         left_out = max(0, len(queue) - WAITING)
         if left_out:
             self.refusals = 0
-        self.told, self.queue = tuple(standing), queue[left_out:]
+        room = max(0, TOLD - len(listed))
+        self.told = (*unlisted[max(0, len(unlisted) - room) :], *listed)
+        self.queue = queue[left_out:]
         self.dropped += left_out
 
     def settle(self, outcome: Outcome) -> bool:
@@ -174,7 +197,17 @@ _SILENT = (
     "the autoscaler has told nothing of it for long: see in Dagster whether the sensor is on, and "
     "its last tick"
 )
+_MORE = ("fleet", "left_out")
 
 
-def _key(one: Occurrence) -> tuple[str, str, float]:
-    return one.stream, one.problem, one.since
+def _what(one: Occurrence) -> tuple[str, str]:
+    return one.stream, one.problem
+
+
+def _of_the_news(news: News, after: Mapping[str, float], now: float) -> Iterator[Occurrence]:
+    """What is wrong with what is told of the fleet itself."""
+    if news.left_out:
+        text = f"{news.left_out} more; see the page of the fleet"
+        yield Occurrence(*_MORE, news.at, text, "")
+    if now - news.at >= after.get("unwatched", math.inf):
+        yield Occurrence("fleet", "unwatched", news.at, _SILENT, "")

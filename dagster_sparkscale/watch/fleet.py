@@ -214,8 +214,9 @@ def asset_path(row: Row) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Text in one line of at most so many characters."""
-    text = " ".join(text.split())
+    """Text in one line of at most so many characters, which can be stored: half a character, as the
+    name of a file may have, becomes a question mark."""
+    text = " ".join(text.split()).encode(errors="replace").decode()
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -24,6 +24,7 @@ from dagster_sparkscale.watch.fleet import (
     worst_first,
 )
 from dagster_sparkscale.watch.fleet_memory import QUIET, FleetMemory
+from dagster_sparkscale.watch.words import clock
 
 PIECES, PIECE = 3, 1000
 """Tables on the page itself, and characters that each stays below."""
@@ -88,7 +89,11 @@ def told_of_fleet(
         }
         for row, problem, each in memory.standing(fleet, now)
     ]
-    yield observation(fleet_key(streams.cluster_key), fleet, standing, owner, now)
+    told = observation(fleet_key(streams.cluster_key), fleet, standing, owner, now)
+    if ALL_STREAMS in told.metadata and not memory.whole_is_due(now):
+        elsewhere = f"in the event of {clock(memory.whole_at)}"
+        told = told.with_metadata({**told.metadata, ALL_STREAMS: elsewhere})
+    yield told
 
 
 def observation(

@@ -30,6 +30,8 @@ class FleetMemory:
     """Digest of what was told then, of what is told at once when it changes."""
     light: int = 0
     """Digest of what may wait."""
+    whole_at: FiniteFloat = 0.0
+    """When all streams were last in what was told, seconds since the epoch."""
     problems: dict[str, Problems] = field(default_factory=dict)
     """By stream, of those that have any."""
 
@@ -63,9 +65,17 @@ class FleetMemory:
             pause = AT_ONCE
         elif light != self.light:
             pause = min(QUIET, max(AT_ONCE, CALM * len(fleet)))
-        if 0 <= now - self.told_at < pause - _EARLY:  # below 0: the clock was set back
+        if not _passed(pause, self.told_at, now):
             return False
         self.told_at, self.grave, self.light = now, grave, light
+        return True
+
+    def whole_is_due(self, now: float) -> bool:
+        """Whether all streams are to be in what is told now, which they are then taken to be: a
+        stream that fails and comes back each minute must not store them all each minute."""
+        if not _passed(QUIET, self.whole_at, now):
+            return False
+        self.whole_at = now
         return True
 
     def standing(self, rows: Sequence[Row], now: float) -> Iterator[tuple[Row, Problem, Standing]]:
@@ -74,6 +84,10 @@ class FleetMemory:
             for problem, standing in self.problems.get(row.stream, {}).items():
                 if not is_over(problem, standing, now):
                     yield row, problem, standing
+
+
+def _passed(pause: float, since: float, now: float) -> bool:
+    return not 0 <= now - since < pause - _EARLY  # below 0: the clock was set back
 
 
 def _digest(value: Any) -> int:

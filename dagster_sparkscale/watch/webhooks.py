@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,6 +44,8 @@ class Webhook:
             an alert is sent.
         headers: such as `{"Authorization": dg.EnvVar("NAME")}`.
         dagster_url: where Dagster's UI is, for links: `https://dagster.example.com`.
+        texts: whether it is sent what a program or a check said, such as the error of a query;
+            else only which stream, which problem and since when.
 
     Raises:
         DeclarationError: an address that is none.
@@ -52,6 +54,11 @@ class Webhook:
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     dagster_url: str = ""
+    texts: bool = True
+    _hanging: list[threading.Thread] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """What has not come to an end within `LONGEST`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, dg.EnvVar) and not _is_address(self.url):
@@ -97,6 +104,11 @@ class Webhook:
             return Sent(Outcome.UNANSWERED, str(error.args[0]))
         if not _is_address(url):
             return Sent(Outcome.UNANSWERED, f"{_name(self.url)} has no http or https address in it")
+        self._hanging[:] = [thread for thread in self._hanging if thread.is_alive()]
+        if self._hanging:
+            return Sent(Outcome.UNANSWERED, "the one before still hangs")
+        if not self.texts:
+            alert = replace(alert, occurrence=replace(alert.occurrence, text=""))
         try:
             body = json.dumps(self.payload(alert, dropped), allow_nan=False)
         except Exception as error:  # of a subclass
@@ -110,6 +122,8 @@ class Webhook:
         )
         thread.start()
         thread.join(LONGEST)
+        if thread.is_alive():
+            self._hanging.append(thread)
         return found[-1]
 
 

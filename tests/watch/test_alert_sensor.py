@@ -9,7 +9,7 @@ import pytest
 from dagster_sparkscale import DeclarationError, SlackWebhook, Webhook, alert_sensor, build_defs
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.watch import alert_sensor as alert_sensor_module
-from dagster_sparkscale.watch.alerts import AFTER
+from dagster_sparkscale.watch.alerts import AFTER, AlertMemory
 from dagster_sparkscale.watch.fleet_events import fleet_key, observation
 from tests.fakes import World, scaled
 from tests.watch.deployment import Deployment
@@ -41,7 +41,7 @@ class Alerts:
         ) as context:
             data = self.sensor.evaluate_tick(context)
         self.cursor = data.cursor
-        assert SECRET not in f"{data.skip_message} {data.cursor}"
+        assert SECRET not in f"{data.skip_message} {AlertMemory.load(data.cursor)}"
         return data.skip_message
 
 
@@ -149,6 +149,48 @@ def test_an_observation_that_cannot_be_read_is_passed_over(clock):
     for event in (dg.AssetObservation("fleet"), odd):
         alerts.deployed.instance.report_runless_asset_event(event)
     assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
+
+
+HALF = "no such file /data/caf\udce9"
+
+
+def test_half_a_character_is_told_once_and_holds_up_nobody(clock):
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock)
+        for stream in alerts.deployed.streams:
+            alerts.deployed.world.run(stream)
+            alerts.deployed.world.end(stream.name, exit_reason=HALF)
+        alerts.watch()
+        alerts.tick()
+        assert alerts.tick() == "Sent: 0. Problems that people know of: 2."
+        assert [one["stream"] for one in server.got] == ["clicks", "orders"]
+        assert "/data/caf?" in server.got[0]["text"]
+
+
+def test_half_a_character_that_is_stored_already_is_told_once(clock):
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock)
+        stored = [{"stream": "x", "problem": "failed", "since": 1.0, "text": HALF, "page": ""}]
+        event = observation(fleet_key("spark_cluster"), [], stored, "", time.time())
+        alerts.deployed.instance.report_runless_asset_event(event)
+        alerts.tick()
+        assert alerts.tick() == "Sent: 0. Problems that people know of: 1."
+        assert [one["text"][-10:] for one in server.got] == ["/data/caf?"]
+
+
+def test_what_cannot_be_remembered_is_not_sent(clock, monkeypatch):
+    def fails(memory):
+        raise ValueError("no room")
+
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock)
+        alerts.deployed.world.run(scaled("clicks"))
+        alerts.deployed.world.end("clicks")
+        alerts.watch()
+        monkeypatch.setattr(AlertMemory, "dump", fails)
+        with pytest.raises(ValueError, match="no room"):
+            alerts.tick()
+        assert not server.got
 
 
 def test_a_tick_ends_though_much_waits(clock, monkeypatch):

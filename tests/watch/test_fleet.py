@@ -302,6 +302,10 @@ def test_text_is_cut_only_where_it_is_too_long():
     assert (shortened("abcde", 5), shortened("abcdef", 5)) == ("abcde", "ab...")
 
 
+def test_half_a_character_is_no_text_that_can_be_stored():
+    assert shortened("/data/caf\udce9 \ud83d", 90) == "/data/caf? ?"
+
+
 def test_one_that_starts_or_is_stopped_is_in_trouble_only_if_something_failed():
     found = (failing("ratio_below_one"),)
     assert in_trouble(line(state="starting", failing=found))

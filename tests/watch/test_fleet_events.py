@@ -98,6 +98,33 @@ class TestWhen:
         failed = [replace(grown[0], state="failed"), *fleet[1:]]
         assert told.at(360, *failed) is not None
 
+    def test_one_stream_that_comes_and_goes_does_not_store_all_of_them_each_minute(self):
+        told, fleet = Told(), [line(f"s{n:03}") for n in range(100)]
+        whole, sizes = [], []
+        for minute in range(31):
+            state = "unknown" if minute % 2 else "running"
+            shown = told.at(minute * 60, replace(fleet[0], state=state), *fleet[1:])
+            sizes.append(told.size)
+            if shown["whole table"].count("/assets/") == 100:
+                whole.append(minute)
+            else:
+                assert shown["streams 1"]
+                assert shown["at a glance"]
+        assert whole == [0, 10, 20, 30]
+        assert max(size for minute, size in enumerate(sizes) if minute not in whole) < 5_500
+
+    def test_where_the_whole_table_is_instead_is_said(self):
+        told, fleet = Told(), [line(f"s{n:03}") for n in range(100)]
+        told.at(0, *fleet)
+        shown = told.at(60, replace(fleet[0], state="failed"), *fleet[1:])
+        assert shown["whole table"] == "in the event of 1970-01-12 13:46 UTC"
+
+    def test_a_fleet_that_grows_beyond_the_page_has_its_whole_table_at_once(self):
+        told = Told()
+        told.at(0, line())
+        shown = told.at(60, *(line(f"s{n}") for n in range(100)))
+        assert shown["whole table"].count("/assets/") == 100
+
     def test_a_clock_that_was_set_back_is_waited_for_by_nobody(self):
         told = Told()
         told.at(0, line())

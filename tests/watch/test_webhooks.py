@@ -123,6 +123,39 @@ def test_whatever_it_hangs_on_a_tick_goes_on(server, monkeypatch):
     assert (sent.outcome, sent.why) == (Outcome.UNANSWERED, "no answer within 0.05 s")
 
 
+def test_one_at_a_time_though_it_hangs(server, monkeypatch):
+    """As where an answer drips, of which each drop is in time."""
+    server.hangs.clear()
+    monkeypatch.setattr(webhooks, "LONGEST", 0.05)
+    webhook = Webhook(server.url)
+    assert webhook.send(ALERT).why == "no answer within 0.05 s"
+    for _ in range(3):
+        sent = webhook.send(ALERT)
+        assert (sent.outcome, sent.why) == (Outcome.UNANSWERED, "the one before still hangs")
+    other = Webhook(server.url)
+    assert other.send(ALERT).why == "no answer within 0.05 s"
+    server.hangs.set()
+    for thread in (*webhook._hanging, *other._hanging):
+        thread.join(30)
+    monkeypatch.undo()
+    assert webhook.send(ALERT).outcome is Outcome.TAKEN
+    assert len(server.got) == 3
+
+
+def test_what_a_program_said_may_be_left_out(server):
+    class Pager(Webhook):
+        def payload(self, alert, dropped):
+            return {"text": f"{alert} {alert.occurrence.text}"}
+
+    for kind in (Webhook, SlackWebhook, Pager):
+        kind(server.url, texts=False).send(ALERT)
+    assert [one["text"] for one in server.got] == [
+        "clicks has failed",
+        ":rotating_light: clicks has failed",
+        "clicks has failed ",
+    ]
+
+
 def test_no_tls_where_it_is_wanted(server):
     sent = Webhook(server.url.replace("http:", "https:")).send(ALERT)
     assert sent.outcome is Outcome.UNANSWERED
