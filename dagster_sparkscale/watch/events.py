@@ -62,8 +62,10 @@ def told(
     if why is None:
         memory.minutes = minutes
         return
+    # A stream that is seen no more must not go on being shown with the numbers it had.
+    looked = shown if sighting.status is not None else f"{shown}, no status"
     # What was never started was never materialized either.
-    moved_on = memory.advanced or (minute.epoch is not None and shown != memory.shown)
+    moved_on = memory.advanced or (minute.epoch is not None and looked != memory.shown)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
     state = glance.state(row, shown, stream.bounds.minimum, sighting.driver)
     yield kind(
@@ -78,7 +80,7 @@ def told(
     )
     memory.told, memory.minutes = now, []
     if moved_on:
-        memory.shown, memory.advanced = shown, False
+        memory.shown, memory.advanced = looked, False
 
 
 def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
