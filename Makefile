@@ -29,11 +29,11 @@ PYTEST = $(PY) -m pytest -n auto --max-worker-restart=2
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test soak lint types bench mutants clean
+.PHONY: help venv java demo screenshots test soak lint types bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
-		printf '  make %-8s %s\n' "$$n" "$$t"; done
+		printf '  make %-12s %s\n' "$$n" "$$t"; done
 
 venv: $(STAMP) ## set up .venv; VENV= and PYTHON= for others
 
@@ -53,6 +53,10 @@ java: $(STAMP) ## see to a Java runtime for Spark; says where it is
 
 demo: $(STAMP) ## three streams that scale under a load, with the Dagster UI, until Ctrl-C; HEADLESS=1 ends by itself
 	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless)
+
+# Elsewhere than the demo's own .demo: the pictures show where logs are.
+screenshots: $(STAMP) ## the README's pictures anew, of the demo in a browser, in four to eight minutes
+	@$(WITH_JAVA) && exec $(PY) -m demo.run --pictures docs --state /tmp/streams
 
 test: $(STAMP) ## set up and run all tests; ARGS="-k ratio -x" for pytest
 	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) --durations=25 --durations-min=5 $(ARGS)

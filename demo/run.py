@@ -3,6 +3,8 @@
     python -m demo.run              until Ctrl-C
     python -m demo.run --headless   until every stream was scaled up and down by tracked runs;
                                     exits with 1 if that did not happen in time
+    python -m demo.run --pictures docs
+                                    the same, and takes the README's pictures before it ends
 
 All state is in .demo, which is fresh every time. Whatever ends the demo, every process it started
 is ended, and demo-report.json is written.
@@ -81,8 +83,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=3000, help="of the UI, if it is free")
     parser.add_argument("--state", type=Path, default=ROOT / ".demo", help="folder; made afresh")
     parser.add_argument("--report", type=Path, default=ROOT / "demo-report.json")
+    parser.add_argument(
+        "--pictures",
+        type=Path,
+        metavar="FOLDER",
+        help="headless, and save pictures of the UI there; needs Chromium or Chrome",
+    )
     options = parser.parse_args(argv)
     state = options.state.resolve()
+    headless = options.headless or options.pictures is not None
 
     # Also where they are ignored at first, as in a process put into the background by a script.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -92,18 +101,21 @@ def main(argv: list[str] | None = None) -> int:
     try:
         clear_away_earlier(state)
         options.report.unlink(missing_ok=True)
+        camera = _camera(options.pictures) if options.pictures else None
         demo = Demo(
             state,
-            headless=options.headless,
+            headless=headless,
             deadline=options.deadline,
             patience=options.patience,
             port=options.port,
         )
         demo.play()
+        if camera:
+            camera(demo.url)
     except Interrupted as interrupted:
         say(f"{interrupted}: ending everything")
         # An end by Ctrl-C is how the demo is meant to end, unless it was to end by itself.
-        wanted = interrupted.number == signal.SIGINT and not options.headless
+        wanted = interrupted.number == signal.SIGINT and not headless
         code = 0 if wanted else 128 + interrupted.number
     except Exception as failure:
         say(f"FAILED: {failure}")
@@ -123,6 +135,33 @@ def main(argv: list[str] | None = None) -> int:
         return code or 1
     say("All processes have ended.")
     return code
+
+
+def _camera(folder: Path) -> Callable[[str], None]:
+    """What takes the pictures of the UI at a URL.
+
+    Raises:
+        DemoFailed: no browser, or no such folder. Better now than after all these minutes.
+    """
+    # Only here: the demo itself needs neither a browser nor playwright.
+    from demo.pictures import NotSeen, take
+    from dev import browser
+
+    if not folder.is_dir():
+        raise DemoFailed(f"--pictures {folder}: there is no such folder")
+    found = browser.browser()
+    if found is None:
+        raise DemoFailed(browser.HELP)
+
+    def pictures(url: str) -> None:
+        say("Taking pictures ...")
+        try:
+            taken = take(found, url, STREAMS, folder)
+        except NotSeen as missing:
+            raise DemoFailed(str(missing)) from missing
+        say("Taken: " + ", ".join(str(path) for path in taken))
+
+    return pictures
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

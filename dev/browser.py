@@ -32,9 +32,7 @@ Do one of these and run the command again:
     Debian:          sudo apt-get install chromium
     Fedora, RHEL:    sudo dnf install chromium
     macOS:           brew install --cask google-chrome
-    elsewhere:       put a program named chromium or google-chrome on the PATH
-
-Tests without it: make test ARGS='-m "not browser"'"""
+    elsewhere:       put a program named chromium or google-chrome on the PATH"""
 
 
 @dataclass(frozen=True)

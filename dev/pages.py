@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 
 from dev.browser import Browser
 
-WIDE, HIGH = 1600, 1300
+WIDE, HIGH = 1800, 1300
 """Pixels of the window."""
 PATIENCE = 30.0
 """Seconds that a page has to show what it should."""
@@ -26,15 +26,24 @@ class Pages:
         self._page = page
         self._url = url
 
+    @property
+    def url(self) -> str:
+        """Of the page that is open."""
+        return self._page.url
+
     def open(self, path: str) -> None:
         self._page.goto(self._url + path)
 
-    def overview(self, asset: str) -> dict[str, Locator]:
-        """Open the Overview of an asset; returns what it shows as metadata, by key."""
+    def overview(self, asset: str, has: str = "state") -> dict[str, Locator]:
+        """Open the Overview of an asset; returns what it shows as metadata, by key.
+
+        Args:
+            has: a key that is waited for: Dagster shows the definition's first, then an event's.
+        """
         self.open(f"/assets/{asset}")
-        table = self._metadata()
-        table.locator("xpath=./tbody/tr").first.wait_for()
-        rows = table.locator("xpath=./tbody/tr").all()
+        rows_shown = self._metadata().locator("xpath=./tbody/tr")
+        rows_shown.filter(has_text=has).first.wait_for()
+        rows = rows_shown.all()
         return {
             row.locator("td").first.inner_text(): row.locator("xpath=./td[last()]") for row in rows
         }

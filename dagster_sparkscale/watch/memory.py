@@ -26,7 +26,7 @@ class StreamMemory:
     told: Told = NOTHING
     """What the last event said."""
     shown: str = ""
-    """The headline of the last materialization, which Overview shows."""
+    """The headline of the last materialization, which Overview shows, and whether a status was."""
     advanced: bool = False
     """Whether records were processed since then."""
     checks: dict[str, str] = field(default_factory=dict)

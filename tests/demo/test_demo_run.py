@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import dagster as dg
@@ -11,7 +12,9 @@ import pytest
 from demo import run
 from demo.follow import Follower
 from demo.report import Run
-from dev import kinesis
+from dev import browser, kinesis
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def notes(state: Path, pid: int, born: float) -> None:
@@ -104,3 +107,24 @@ def test_a_run_by_hand_that_failed_before_it_was_tagged_is_told_by_its_job():
             instance.add_run(failed)
         news = list(Follower(instance, ["clicks"]).news())
     assert [each.job for each in news] == ["rescale", "start"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "found", "why"),
+    [("none", True, "none: there is no such folder"), (".", False, "Chromium or Chrome is needed")],
+)
+def test_pictures_that_cannot_be_taken_are_told_of_before_anything_starts(
+    tmp_path, monkeypatch, capsys, folder, found, why
+):
+    chromium = browser.Browser("chromium") if found else None
+    monkeypatch.setattr(browser, "browser", lambda: chromium)
+    state, report = tmp_path / "state", tmp_path / "report.json"
+    places = ["--state", str(state), "--report", str(report)]
+    kept = [signal.getsignal(number) for number in SIGNALS]
+    try:
+        assert run.main(["--pictures", str(tmp_path / folder), *places]) == 1
+    finally:
+        for number, handler in zip(SIGNALS, kept, strict=True):
+            signal.signal(number, handler)
+    assert why in capsys.readouterr().out
+    assert not state.exists()

@@ -13,8 +13,16 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Dagster whose streams have lived for six hours."""
+def chromium() -> browser.Browser:
+    found = browser.browser()
+    if found is None:
+        pytest.skip(browser.HELP)
+    return found
+
+
+@pytest.fixture(scope="module")
+def url(chromium: browser.Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Dagster whose streams have lived for two hours."""
     home = tmp_path_factory.mktemp("home")
     play(home)
     with served(home) as found:
@@ -22,10 +30,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def seen(url: str) -> Iterator[Pages]:
-    found = browser.browser()
-    assert found is not None, browser.HELP
-    with pages(found, url) as opened:
+def seen(chromium: browser.Browser, url: str) -> Iterator[Pages]:
+    with pages(chromium, url) as opened:
         yield opened
 
 
@@ -77,7 +83,7 @@ def test_overview_says_first_how_a_stream_is(seen: Pages, stream: str, state: st
 
 
 def test_the_fleet_shows_all_streams_the_worst_first(seen: Pages) -> None:
-    shown = seen.overview("fleet")
+    shown = seen.overview("fleet", "streams 1")
     assert shown["at a glance"].inner_text().split(": ")[1] == "9 streams"
     linked = shown["streams 1"].get_by_role("link").all_inner_texts()
     assert set(linked) == {*(stream.name for stream in STREAMS), "legacy"}

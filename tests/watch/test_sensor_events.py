@@ -189,6 +189,17 @@ class TestEvents:
         assert event.description == "running -> failed"
         assert "**failed since " in event.metadata["state"].value
 
+    def test_so_does_that_it_is_seen_no_more_once(self, deployed, clock):
+        kept = overload(deployed, batch_seconds=5)
+        assert self.kinds([deployed.tick()]) == ["M"]
+        kept.reachable = False
+        clock[0] += 600
+        (event,) = deployed.tick().told()
+        assert isinstance(event, dg.AssetMaterialization)
+        assert "does not answer" in event.metadata["state"].value
+        clock[0] += 600
+        assert self.kinds([deployed.tick()]) == ["O"]
+
     def test_what_was_never_started_is_not_materialized(self, deployed, clock):
         assert self.kinds(deployed.passing(2, clock)) == ["O", "-"]
 

@@ -1,0 +1,75 @@
+"""Takes the README's pictures of a running demo in a browser, and checks what is on them."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from playwright.sync_api import Error
+
+from dev.browser import Browser
+from dev.pages import Pages, pages
+
+
+class NotSeen(Exception):
+    """A page does not show what people are to see; the text says which, and what is missing."""
+
+
+def take(browser: Browser, url: str, streams: Sequence[str], folder: Path) -> list[Path]:
+    """Save pictures of the first of `streams`, of the fleet and of a rescale run in `folder`.
+
+    Every stream of the demo at `url` was scaled before. All pages are tried, and what is wrong with
+    one is on its picture.
+
+    Raises:
+        NotSeen: what must be seen is not.
+    """
+    overview, fleet, rescale = (folder / f"{n}.png" for n in ("overview", "fleet", "rescale"))
+    wrong = []
+    with pages(browser, url) as seen:
+        for path, check in (
+            (overview, partial(_stream, seen, streams[0])),
+            (fleet, partial(_fleet, seen, streams)),
+            (rescale, partial(_rescale, seen, streams[0])),
+        ):
+            try:
+                check()
+            except (Error, NotSeen) as missing:
+                wrong.append(f"{seen.url}: {missing}")
+            seen.picture(path)
+    if wrong:
+        raise NotSeen("\n".join(wrong))
+    return [overview, fleet, rescale]
+
+
+def _stream(seen: Pages, stream: str) -> None:
+    shown = seen.overview(stream)
+    state = shown["state"].inner_text()
+    _check(state.startswith("running, "), f"state {state!r} does not begin with 'running, '")
+    _check("last hours" in shown, "there is no picture of the last hours")
+    # Decoded: what a browser can't draw is no picture.
+    shown["last hours"].locator("img").evaluate("image => image.decode()")
+    _check("decisions" in shown, "there are no decisions")
+    told = shown["decisions"].inner_text()
+    _check("scale to" in told, f"no decision to scale among {told!r}")
+    _check(shown["decisions"].get_by_role("link").count() > 0, "no decision links to its run")
+    _check(seen.fits(), "the metadata are wider than their place")
+
+
+def _fleet(seen: Pages, streams: Sequence[str]) -> None:
+    shown = seen.overview("fleet", "streams 1")
+    linked = shown["streams 1"].get_by_role("link").all_inner_texts()
+    missing = ", ".join(sorted(set(streams) - set(linked)))
+    _check(not missing, f"not in the table: {missing}")
+    _check(seen.fits(), "the table is wider than its place")
+
+
+def _rescale(seen: Pages, stream: str) -> None:
+    """By the link of a decision to its run, as a person comes there."""
+    seen.overview(stream)["decisions"].get_by_role("link").first.click()
+    seen.open_run(seen.runs()[0])
+    seen.see("rescale", "executors", "Success")
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise NotSeen(otherwise)
