@@ -65,10 +65,10 @@ def test_plots_have_what_matters_first(seen: Pages) -> None:
 @pytest.mark.parametrize(
     ("stream", "state"),
     [
-        ("orders", "crash-looping: "),
+        ("orders", "crash-looping, "),
         ("payments", "given up since "),
         ("returns", "running, "),
-        ("searches", "running; hold: the agent of driver 1 does not answer"),
+        ("searches", "not answering; hold: the agent of driver 1 does not answer"),
         ("sessions", "stopped since "),
         ("visits", "starting since "),
         ("wishes", "not started: materialize the asset to start it"),
