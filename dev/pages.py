@@ -43,10 +43,14 @@ class Pages:
         self.open(f"/assets/{asset}")
         rows_shown = self._metadata().locator("xpath=./tbody/tr")
         rows_shown.filter(has_text=has).first.wait_for()
-        rows = rows_shown.all()
-        return {
-            row.locator("td").first.inner_text(): row.locator("xpath=./td[last()]") for row in rows
+        values = {
+            row.locator("td").first.inner_text(): row.locator("xpath=./td[last()]")
+            for row in rows_shown.all()
         }
+        for value in values.values():
+            # What renders Markdown is loaded when it is first needed.
+            value.filter(has_text=re.compile(r"\S")).wait_for()
+        return values
 
     def fits(self) -> bool:
         """Whether the metadata are as wide as there is room, so that nothing is out of sight."""
