@@ -57,9 +57,8 @@ def told(
     shown = glance.headline(row, sighting.driver, minute.at)
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     now = said(memory.told, minute, shown, late_from(max_lag, stream.batch_interval))
-    if int(minute.at // AGAIN) != int(memory.told.at // AGAIN):
-        forget_what_is_stored_otherwise(instance, stream, memory)
-    yield from changed_checks(stream, assessment, memory, now, sighting.log_tail)
+    checks = list(changed_checks(stream, assessment, memory, now, sighting.log_tail))
+    yield from checks
     failing = [f"{check} {outcome}" for check, outcome in memory.checks.items()]
     now = replace(now, failing=", ".join(sorted(each for each in failing if "failed" in each)))
     why = occasion(
@@ -72,6 +71,11 @@ def told(
     if why is None:
         memory.minutes = minutes
         return
+    # With an event, which each stream has at a moment of its own: it costs a query. What this tick
+    # tells is not stored yet.
+    if memory.told.at and not checks and minute.at // AGAIN != memory.told.at // AGAIN:
+        forget_what_is_stored_otherwise(instance, stream, memory)
+        yield from changed_checks(stream, assessment, memory, now, sighting.log_tail)
     wavers = why == lesser(memory.told, now)
     now = replace(now, lesser_at=minute.at if wavers else memory.told.lesser_at)
     overview = shown_by(now)
