@@ -7,6 +7,7 @@ newer or older than this side. Types are taken strictly: neither is "1" a number
 import json
 import reprlib
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -83,6 +84,12 @@ def _check_numbers(value: Any, name: str) -> None:
     elif isinstance(value, tuple):
         for item in value:
             _check_numbers(item, name)
-    elif is_dataclass(value):
-        for each in fields(value):
-            _check_numbers(getattr(value, each.name), each.name)
+    elif is_dataclass(type(value)):
+        for each in _names(type(value)):  # type: ignore[arg-type]  # a class is hashable
+            _check_numbers(getattr(value, each), each)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """Of the fields of a dataclass: a tick asks for those of every executor of every stream."""
+    return tuple(each.name for each in fields(kind))

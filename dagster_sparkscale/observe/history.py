@@ -1,6 +1,5 @@
 """A stream's minutes, read back from Dagster's event log."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -8,14 +7,12 @@ import dagster as dg
 from dagster import DagsterInstance
 
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe.minutes import Minute, merged, unpack
+from dagster_sparkscale.observe.minutes import Minute, merged, restored
 
 _PAGE = 500
 """Events asked for at a time."""
 _CLOCKS = 60.0
 """Seconds that the clock of whoever stores events may be behind that of the sensor."""
-
-
 _LATE = 86400.0
 """Seconds after a minute within which its event was stored: an hour as a rule, and more where a
 clock was ahead."""
@@ -48,9 +45,8 @@ def history(
     key = stream if isinstance(stream, dg.AssetKey) else dg.AssetKey(stream)
     parts = []
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
-        for values in _stored(fetch, key, since, until):
-            minutes = _minutes(values)
-            parts.append([each for each in minutes if since <= each.at < until])
+        for record in _records(fetch, key, since, until):
+            parts.append([each for each in _minutes(record) if since <= each.at < until])
     return merged(parts)
 
 
@@ -60,35 +56,30 @@ def newest(instance: DagsterInstance, key: dg.AssetKey, most: int) -> list[Minut
         *instance.fetch_materializations(key, most).records,
         *instance.fetch_observations(key, most).records,
     ]
-    return merged(_minutes(_values(record)) for record in found)
+    return merged(map(_minutes, found))
 
 
-def _stored(
+def _records(
     fetch: Callable[..., dg.EventRecordsResult], key: dg.AssetKey, since: float, until: float
-) -> Iterator[str | None]:
-    """The packed minutes of each event that may have some of the span, the oldest first."""
+) -> Iterator[dg.EventLogRecord]:
+    """The events that may have some minutes of the span, the oldest first."""
     wanted = dg.AssetRecordsFilter(
         asset_key=key, after_timestamp=since - _CLOCKS, before_timestamp=until + _LATE
     )
     cursor, more = None, True
     while more:
         page = fetch(wanted, _PAGE, cursor, ascending=True)
-        yield from map(_values, page.records)
+        yield from page.records
         cursor, more = page.cursor, page.has_more
 
 
-def _values(record: dg.EventLogRecord) -> str | None:
-    """The packed minutes of an event; None of one that has none, as of an operation."""
+def _minutes(record: dg.EventLogRecord) -> list[Minute]:
+    """The minutes of an event; none of one that has none, as of an operation."""
     event = record.asset_materialization or record.asset_observation
-    stored = event.metadata.get(MINUTES) if event else None
-    text = stored.value if stored is not None else None
-    return text if isinstance(text, str) else None
-
-
-def _minutes(text: str | None) -> list[Minute]:
-    if text is None:
+    value = event.metadata.get(MINUTES) if event else None
+    if value is None:
         return []
     try:
-        return unpack(json.loads(text))
-    except (ValueError, AttributeError):
+        return restored(value.value)
+    except ValueError:
         return []  # an event of somebody else's, under our name

@@ -2,10 +2,13 @@
 
 An event carries every minute since the one before it, column by column. A column that never
 changes is one value, one that was never measured is left out, and times are the seconds since the
-minute before: ten minutes are some 500 characters. Pure.
+minute before: ten minutes are some 500 characters, and 400 as an event carries them. Pure.
 """
 
+import json
 import reprlib
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, get_args
@@ -15,6 +18,7 @@ from dagster_sparkscale.observe.evaluation import Evaluation
 DIGITS = 3
 """Significant digits of what is measured: more would be noise, and bytes for ever."""
 _LARGEST = 1e100
+_COMPRESSED = "zlib"
 _YEAR_10000 = 253402300800
 """Seconds since the epoch; no clock shows more."""
 
@@ -137,6 +141,31 @@ def unpack(packed: Mapping[str, Any]) -> list[Minute]:
             raise ValueError(f"at = {reprlib.repr(at)}: must be seconds since the epoch")
         found.append(Minute(at, *(columns[name][number] for name in _COLUMNS[1:])))
     return found
+
+
+def stored(minutes: Sequence[Minute]) -> dict[str, str]:
+    """`minutes` as an event carries them: packed and compressed. With a few hundred bytes more,
+    SQLite would keep most events in two pages instead of one."""
+    text = json.dumps(pack(minutes), separators=(",", ":"), allow_nan=False)
+    return {_COMPRESSED: b64encode(zlib.compress(text.encode(), level=9)).decode()}
+
+
+def restored(value: object) -> list[Minute]:
+    """The minutes that an event carries.
+
+    Raises:
+        ValueError: it is not what `stored` makes.
+    """
+    text = value.get(_COMPRESSED) if isinstance(value, Mapping) else None
+    if not isinstance(text, str):
+        raise ValueError(f"{reprlib.repr(value)}: must be an object with a text {_COMPRESSED!r}")
+    try:
+        packed = json.loads(zlib.decompress(b64decode(text, validate=True)))
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"{_COMPRESSED} = {reprlib.repr(text)}: {error}") from None
+    if not isinstance(packed, dict):
+        raise ValueError(f"{_COMPRESSED} = {reprlib.repr(text)}: must hold an object")
+    return unpack(packed)
 
 
 def merged(parts: Iterable[Iterable[Minute]]) -> list[Minute]:

@@ -6,7 +6,6 @@ materialization only, so an event is one when data moved on, or when what Overvi
 any more; else it is an observation. Freshness policies and `eager()` see materializations only.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe.minutes import Minute, pack
+from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.watch import glance
 from dagster_sparkscale.watch.assess import Assessment
@@ -81,7 +80,8 @@ def told(
     overview = shown_by(now)
     moved_on = memory.advanced
     if minute.epoch is not None:  # what was never started was never materialized either
-        moved_on |= overview != memory.shown or not _overview_is_ours(instance, stream)
+        # Last, for to ask costs as much as to store an event.
+        moved_on = moved_on or overview != memory.shown or not _overview_is_ours(instance, stream)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
     state = glance.state(row, shown, stream.bounds.minimum, sighting.driver)
     yield kind(
@@ -91,8 +91,8 @@ def told(
         # An observation is not what Overview shows.
         | (_overview(sighting, row, recent) if moved_on else {})
         | _numbers(minute)
-        # With spaces, at which Dagster's page can break it: else all of Overview is as wide.
-        | {MINUTES: json.dumps(pack(minutes), separators=(", ", ":"))},
+        # Dagster's page has a button for JSON; as a text it would be the longest of all.
+        | {MINUTES: dg.MetadataValue.json(stored(minutes))},
     )
     memory.told, memory.minutes = now, []
     if moved_on:

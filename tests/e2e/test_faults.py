@@ -1,6 +1,5 @@
 """The whole chain against a real cluster, and what it does when things break."""
 
-import json
 import os
 import re
 import signal
@@ -22,7 +21,7 @@ from dagster_sparkscale import (
 )
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe.minutes import Minute, unpack
+from dagster_sparkscale.observe.minutes import Minute, restored
 from dagster_sparkscale.watch.memory import Memory
 from tests.clusters.running import executors
 from tests.e2e.deployment import PROGRAMS, deployed, failure, paced_stream, told
@@ -239,7 +238,7 @@ def failed_check(tick: SensorExecutionData, name: str) -> bool:
 
 def minutes_told(tick: SensorExecutionData) -> list[Minute]:
     [event] = [event for event in tick.asset_events if event.metadata and MINUTES in event.metadata]
-    return unpack(json.loads(str(event.metadata[MINUTES].value)))
+    return restored(event.metadata[MINUTES].value)
 
 
 def stands_still(process: psutil.Process) -> bool:

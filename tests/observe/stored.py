@@ -1,13 +1,12 @@
 """Events with minutes, stored in Dagster's event log as the sensor has them stored."""
 
-import json
 from collections.abc import Sequence
 
 import dagster as dg
 from dagster._core.test_utils import freeze_time
 
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe.minutes import Minute, pack
+from dagster_sparkscale.observe.minutes import Minute, stored
 
 
 def store(
@@ -20,5 +19,5 @@ def store(
     """Store an event with these minutes, a second after the last of them, or `at`."""
     with freeze_time(minutes[-1].at + 1 if at is None else at):
         instance.report_runless_asset_event(
-            kind(asset_key=key, metadata={MINUTES: json.dumps(pack(minutes))})
+            kind(asset_key=key, metadata={MINUTES: dg.MetadataValue.json(stored(minutes))})
         )

@@ -1,6 +1,8 @@
 """What is stored of a stream's minutes is what is read back, and small."""
 
 import json
+import zlib
+from base64 import b64encode
 from dataclasses import fields, replace
 
 import pytest
@@ -8,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.observe.evaluation import Evaluation
-from dagster_sparkscale.observe.minutes import Minute, merged, minute, pack, unpack
+from dagster_sparkscale.observe.minutes import (
+    Minute,
+    merged,
+    minute,
+    pack,
+    restored,
+    stored,
+    unpack,
+)
 
 NOON = 1_800_000_000
 
@@ -52,6 +62,7 @@ def test_what_is_packed_is_read_again_also_through_json_and_in_any_order(some):
     packed = pack(some)
     assert unpack(packed) == some
     assert unpack(json.loads(json.dumps(packed, allow_nan=False))) == some
+    assert restored(json.loads(json.dumps(stored(some)))) == some
 
 
 def test_each_column_is_stored_as_shortly_as_it_can_be():
@@ -71,7 +82,7 @@ def test_one_that_is_known_later_only_is_null_before():
     assert pack(some)["ratio"] == [None, 0, None]
 
 
-def test_ten_minutes_are_some_500_characters():
+def test_ten_minutes_are_some_500_characters_and_less_as_an_event_carries_them():
     some = [
         Minute(
             at=NOON + 60 * n,
@@ -92,6 +103,7 @@ def test_ten_minutes_are_some_500_characters():
         for n in range(10)
     ]
     assert len(json.dumps(pack(some), separators=(",", ":"))) < 800
+    assert len(json.dumps(stored(some))) < 500
 
 
 def test_columns_of_a_newer_release_are_passed_over_and_missing_ones_were_not_measured():
@@ -141,6 +153,28 @@ def test_a_clock_that_was_set_back_is_stored_too():
 def test_what_pack_does_not_make_is_refused_by_name_and_value(packed, text):
     with pytest.raises(ValueError, match=text):
         unpack(packed)
+
+
+def compressed(text):
+    return b64encode(zlib.compress(text)).decode()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((value, "must be an object with a text 'zlib'") for value in (None, 5, "x", [], {})),
+        ({"zlib": 5}, "must be an object with a text 'zlib'"),
+        ({"zlib": "eA=="}, "zlib = 'eA==': Error -5"),
+        ({"zlib": "no base64"}, "zlib = 'no base64'"),
+        ({"zlib": "\u20ac"}, "zlib = '\u20ac'"),
+        ({"zlib": compressed(b"\xff")}, "zlib = "),
+        ({"zlib": compressed(b"[]")}, "must hold an object"),
+        ({"zlib": compressed(b"{}")}, "at = None"),
+    ],
+)
+def test_what_stored_does_not_make_is_refused(value, text):
+    with pytest.raises(ValueError, match=text):
+        restored(value)
 
 
 def test_the_first_and_the_last_second_that_a_clock_shows():

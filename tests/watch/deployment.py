@@ -1,6 +1,5 @@
 """A code location with its sensor, on a cluster in memory, and what the tests ask it."""
 
-import json
 import time
 from dataclasses import dataclass, field
 
@@ -8,7 +7,7 @@ import dagster as dg
 
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import MINUTES, PREFIX
-from dagster_sparkscale.observe.minutes import unpack
+from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.watch.fleet_events import fleet_key
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import World, scaled
@@ -93,7 +92,7 @@ class Tick:
         """What is told of now, or will be with the next event."""
         found = Memory.load(self.data.cursor).of(stream).minutes
         for event in self.told(stream):
-            found += unpack(json.loads(event.metadata[MINUTES].value))
+            found += restored(event.metadata[MINUTES].value)
         return found
 
     def seen(self, stream: str = "clicks"):

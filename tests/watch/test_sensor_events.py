@@ -1,6 +1,5 @@
 """What a tick stores besides observations, and ticks of many streams."""
 
-import json
 import re
 import zlib
 from dataclasses import replace
@@ -13,9 +12,10 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.definitions import OPERATIONS, build_defs
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe.minutes import unpack
+from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Operations, Streams
+from dagster_sparkscale.watch import events as events_module
 from dagster_sparkscale.watch import sensor as sensor_module
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, World, scaled, structured
@@ -115,7 +115,7 @@ class TestEvents:
             minute.at
             for tick in ticks
             for event in tick.told()
-            for minute in unpack(json.loads(event.metadata[MINUTES].value))
+            for minute in restored(event.metadata[MINUTES].value)
         ]
         first = int(clock[0]) - 60 * 60
         assert told_of == [first + 60 * number for number in range(told[-1] + 1)]
@@ -326,6 +326,21 @@ class TestWhatOverviewShows:
         clock[0] += 600
         deployed.tick()
         assert "**running, 2 of 1 to 10 executors" in self.overview(deployed)
+
+    def test_dagster_is_asked_for_it_only_where_no_data_moved_on(
+        self, deployed, clock, monkeypatch
+    ):
+        """To ask costs a tick as much as to store an event."""
+        asked = []
+        monkeypatch.setattr(events_module, "_overview_is_ours", lambda *_: asked.append(1) or True)
+        kept = overload(deployed, batch_seconds=5)
+        for _ in range(3):
+            assert deployed.tick().told()
+            clock[0] += 600
+        assert asked == []
+        kept.records = 0
+        assert deployed.tick().told()
+        assert asked == [1]
 
     def test_a_stream_that_was_an_orphan_and_is_declared_again(self, deployed, clock):
         self.idle(deployed, clock)
