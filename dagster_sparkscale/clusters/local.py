@@ -24,7 +24,8 @@ from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
 from dagster_sparkscale.clusters.standalone.room import Room
-from dagster_sparkscale.declare.streams import Stream, check_memory
+from dagster_sparkscale.declare.fields import check_memory
+from dagster_sparkscale.declare.streams import Stream
 
 
 class LocalCluster(HostedCluster):
