@@ -77,10 +77,12 @@ def explain(
         elif kind in ("value_error", "assertion_error"):
             words = _words(fault["msg"])
             # One that names the field itself, or is of a policy, which names its own.
-            said = words if words.startswith(f"{path} = ") else f"{path}{given}: {words}"
+            begins = words.startswith((f"{path} = ", f"{path}: "))
+            said = words if begins else f"{path}{given}: {words}"
         else:
             may_be_none = len(place) == 1 and type(None) in get_args(fields[top].annotation)
-            right = _right(kind, fault["input"], fault.get("ctx", {}), fault["msg"])
+            example = None if hidden else fault["input"]
+            right = _right(kind, example, fault.get("ctx", {}), fault["msg"])
             said = f"{path}{given}: must be {right}{', or None' if may_be_none else ''}"
         lines.setdefault(top, f"{subject}: {said}")
     return "\n".join(lines.values())
@@ -103,7 +105,7 @@ def _right(kind: str, given: object, context: Mapping[str, Any], message: str) -
         return message.removeprefix("Input should be ")
     if type(given).__name__ == "EnvVar" and right in ("a whole number", "True or False"):
         maker = "int" if right == "a whole number" else "bool"
-        return f'{right}, as dg.EnvVar.{maker}("{given}") gives it'
+        return f"{right}, as dg.EnvVar.{maker} gives one"
     if right.startswith("a list") and isinstance(given, str) and given:
         return f"a list, such as [{shown(given)}]"
     return right
