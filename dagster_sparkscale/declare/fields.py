@@ -1,5 +1,6 @@
-"""The types of a stream's fields: what they take, and what is said of anything else. Pure."""
+"""What is given in a declaration: what each may be, and what is said of anything else. Pure."""
 
+import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator
 
 from dagster_sparkscale.declare.checkpoints import normalized
+from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]")
@@ -21,6 +23,35 @@ def check_memory(value: Any) -> str:
     if not isinstance(value, str) or not _MEMORY.fullmatch(value):
         raise ValueError('must be a JVM memory size such as "512m" or "2g"')
     return value.lower()
+
+
+def check_cluster_key(value: Any) -> None:
+    """Refuse what can't be the key of a cluster among the resources.
+
+    Raises:
+        DeclarationError: it can't.
+    """
+    if (
+        not isinstance(value, str)
+        or not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", value)
+        or keyword.iskeyword(value)
+    ):
+        raise DeclarationError(
+            f"cluster_key = {shown(value)}: must be letters, digits and underscores, "
+            "start with a letter, and be no keyword of Python"
+        )
+    if value == "io_manager":
+        raise DeclarationError("cluster_key = 'io_manager': Dagster has that resource itself")
+
+
+def check_switch(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False: "no" would be taken for yes.
+
+    Raises:
+        DeclarationError: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise DeclarationError(f"{name} = {shown(value)}: must be True or False")
 
 
 def _arguments(value: Any) -> Any:
