@@ -1,12 +1,15 @@
 """Each occurrence of a problem is told exactly once, whatever the address does in between."""
 
+import re
 import zlib
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.watch.alerts import (
     AFTER,
     REFUSALS,
@@ -21,6 +24,7 @@ from dagster_sparkscale.watch.alerts import (
 )
 from dagster_sparkscale.watch.problems import PROBLEMS
 
+PAGE = Path(__file__).parents[2] / "docs" / "alerts.md"
 NOW = 100_000.0
 AT_ONCE: dict[str, float] = dict.fromkeys(PROBLEMS, 0.0)
 TAKEN, UNANSWERED, REFUSED = Outcome
@@ -50,6 +54,19 @@ def test_every_problem_has_a_time_and_words():
     assert set(AFTER) == {*PROBLEMS, "left_out", "unwatched"}
     assert all(str(Alert("problem", one(problem=p), NOW)).startswith("clicks ") for p in AFTER)
     assert not any(p in str(Alert("problem", one(problem=p), NOW)) for p in ("given_up", "pinned"))
+
+
+def test_the_page_says_when_each_problem_is_told_and_when_at_the_latest():
+    def seconds(text: str) -> float:
+        parts = re.findall("[0-9]+ (?:min|s)", text)
+        assert " ".join(parts) == text or text == "at once"
+        return sum(map(parse_duration, parts))
+
+    rows = re.findall(r"^\| `([a-z_]+)` \|.*\| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.M)
+    assert {problem: seconds(told) for problem, told, _ in rows} == AFTER
+    late = {problem: seconds(latest) - seconds(told) for problem, told, latest in rows}
+    # A tick of each sensor; of an autoscaler that is silent only that of the alerts.
+    assert late == dict.fromkeys(AFTER, 65.0 + 35.0) | {"unwatched": 35.0}
 
 
 def test_a_problem_is_told_once_and_once_when_it_is_over():

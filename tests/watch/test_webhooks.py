@@ -248,3 +248,9 @@ def test_what_makes_no_sense_is_refused_where_it_is_given(made, given, fault):
         made(**{"url": "https://example.com/x"} | given)
     assert str(refused.value).startswith(fault)
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_link_keeps_the_prefix_that_the_webserver_runs_under():
+    for url in ("https://example.com/dagster", "https://example.com/dagster/"):
+        webhook = Webhook("https://example.com/x", dagster_url=url)
+        assert webhook.link(ALERT) == "https://example.com/dagster/assets/clicks"
