@@ -100,6 +100,8 @@ def _right(kind: str, given: object, context: Mapping[str, Any], message: str) -
             return "a finite number"
         limit, words = _LIMITS[kind]
         return f"{words} {context[limit]:g}"
+    if kind == "string_too_short":
+        return "text that is not empty"
     right = _RIGHT.get(kind.partition("_")[0])
     if right is None:
         return message.removeprefix("Input should be ")

@@ -1,13 +1,21 @@
 """What a user declares: a long-running Spark streaming application and how it may scale."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
 from dagster_sparkscale.declare.bounds import Bounds
-from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds, Whole
+from dagster_sparkscale.declare.declaration import (
+    Count,
+    Declaration,
+    DeclarationError,
+    Number,
+    Seconds,
+    Whole,
+)
+from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 
@@ -85,7 +93,7 @@ class Stream(Declaration):
 
     # What any Dagster asset has.
     description: str | None = None
-    key_prefix: tuple[str, ...] = ()
+    key_prefix: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     deps: tuple[Any, ...] = ()
     group: str | None = None
     owners: tuple[str, ...] = ()
@@ -233,15 +241,22 @@ class Stream(Declaration):
         """The program's arguments now; calls the declared function if there is one.
 
         Raises:
-            ValueError: it returned no list.
+            ValueError: it returned no list, or something in it that is no argument.
         """
         given: Any = self.arguments() if callable(self.arguments) else self.arguments
-        if isinstance(given, str) or not isinstance(given, Iterable):
+        if isinstance(given, str | bytes | Set | Mapping) or not isinstance(given, Iterable):
             raise ValueError(
-                f"{self.name}: arguments: the function returned {given!r}; must be a list, such as "
-                '["--topic", "clicks"]'
+                f"{self.name}: arguments: the function returned {shown(given)}; must be a list, "
+                'such as ["--topic", "clicks"]'
             )
-        return tuple(str(argument) for argument in given)
+        arguments = tuple(given)
+        for argument in arguments:
+            if argument is None or "\0" in str(argument):
+                raise ValueError(
+                    f"{self.name}: arguments: the function returned {shown(argument)} among "
+                    "them; each must be text, and have no NUL in it"
+                )
+        return tuple(str(argument) for argument in arguments)
 
 
 class StructuredStream(Stream):
@@ -295,7 +310,17 @@ def streaming_asset(
         def clicks():
             "Clicks per page, every ten seconds."
             return ["--topic", "clicks"]
+
+    Raises:
+        DeclarationError: it is given no kind of stream, or arguments besides the function.
     """
+    if not (isinstance(stream_type, type) and issubclass(stream_type, Stream)):
+        raise DeclarationError(
+            f"stream_type = {shown(stream_type)}: must be StructuredStream or DStream, as in "
+            '@streaming_asset(StructuredStream, program="jobs/clicks.py", batch_interval="10s")'
+        )
+    if "arguments" in fields:
+        raise DeclarationError("arguments: drop it; the decorated function returns them")
 
     def declare(function: Callable[[], Sequence[str] | None]) -> S:
         given = {"name": function.__name__, "description": function.__doc__, **fields}

@@ -9,11 +9,12 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
-from dagster_sparkscale.declare.streams import DStream, StructuredStream
+from dagster_sparkscale.declare.streams import DStream, StructuredStream, streaming_asset
 
 REST: dict[str, Any] = {"name": "clicks", "program": "jobs/a.py", "batch_interval": 10}
 ANYTHING = (None, 0, 3, "", "x", "raw_clicks", [], ["a"], [1], {}, {"a": 1}, {1: 2}, {"a"}, b"\xff")
 NUMBERS = (True, False, 2.5, -1, math.nan, math.inf, -math.inf, 10**400)
+FAMILY = "spark.streaming.dynamicAllocation."
 SECRET = "hunter2"
 
 # What of these each field takes; what Dagster judges is left to it, when definitions are built.
@@ -106,6 +107,7 @@ def test_a_wrong_value_is_refused_in_one_sentence(model: type[Declaration], fiel
         ({"report_every": "2h"}, "report_every = '2h': must be at most 3600"),
         ({"deps": "raw"}, "deps = 'raw': must be a list, such as ['raw']"),
         ({"key_prefix": "web"}, "key_prefix = 'web': must be a list, such as ['web']"),
+        ({"key_prefix": [""]}, "key_prefix.0 = '': must be text that is not empty"),
         ({"kinds": "web"}, "kinds = 'web': must be a list, such as ['web']"),
         ({"tags": {1: "a"}}, "tags = 1: must have names that are text"),
         ({"tags": {"a": 1}}, "tags.a = 1: must be text"),
@@ -132,21 +134,74 @@ def test_what_is_said(fields: dict[str, Any], said: str) -> None:
     assert str(refused.value).startswith(f"StructuredStream 'clicks': {said}")
 
 
-@pytest.mark.parametrize("field", ["env", "spark_conf"])
+@pytest.mark.parametrize("returned", [None, "--a", b"--a", {"--a": 1}, {"--a"}, 5])
+def test_a_function_that_returns_no_list_of_arguments(returned: Any) -> None:
+    stream = StructuredStream(**REST, arguments=lambda: returned)
+    with pytest.raises(
+        ValueError, match=r"^clicks: arguments: the function returned .*; must be a"
+    ):
+        stream.program_arguments()
+
+
+@pytest.mark.parametrize("argument", [None, "a\0b"])
+def test_a_function_that_returns_what_is_no_argument(argument: Any) -> None:
+    stream = StructuredStream(**REST, arguments=lambda: ["--topic", argument])
+    with pytest.raises(ValueError, match=r"^clicks: arguments: .* among them; each must be text"):
+        stream.program_arguments()
+
+
+def clicks() -> None:
+    """Decorated below."""
+
+
+def test_a_decorator_without_its_kind_of_stream_is_refused() -> None:
+    for wrong in (clicks, "structured", RatioPolicy):
+        with pytest.raises(DeclarationError, match=r"^stream_type = .*: must be StructuredStream"):
+            streaming_asset(wrong)  # type: ignore[type-var]
+
+
+def test_arguments_beside_the_function_that_returns_them_are_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"^arguments: drop it; the decorated function"):
+        streaming_asset(StructuredStream, arguments=["--a"], **REST)
+
+
 @pytest.mark.parametrize(
-    "given",
+    ("conf", "said"),
     [
-        SECRET,
-        [SECRET],
-        {"spark.a": [SECRET]},
-        {"spark.a": {"b": SECRET}},
-        {"spark.a": f"x\n{SECRET}\0"},
-        {f"TOKEN={SECRET}": "x"},
+        (None, "conf: a NoneType; must be a dict of Spark's settings"),
+        (f"{FAMILY}minExecutors=1", "conf: a str; must be a dict of Spark's settings"),
+        (
+            {f"{FAMILY}minExecuters": "1"},
+            f"{FAMILY}minExecuters: not a setting Spark has; did you mean "
+            f"'{FAMILY}minExecutors'? it has ",
+        ),
+    ],
+)
+def test_what_is_no_configuration_of_spark(conf: Any, said: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        RatioPolicy.from_spark_conf(conf)
+    assert str(refused.value).startswith(said)
+    assert RatioPolicy.from_spark_conf({5: "x"}) == RatioPolicy()  # type: ignore[dict-item]
+
+
+WRONG_SECRETS = (
+    SECRET,
+    [SECRET],
+    {"spark.a": [SECRET]},
+    {"spark.a": {"b": SECRET}},
+    {"spark.a": f"x\n{SECRET}\0"},
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        *(("env", each) for each in WRONG_SECRETS),
+        *(("spark_conf", each) for each in WRONG_SECRETS),
+        ("env", {f"TOKEN={SECRET}": "x"}),
     ],
 )
 def test_what_may_be_a_secret_is_never_repeated(field: str, given: Any) -> None:
-    if field == "spark_conf" and not isinstance(given, str | list) and "TOKEN" in str(given):
-        pytest.skip("the name of a setting is no secret")
     with pytest.raises(DeclarationError) as refused:
         StructuredStream(**{**REST, field: given})
     assert SECRET not in str(refused.value)
