@@ -80,7 +80,8 @@ def explain(
             begins = words.startswith((f"{path} = ", f"{path}: "))
             said = words if begins else f"{path}{given}: {words}"
         else:
-            may_be_none = len(place) == 1 and type(None) in get_args(fields[top].annotation)
+            field = fields.get(top) if len(place) == 1 else None
+            may_be_none = field is not None and type(None) in get_args(field.annotation)
             example = None if hidden else fault["input"]
             right = _right(kind, example, fault.get("ctx", {}), fault["msg"])
             said = f"{path}{given}: must be {right}{', or None' if may_be_none else ''}"
