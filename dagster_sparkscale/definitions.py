@@ -1,7 +1,5 @@
 """`build_defs`: from declared streams and a cluster to everything Dagster needs."""
 
-import keyword
-import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +13,8 @@ from dagster_sparkscale.autoscale.rescale_job import RESCALE
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.declare.fields import check_cluster_key, check_switch
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.assets import stream_asset
 from dagster_sparkscale.lifecycle.jobs import RESTART, STOP
@@ -60,6 +60,7 @@ def build_defs(
             one that the cluster can never run, or Dagster not show.
     """
     _validate(streams, cluster, cluster_key)
+    check_switch("autoscaler_running", autoscaler_running)
     known = Streams(streams, cluster_key)
     operations = Operations(known, OPERATIONS)
     status = dg.DefaultSensorStatus
@@ -94,15 +95,10 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
             )
     if not isinstance(cluster, ClusterManager):
         raise DeclarationError(
-            f"cluster: {cluster!r} is no cluster manager; use LocalCluster or StandaloneCluster"
+            f"cluster = {shown(cluster)}: must be a cluster manager, such as LocalCluster() "
+            "or StandaloneCluster(master=...)"
         )
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", cluster_key) or keyword.iskeyword(cluster_key):
-        raise DeclarationError(
-            f"cluster_key = {cluster_key!r}: must be letters, digits and underscores, "
-            "start with a letter, and be no keyword of Python"
-        )
-    if cluster_key == "io_manager":
-        raise DeclarationError("cluster_key = 'io_manager': Dagster has that resource itself")
+    check_cluster_key(cluster_key)
     for name, count in Counter(stream.name for stream in streams).items():
         if count > 1:
             raise DeclarationError(f"name = {name!r}: {count} streams have it; each needs its own")

@@ -37,6 +37,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "declare/checkpoints.py": ("declare/test_checkpoints*.py",),
     "declare/drift.py": ("declare/test_drift*.py",),
+    "declare/faults.py": ("declare/test_wrong_values*.py", "declare/test_streams*.py"),
+    "declare/fields.py": ("declare/test_wrong_values*.py", "declare/test_streams*.py"),
     "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
     "clusters/standalone/room.py": ("clusters/test_room*.py",),

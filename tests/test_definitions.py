@@ -49,7 +49,8 @@ class TestValidation:
 
     def test_something_that_is_no_cluster(self):
         assert refusal([structured()], "local") == (
-            "cluster: 'local' is no cluster manager; use LocalCluster or StandaloneCluster"
+            "cluster = 'local': must be a cluster manager, such as LocalCluster() or "
+            "StandaloneCluster(master=...)"
         )
 
     def test_a_name_twice(self, cluster):
@@ -103,11 +104,17 @@ class TestValidation:
         ]
         assert build_defs(streams, cluster)
 
-    @pytest.mark.parametrize("key", ["", "a b", "a-b", "1a", "class", "_x", "größe", "io_manager"])
+    @pytest.mark.parametrize(
+        "key", ["", "a b", "a-b", "1a", "class", "_x", "größe", "io_manager", 5, None]
+    )
     def test_a_key_that_no_resource_can_have(self, cluster, key):
         assert refusal([structured()], cluster, cluster_key=key).startswith(
             f"cluster_key = {key!r}: "
         )
+
+    def test_a_switch_that_is_none(self, cluster):
+        text = refusal([structured()], cluster, autoscaler_running="no")
+        assert text == "autoscaler_running = 'no': must be True or False"
 
 
 class TestCodeLocation:

@@ -85,7 +85,7 @@ PURE = [
     *("durations", "names", "observe/status", "observe/stopped", "observe/evaluation"),
     *("observe/minutes", "watch/occasions", "watch/picture", "watch/glance"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
-    *("declare/checkpoints", "declare/drift"),
+    *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     *("cli/tail",),

@@ -22,7 +22,9 @@ from tests.fakes import World, structured
         ({"kinds": {"A b"}}, r"kinds = frozenset\(\{'A b'\}\): "),
         ({"deps": ["clicks"]}, r"deps = \('clicks',\): Asset \"clicks\" depends on itself"),
         ({"key_prefix": ["a/b"]}, r"key_prefix = \('a/b',\): "),
-        ({"automation_condition": "eager"}, "automation_condition = 'eager': "),
+        ({"deps": [1]}, r"deps = \(1,\): each must be the name, the key or the definition"),
+        ({"automation_condition": "eager"}, "automation_condition = 'eager': must be a dagster.Au"),
+        ({"automation_condition": True}, "automation_condition = True: must be a dagster.Automat"),
     ],
 )
 def test_what_dagster_refuses_of_an_asset_names_stream_and_field(

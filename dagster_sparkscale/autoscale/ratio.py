@@ -19,7 +19,7 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
 
 import math
 from collections.abc import Mapping
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -32,6 +32,7 @@ from dagster_sparkscale.autoscale.lag import (
 from dagster_sparkscale.autoscale.spark_conf import policy_fields
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.declaration import Number
 from dagster_sparkscale.declare.policies import AutoscalePolicy
 from dagster_sparkscale.observe.evaluation import Evaluation, Load
 
@@ -47,8 +48,8 @@ class RatioPolicy(AutoscalePolicy):
     removed whatever R is, and the stream counts as overloaded unless it is catching up.
     """
 
-    scale_up_ratio: float = Field(default=0.9, gt=0, allow_inf_nan=False)
-    scale_down_ratio: float = Field(default=0.3, gt=0, allow_inf_nan=False)
+    scale_up_ratio: Annotated[Number, Field(gt=0)] = 0.9
+    scale_down_ratio: Annotated[Number, Field(gt=0)] = 0.3
 
     @model_validator(mode="after")
     def _up_above_down(self) -> Self:

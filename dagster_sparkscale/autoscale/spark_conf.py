@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.faults import did_you_mean
 from dagster_sparkscale.durations import parse_duration
 
 _FAMILY = "spark.streaming.dynamicAllocation."
@@ -39,8 +40,11 @@ def policy_fields(conf: Mapping[str, str]) -> dict[str, float | int]:
     """The fields that `conf` sets. Settings of other families are left alone.
 
     Raises:
-        DeclarationError: a setting of the family is unknown or has no usable value.
+        DeclarationError: it is no dict, or a setting of the family is unknown or has no usable
+            value.
     """
+    if not isinstance(conf, Mapping):
+        raise DeclarationError(f"conf: a {type(conf).__name__}; must be a dict of Spark's settings")
     fields: dict[str, float | int] = {}
     for key, text in conf.items():
         if key in _FIELDS:
@@ -49,7 +53,10 @@ def policy_fields(conf: Mapping[str, str]) -> dict[str, float | int]:
                 fields[field] = read(str(text))
             except ValueError as error:
                 raise DeclarationError(f"{key} = {text!r}: {error}") from None
-        elif key.startswith(_FAMILY) and key not in _SWITCHES:
-            known = ", ".join(name for name in _FIELDS if name != _INITIAL)
-            raise DeclarationError(f"{key}: not a setting Spark has; it has {known}")
+        elif str(key).startswith(_FAMILY) and key not in _SWITCHES:
+            known = [name for name in _FIELDS if name != _INITIAL]
+            raise DeclarationError(
+                f"{key}: not a setting Spark has;{did_you_mean(key, known)} "
+                f"it has {', '.join(known)}"
+            )
     return fields

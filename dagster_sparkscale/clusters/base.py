@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 import dagster as dg
+from pydantic import ValidationError
 
 from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.agents import RemoteAgent
@@ -20,6 +22,8 @@ from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.store import Desired, DurableHold, Record, Store, Submission
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.faults import explain, unknown
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Status
 
@@ -85,7 +89,24 @@ class Capacity:
 
 
 class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
-    """Submits, finds, scales and stops the drivers of streams. A Dagster resource."""
+    """Submits, finds, scales and stops the drivers of streams. A Dagster resource.
+
+    Raises:
+        DeclarationError: a field that there is not, or a value that can't be; also when a value
+            that the environment is to give turns out to be none, where it is used.
+    """
+
+    def __init__(self, **data: Any) -> None:
+        fields = type(self).model_fields
+        faults = [unknown(name, fields) for name in data if name not in fields]
+        if faults:  # Dagster would pass them over
+            raise DeclarationError("\n".join(f"{type(self).__name__}: {each}" for each in faults))
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            secret = "spark_conf", "pass_environment"  # where somebody may write TOKEN=value
+            said = explain(type(self).__name__, fields, error, secret)
+            raise DeclarationError(said) from None
 
     # What a cluster manager does its own way.
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+import dagster as dg
+from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Capacity, Driver
@@ -24,7 +25,9 @@ from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
 from dagster_sparkscale.clusters.standalone.room import Room
-from dagster_sparkscale.declare.streams import Stream, check_memory
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.fields import check_memory
+from dagster_sparkscale.declare.streams import Stream
 
 
 class LocalCluster(HostedCluster):
@@ -54,14 +57,14 @@ class LocalCluster(HostedCluster):
     @classmethod
     def _at_least_one(cls, value: Any) -> Any:
         # Not one that an environment variable is to say: its type is another.
-        if type(value) is int and value < 1:
-            raise ValueError(f"{value}: must be at least 1")
+        if isinstance(value, bool) or (type(value) is int and value < 1):
+            raise ValueError("must be a whole number, at least 1")
         return value
 
     @field_validator("memory_per_worker", mode="before")
     @classmethod
     def _memory_is_a_size(cls, value: Any) -> Any:
-        return check_memory(value) if type(value) is str else value
+        return value if isinstance(value, dg.EnvVar) else check_memory(value)
 
     def prepare(self) -> None:
         """Start the cluster, or what has died of it. Cheap when nothing has.
@@ -199,8 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     try:
         cluster = LocalCluster(**fields)
-    except ValidationError as error:
-        parser.error("; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors()))
+    except DeclarationError as error:
+        parser.error("; ".join(str(error).splitlines()))
     try:
         if options.action == "start":
             cluster.prepare()

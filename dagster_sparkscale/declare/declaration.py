@@ -1,11 +1,29 @@
 """The base of everything a user declares: immutable, strict, and plain about what is wrong."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticKnownError
 
+from dagster_sparkscale.declare.faults import explain, shown
 from dagster_sparkscale.durations import parse_duration
 
+
+def _not_a_truth(kind: Literal["int_type", "float_type"]) -> BeforeValidator:
+    """Refuses True and False, which to Python are 1 and 0."""
+
+    def refuse(value: Any) -> Any:
+        if isinstance(value, bool):
+            raise PydanticKnownError(kind)
+        return value
+
+    return BeforeValidator(refuse)
+
+
+Whole = Annotated[int, _not_a_truth("int_type"), Field(le=2**31 - 1)]
+"""As a JVM holds them."""
+Count = Annotated[Whole, Field(ge=1)]
+Number = Annotated[float, _not_a_truth("float_type"), Field(allow_inf_nan=False)]
 Seconds = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
 """A positive duration, held as seconds."""
 
@@ -24,37 +42,19 @@ class Declaration(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
     )
-    _secret_fields = frozenset({"spark_conf", "env"})
+    _secret_fields: ClassVar[frozenset[str]] = frozenset({"spark_conf", "env"})
 
     def __init__(self, **data: Any) -> None:
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise DeclarationError(_explain(type(self), data, error)) from None
+            name, subject = data.get("name"), type(self).__name__
+            if name and isinstance(name, str):
+                subject += f" {shown(name)}"
+            raise DeclarationError(
+                explain(subject, type(self).model_fields, error, self._secret_fields)
+            ) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Pydantic refuses as well, and repeats the value.
         raise DeclarationError(f"{type(self).__name__}: {name}: frozen; declare another one")
-
-
-def _explain(model: type[Declaration], data: dict[str, Any], error: ValidationError) -> str:
-    secret: frozenset[str] = model._secret_fields.default  # type: ignore[attr-defined]
-    name = data.get("name")
-    subject = model.__name__ + (f" {name!r}" if name else "")
-    lines = []
-    for fault in error.errors(include_url=False):
-        path = ".".join(str(part) for part in fault["loc"])
-        message = fault["msg"].removeprefix("Value error, ")
-        top = str(fault["loc"][0]) if fault["loc"] else None
-        if fault["type"] == "extra_forbidden":
-            known = ", ".join(sorted(model.model_fields))
-            lines.append(f"{subject}: {path}: no such field; the fields are {known}")
-        elif fault["type"] == "missing":
-            lines.append(f"{subject}: {path}: missing; it has no default")
-        elif top is None:
-            lines.append(f"{subject}: {message}")
-        elif top in secret or isinstance(data.get(top), Declaration):
-            lines.append(f"{subject}: {path}: {message}")
-        else:
-            lines.append(f"{subject}: {path} = {fault['input']!r}: {message}")
-    return "\n".join(lines)

@@ -1,12 +1,12 @@
 """What a policy is: the base of those that scale, and how a failed driver is restarted."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.declare.declaration import Declaration, Seconds
+from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds
 from dagster_sparkscale.observe.evaluation import Evaluation
 
 
@@ -17,13 +17,13 @@ class AutoscalePolicy(Declaration):
     interval: Seconds = 60.0
     """Seconds between two evaluations, and the length of the window each of them looks at."""
 
-    min_executors: int | None = Field(default=None, ge=1)
+    min_executors: Count | None = None
     """Fewest executors. None: 1, or as many as the stream has receivers (as Spark does)."""
 
-    max_executors: int | None = Field(default=None, ge=1)
+    max_executors: Count | None = None
     """Most executors. None: as many as `spark.cores.max` and the cluster admit."""
 
-    initial_executors: int | None = Field(default=None, ge=1)
+    initial_executors: Count | None = None
     """Executors a new driver starts with. None: the minimum."""
 
     max_lag: Seconds | None = None
@@ -65,7 +65,7 @@ class RecoveryPolicy(Declaration):
     longest_delay: Seconds = 300.0
     """Seconds no pause exceeds."""
 
-    limit: int = Field(default=5, ge=1, le=20)
+    limit: Annotated[Count, Field(le=20)] = 5
     """Restarts within `within` after which the stream is left for a person to look at. At most 20:
     that many starts every cluster manager remembers."""
 

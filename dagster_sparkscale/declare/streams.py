@@ -1,13 +1,22 @@
 """What a user declares: a long-running Spark streaming application and how it may scale."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dagster_sparkscale.declare.bounds import Bounds
-from dagster_sparkscale.declare.declaration import Declaration, Seconds
+from dagster_sparkscale.declare.declaration import (
+    Count,
+    Declaration,
+    DeclarationError,
+    Number,
+    Seconds,
+    Whole,
+)
+from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 
 DEFAULT_WINDOW = 60.0
@@ -18,7 +27,6 @@ LONGEST_REPORT = 3600.0
 
 # No underscore in front: the names are members of an enum in the launchpad, which can't have those.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-_MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]")
 
 # Switches of Spark's own allocation. Either beside ours would fight over the same executors.
 _RIVAL_SWITCHES = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
@@ -33,20 +41,6 @@ _FIELD_FOR_SETTING = {
 }
 
 
-def check_memory(value: str) -> str:
-    """A JVM memory size, in small letters.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if not _MEMORY.fullmatch(value):
-        raise ValueError('must be a JVM memory size such as "512m" or "2g"')
-    return value.lower()
-
-
-Memory = Annotated[str, AfterValidator(check_memory)]
-
-
 class Stream(Declaration):
     """One long-running Spark application. Declare a `StructuredStream` or a `DStream`."""
 
@@ -58,34 +52,34 @@ class Stream(Declaration):
     program: str
     """Path of the PySpark program. It runs unchanged."""
 
-    arguments: tuple[str, ...] | Callable[[], Sequence[str]] = ()
+    arguments: Arguments = ()
     """The program's arguments, or a function that returns them when the stream is started.
     Arguments show in process lists: secrets belong in `env`."""
 
-    env: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    env: Variables = Field(default_factory=dict, repr=False)
     """Variables of the driver, besides those that its cluster gives it of Dagster's."""
 
     batch_interval: Seconds
     """Seconds. DStreams: the batch duration. Structured Streaming: the trigger interval, or the
     latency you want where the trigger has no interval."""
 
-    executor_cores: int = Field(default=1, ge=1)
+    executor_cores: Count = 1
     executor_memory: Memory = "1g"
     driver_memory: Memory = "1g"
 
-    spark_conf: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    spark_conf: Settings = Field(default_factory=dict, repr=False)
     """Further Spark settings. They reach the driver in a file only its user can read."""
 
-    checkpoint_location: str | None = None
+    checkpoint_location: Place | None = None
     """Where the program keeps its checkpoint. No two streams may share one."""
 
     autoscale: AutoscalePolicy | None = None
     """None: the stream keeps its `executors` until somebody rescales it by hand."""
 
-    executors: int | None = Field(default=None, ge=1)
+    executors: Count | None = None
     """Executors of a stream without an `autoscale` policy; 1 if not given."""
 
-    tasks_per_shard: float = Field(default=1.0, gt=0, le=10_000)
+    tasks_per_shard: Annotated[Number, Field(gt=0, le=10_000)] = 1.0
     """How many tasks of a batch can run at a time for each shard of its source. A batch reads each
     shard with one task; a program that repartitions after reading can use more. For sources that
     tell how many shards they read: no policy asks for more executors than those tasks keep busy."""
@@ -99,7 +93,7 @@ class Stream(Declaration):
 
     # What any Dagster asset has.
     description: str | None = None
-    key_prefix: tuple[str, ...] = ()
+    key_prefix: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     deps: tuple[Any, ...] = ()
     group: str | None = None
     owners: tuple[str, ...] = ()
@@ -126,49 +120,26 @@ class Stream(Declaration):
             raise ValueError("must be the path of a Python file (.py)")
         return value
 
+    @field_validator("autoscale", mode="before")
+    @classmethod
+    def _is_a_policy(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, AutoscalePolicy):
+            raise ValueError("must be a policy, such as RatioPolicy(max_executors=8), or None")
+        return value
+
+    @field_validator("recovery", mode="before")
+    @classmethod
+    def _is_a_recovery(cls, value: Any) -> Any:
+        fields = isinstance(value, Mapping) and all(isinstance(field, str) for field in value)
+        if value is not None and not fields and not isinstance(value, RecoveryPolicy):
+            raise ValueError("must be a RecoveryPolicy, or None: never restarted by itself")
+        return value
+
     @field_validator("autoscale")
     @classmethod
     def _policy_decides(cls, value: AutoscalePolicy | None) -> AutoscalePolicy | None:
         if value is not None and type(value).decide is AutoscalePolicy.decide:
             raise ValueError(f"{type(value).__name__} does not say how to decide; use RatioPolicy")
-        return value
-
-    @field_validator("spark_conf", mode="before")
-    @classmethod
-    def _settings_as_spark_writes_them(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        texts = {}
-        for key, setting in value.items():
-            if not str(key).startswith("spark."):
-                raise ValueError(f'{key}: a Spark setting begins with "spark."')
-            if any(character.isspace() for character in str(key)):
-                raise ValueError(f"{str(key)!r}: the name of a setting has no blanks")
-            if not isinstance(setting, str | int | float):
-                raise ValueError(
-                    f"{key}: a value must be text, a number or a boolean, "
-                    f"not {type(setting).__name__}"
-                )
-            if isinstance(setting, bool):
-                setting = str(setting).lower()
-            text = str(setting)
-            if "\n" in text or "\r" in text:
-                raise ValueError(f"{key}: a value must be one line")
-            texts[str(key)] = text
-        return texts
-
-    @field_validator("env", "spark_conf", mode="before")
-    @classmethod
-    def _values_are_there(cls, value: Any) -> Any:
-        # The last of those before the fields: Pydantic begins with it.
-        if isinstance(value, Mapping):
-            for key, given in value.items():
-                if isinstance(given, str) and type(given).__name__ == "EnvVar":
-                    raise ValueError(
-                        f"{key}: an EnvVar is not looked up here; give its value, as by "
-                        'os.environ["NAME"], or name the variable in the cluster\'s '
-                        "pass_environment"
-                    )
         return value
 
     @model_validator(mode="after")
@@ -270,15 +241,22 @@ class Stream(Declaration):
         """The program's arguments now; calls the declared function if there is one.
 
         Raises:
-            ValueError: it returned no list.
+            ValueError: it returned no list, or something in it that is no argument.
         """
         given: Any = self.arguments() if callable(self.arguments) else self.arguments
-        if isinstance(given, str) or not isinstance(given, Iterable):
+        if isinstance(given, str | bytes | Set | Mapping) or not isinstance(given, Iterable):
             raise ValueError(
-                f"{self.name}: arguments: the function returned {given!r}; must be a list, such as "
-                '["--topic", "clicks"]'
+                f"{self.name}: arguments: the function returned {shown(given)}; must be a list, "
+                'such as ["--topic", "clicks"]'
             )
-        return tuple(str(argument) for argument in given)
+        arguments = tuple(given)
+        for argument in arguments:
+            if argument is None or "\0" in str(argument):
+                raise ValueError(
+                    f"{self.name}: arguments: the function returned {shown(argument)} among "
+                    "them; each must be text, and have no NUL in it"
+                )
+        return tuple(str(argument) for argument in arguments)
 
 
 class StructuredStream(Stream):
@@ -292,7 +270,7 @@ class DStream(Stream):
 
     kind: Literal["dstream"] = "dstream"
 
-    receivers: int = Field(default=0, ge=0)
+    receivers: Annotated[Whole, Field(ge=0)] = 0
     """How many receivers the program starts. Each takes one core for good."""
 
     @property
@@ -332,7 +310,17 @@ def streaming_asset(
         def clicks():
             "Clicks per page, every ten seconds."
             return ["--topic", "clicks"]
+
+    Raises:
+        DeclarationError: it is given no kind of stream, or arguments besides the function.
     """
+    if not (isinstance(stream_type, type) and issubclass(stream_type, Stream)):
+        raise DeclarationError(
+            f"stream_type = {shown(stream_type)}: must be StructuredStream or DStream, as in "
+            '@streaming_asset(StructuredStream, program="jobs/clicks.py", batch_interval="10s")'
+        )
+    if "arguments" in fields:
+        raise DeclarationError("arguments: drop it; the decorated function returns them")
 
     def declare(function: Callable[[], Sequence[str] | None]) -> S:
         given = {"name": function.__name__, "description": function.__doc__, **fields}

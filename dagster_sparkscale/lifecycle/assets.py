@@ -1,9 +1,11 @@
 """A stream as an asset: materializing it reconciles it."""
 
 import dagster as dg
+from dagster._check import CheckError
 from pydantic import Field
 
 from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import reconcile
@@ -86,6 +88,13 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
     return start
 
 
+_RIGHT = {
+    "deps": "each must be the name, the key or the definition of an asset",
+    "automation_condition": "must be a dagster.AutomationCondition, such as "
+    "AutomationCondition.eager(), or None",
+}
+
+
 def _refused(stream: Stream) -> str | None:
     """The field that Dagster refuses, and why; None: none by itself."""
 
@@ -104,5 +113,7 @@ def _refused(stream: Stream) -> str | None:
         try:
             dg.asset(key=asset_key(stream), **given)(nothing)
         except Exception as error:
-            return f"{field} = {getattr(stream, field)!r}: {error}"
+            # What Dagster says of a wrong type is about its own parameters.
+            said = _RIGHT.get(field) if isinstance(error, CheckError) else None
+            return f"{field} = {shown(getattr(stream, field))}: {said or error}"
     return None

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -28,7 +29,8 @@ def history(
 
     One row a tick, in order of time; `pandas.DataFrame(history(...))` makes a table of it. The
     minutes since the last event are not stored yet: they come with the next one, after the
-    stream's `report_every` and a tick at the latest.
+    stream's `report_every` and a tick at the latest. An empty list: of a stream that Dagster knows,
+    nothing is stored of that time, for it did not run, or nobody looked.
 
     Args:
         instance: of Dagster, as `context.instance` or `DagsterInstance.get()`.
@@ -38,16 +40,28 @@ def history(
 
     Raises:
         ValueError: `until` is before `since`.
+        LookupError: no event of such an asset is stored: its key is another, or it has never been
+            looked at, or it was wiped.
     """
     until = time.time() if until is None else until
     if until < since:
         raise ValueError(f"until = {until}: must not be before since = {since}")
     key = stream if isinstance(stream, dg.AssetKey) else dg.AssetKey(stream)
+    if not instance.has_asset_key(key):
+        raise LookupError(_unknown(instance, key))
     parts = []
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
         for record in _records(fetch, key, since, until):
             parts.append([each for each in _minutes(record) if since <= each.at < until])
     return merged(parts)
+
+
+def _unknown(instance: DagsterInstance, key: dg.AssetKey) -> str:
+    name = key.to_user_string()
+    known = [each.to_user_string() for each in instance.all_asset_keys()]
+    near = get_close_matches(name, known, n=1)
+    mean = f"; did you mean {near[0]!r}?" if near else ""
+    return f"stream = {name!r}: must be one of which an event is stored, and none is{mean}"
 
 
 def newest(instance: DagsterInstance, key: dg.AssetKey, most: int) -> list[Minute]:

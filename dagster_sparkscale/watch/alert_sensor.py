@@ -6,18 +6,22 @@ and what the autoscaler does costs no more for it.
 
 import json
 import math
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
+from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 from pydantic import TypeAdapter
 
 from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.faults import did_you_mean, shown
+from dagster_sparkscale.declare.fields import check_cluster_key, check_switch
 from dagster_sparkscale.durations import parse_duration
-from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
-from dagster_sparkscale.operations import owner_of
+from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, STREAMS, scoped
+from dagster_sparkscale.operations import Streams, owner_of
 from dagster_sparkscale.watch.alerts import AFTER, AlertMemory, News
 from dagster_sparkscale.watch.fleet_events import PROBLEMS_NOW, fleet_key
 from dagster_sparkscale.watch.webhooks import LONGEST, Webhook
@@ -53,14 +57,25 @@ def alert_sensor(
         name: the sensor's name; `alerts` if left out, with the cluster's key as jobs have it.
 
     Raises:
-        DeclarationError: something else than a webhook, a problem that there is not, or what is no
-            duration.
+        DeclarationError: something else than a webhook, a problem that there is not, what is no
+            duration, or another value that can't be. Whether there is such a cluster is known when
+            all definitions are: the sensor's ticks fail if there is none.
     """
     if not isinstance(webhook, Webhook):
         raise DeclarationError(
             f"webhook: a {type(webhook).__name__}; must be a Webhook or a SlackWebhook"
         )
-    lasting = _lasting(after or {})
+    if not isinstance(default_status, dg.DefaultSensorStatus):
+        raise DeclarationError(
+            f"default_status = {shown(default_status)}: must be a dagster.DefaultSensorStatus"
+        )
+    if name is not None and not (isinstance(name, str) and re.fullmatch("[A-Za-z0-9_]+", name)):
+        raise DeclarationError(
+            f"name = {shown(name)}: must be letters, digits and underscores, or None"
+        )
+    check_switch("tell_resolved", tell_resolved)
+    check_cluster_key(cluster_key)
+    lasting = _lasting({} if after is None else after)
     key = fleet_key(cluster_key)
 
     def send_alerts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -71,6 +86,9 @@ def alert_sensor(
         news = _latest(context.instance, key, owner)
         if news is not None:
             memory.learn(news, lasting, now, resolved=tell_resolved)
+        else:
+            _refuse_unknown(cluster_key, context.repository_def)
+            memory.hear_nothing(lasting, now)
         memory.dump()  # if it can't be remembered, nothing is sent: it would be again at each tick
         sent, why = 0, ""
         while memory.queue and time.monotonic() - began < SENDING:
@@ -95,6 +113,23 @@ def alert_sensor(
     )
 
 
+def _refuse_unknown(cluster_key: str, repository: dg.RepositoryDefinition | None) -> None:
+    """
+    Raises:
+        DeclarationError: nothing among the definitions is about a cluster of that key.
+    """
+    sensors = repository.sensor_defs if repository else ()
+    held = [each.metadata.get(STREAMS) for each in sensors]
+    found = [each.instance for each in held if isinstance(each, ObjectMetadataValue)]
+    known = [streams.cluster_key for streams in found if isinstance(streams, Streams)]
+    if repository is not None and cluster_key not in known:
+        there_is = f"there is {', '.join(map(repr, sorted(known)))}" if known else "there is none"
+        raise DeclarationError(
+            f"cluster_key = {cluster_key!r}: must be that of a build_defs in this code location; "
+            f"{there_is}"
+        )
+
+
 def _latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | None:
     """The fleet's latest observation by `owner`; None if there is none that can be read."""
     for limit in (1, OTHERS):  # another code location may tell of a fleet of the same key
@@ -114,9 +149,12 @@ def _latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | N
 
 def _said(news: News | None, memory: AlertMemory, sent: int, why: str) -> str:
     """What the tick says of itself."""
-    if news is None:
-        return "Nothing has been told of the fleet yet: the sensor autoscaler does that."
     text = f"Sent: {sent}. Problems that people know of: {len(memory.told)}."
+    if news is None:
+        never = "Nothing has been told of the fleet yet: the sensor autoscaler does that."
+        if not memory.told:
+            return never
+        text = f"{never} {text}"
     if memory.queue:
         text += f" Alerts that wait: {len(memory.queue)}"
         text += f", for {why}; they are sent again." if why else "."
@@ -131,10 +169,17 @@ def _lasting(after: Mapping[str, Any]) -> dict[str, float]:
     Raises:
         DeclarationError: a problem that there is not, or what is no duration.
     """
+    if not isinstance(after, Mapping):
+        raise DeclarationError(
+            f'after = {shown(after)}: must be a dict, such as {{"pinned": "30 min"}}'
+        )
     lasting = dict(AFTER)
     for problem, duration in after.items():
         if problem not in AFTER:
-            raise DeclarationError(f"after: no problem is {problem!r}; there is {', '.join(AFTER)}")
+            raise DeclarationError(
+                f"after: no problem is {shown(problem)};{did_you_mean(problem, AFTER)} there is "
+                f"{', '.join(AFTER)}"
+            )
         if duration is None:
             del lasting[problem]
             continue
@@ -143,5 +188,5 @@ def _lasting(after: Mapping[str, Any]) -> dict[str, float]:
             if not 0 <= lasting[problem] < math.inf:
                 raise ValueError("must not be negative, and end")
         except ValueError as error:
-            raise DeclarationError(f"after[{problem!r}] = {duration!r}: {error}") from None
+            raise DeclarationError(f"after[{problem!r}] = {shown(duration)}: {error}") from None
     return lasting

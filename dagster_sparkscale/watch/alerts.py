@@ -125,6 +125,8 @@ class AlertMemory:
     """Of the first in the queue."""
     dropped: int = 0
     """Alerts that were not delivered, and that nobody has been told of."""
+    silent_since: FiniteFloat | None = None
+    """When a tick first found that nothing was ever told of the fleet, seconds since the epoch."""
 
     @classmethod
     def load(cls, cursor: str | None) -> "AlertMemory":
@@ -148,6 +150,7 @@ class AlertMemory:
             now: seconds since the epoch.
             resolved: whether it is also told that one is over.
         """
+        self.silent_since = None
         known = {_what(one): one for one in self.told}
         current = {_what(one): one for one in (*news.problems, *_of_the_news(news, after, now))}
         for what, one in current.items():
@@ -179,6 +182,21 @@ class AlertMemory:
         self.queue = queue[left_out:]
         self.dropped += left_out
 
+    def hear_nothing(self, after: Mapping[str, float], now: float) -> None:
+        """Queue that nothing was ever told of the fleet, once that has lasted.
+
+        Args:
+            after: seconds that a problem must last, by its name; others are not told at all.
+            now: seconds since the epoch.
+        """
+        # Not ahead of the clock, which may have been set back.
+        self.silent_since = min(now, now if self.silent_since is None else self.silent_since)
+        lasted = now - self.silent_since >= after.get("unwatched", math.inf)
+        if lasted and _UNWATCHED not in map(_what, self.told):
+            one = Occurrence(*_UNWATCHED, self.silent_since, _NEVER, "")
+            self.told += (one,)
+            self.queue += (Alert("problem", one, now),)
+
     def settle(self, outcome: Outcome) -> bool:
         """Take the first of the queue for told, or not. Whether to go on with the next."""
         if outcome is Outcome.UNANSWERED:
@@ -197,7 +215,12 @@ _SILENT = (
     "the autoscaler has told nothing of it for long: see in Dagster whether the sensor is on, and "
     "its last tick"
 )
+_NEVER = (
+    "the autoscaler has told nothing of it yet: see in Dagster whether the sensor is on, and its "
+    "last tick"
+)
 _MORE = ("fleet", "left_out")
+_UNWATCHED = ("fleet", "unwatched")
 
 
 def _what(one: Occurrence) -> tuple[str, str]:
@@ -210,4 +233,4 @@ def _of_the_news(news: News, after: Mapping[str, float], now: float) -> Iterator
         text = f"{news.left_out} more; see the page of the fleet"
         yield Occurrence(*_MORE, news.at, text, "")
     if now - news.at >= after.get("unwatched", math.inf):
-        yield Occurrence("fleet", "unwatched", news.at, _SILENT, "")
+        yield Occurrence(*_UNWATCHED, news.at, _SILENT, "")

@@ -5,6 +5,7 @@ An address often has a secret in it. It shows nowhere: not in a `repr`, an error
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from urllib.parse import urlsplit
 import dagster as dg
 
 from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.declare.fields import check_switch
 from dagster_sparkscale.watch.alerts import Alert, Outcome
 
 CONNECT, ANSWER = 4.0, 6.0
@@ -22,6 +25,8 @@ CONNECT, ANSWER = 4.0, 6.0
 LONGEST = 12.0
 """Seconds after which an alert is given up for now, whatever it hangs on, such as a name server."""
 
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""A name, as RFC 9110 has it."""
 _TRY_AGAIN = (408, 425, 429)
 
 
@@ -48,7 +53,7 @@ class Webhook:
             else only which stream, which problem and since when.
 
     Raises:
-        DeclarationError: an address that is none.
+        DeclarationError: an address that is none, or another value that can't be.
     """
 
     url: str = field(repr=False)
@@ -66,10 +71,17 @@ class Webhook:
                 "url: no address (it is not shown, for it may hold a secret); must begin with "
                 'https:// or http://, or be dg.EnvVar("NAME")'
             )
-        if self.dagster_url and not _is_address(self.dagster_url):
+        if isinstance(self.dagster_url, dg.EnvVar):
             raise DeclarationError(
-                f"dagster_url = {self.dagster_url!r}: must begin with https:// or http://"
+                "dagster_url: an EnvVar is not looked up here; give its value, as by "
+                'os.environ["NAME"]'
             )
+        if self.dagster_url != "" and not _is_address(self.dagster_url):
+            raise DeclarationError(
+                f"dagster_url = {shown(self.dagster_url)}: must begin with https:// or http://"
+            )
+        check_switch("texts", self.texts)
+        _check_headers(self.headers)
 
     def payload(self, alert: Alert, dropped: int) -> Mapping[str, Any]:
         """The JSON of an alert.
@@ -138,6 +150,30 @@ class SlackWebhook(Webhook):
         if dropped:
             text += f" ({dropped} alerts before this one could not be delivered)"
         return {"text": text}
+
+
+def _check_headers(headers: object) -> None:
+    if not isinstance(headers, Mapping):
+        raise DeclarationError(
+            'headers: must be a dict, such as {"Authorization": dg.EnvVar("NAME")}'
+        )
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _HEADER.fullmatch(name):
+            # Somebody may have written the value there.
+            raise DeclarationError(
+                "headers: a name is none of a header (it is not shown, for it may hold a secret); "
+                'must be such as "Authorization"'
+            )
+        late = isinstance(value, dg.EnvVar)
+        if not late and not (isinstance(value, str) and _is_one_line(value)):
+            raise DeclarationError(
+                f"headers[{name!r}]: its value (not shown, for it may be a secret) must be a line "
+                'of text, or dg.EnvVar("NAME")'
+            )
+
+
+def _is_one_line(text: str) -> bool:
+    return text == text.strip() and not {*"\r\n\0"} & {*text}
 
 
 def iso(at: float) -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from pydantic import ValidationError
 
 from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
+from dagster_sparkscale.declare.declaration import DeclarationError
 from tests.clusters.running import stream, submit, wait_running
 from tests.leftovers import MARK
 from tests.waiting import HANGS, wait_for
@@ -155,7 +155,7 @@ def test_a_path_that_options_cannot_have_is_not_used(
     java: Path, spark: Path, tmp_path: Path, quick: list[Path], name: str
 ) -> None:
     assert class_data.make(java, spark, tmp_path / name) is None
-    with pytest.raises(ValidationError, match="options of a JVM can't have others"):
+    with pytest.raises(DeclarationError, match="options of a JVM can't have others"):
         StandaloneCluster(master="spark://h:7077", class_data_archive=str(tmp_path / name / "a"))
 
 

@@ -19,6 +19,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
+from dagster_sparkscale.declare.declaration import DeclarationError
 from tests.clusters.host.begun import begun, changed
 from tests.fakes import structured
 from tests.waiting import HANGS
@@ -259,16 +260,44 @@ def test_there_is_nothing_to_stop_where_no_cluster_ever_was(
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
-        ({"workers": 0}, "workers\n.*0: must be at least 1"),
-        ({"cores_per_worker": -1}, "cores_per_worker\n.*-1: must be at least 1"),
-        ({"memory_per_worker": "much"}, "memory_per_worker\n.*must be a JVM memory size such as"),
+        ({"workers": 0}, "workers = 0: must be a whole number, at least 1"),
+        ({"workers": True}, "workers = True: must be a whole number, at least 1"),
+        ({"workers": "x"}, "workers = 'x': must be a whole number"),
+        ({"workers": dg.EnvVar("N")}, r"workers = .*: must be .* as dg.EnvVar.int gives one"),
+        ({"cores_per_worker": -1}, "cores_per_worker = -1: must be a whole number, at least 1"),
+        ({"memory_per_worker": "much"}, "memory_per_worker = 'much': must be a JVM memory size"),
+        ({"memory_per_worker": 4}, "memory_per_worker = 4: must be a JVM memory size such as"),
+        ({"state_dir": " "}, "state_dir = ' ': must be the name of a folder"),
+        ({"class_data": "perhaps"}, "class_data = 'perhaps': must be True or False"),
+        ({"pass_environment": "HOME"}, "pass_environment: must be a list$"),
+        ({"worker": 3}, "worker: no such field; did you mean 'workers'. the fields are agent_bind"),
     ],
 )
 def test_a_size_that_no_cluster_has_is_refused_when_it_is_declared(
     given: dict[str, Any], fault: str
 ) -> None:
-    with pytest.raises(ValueError, match=fault):
+    with pytest.raises(DeclarationError, match=f"^LocalCluster: {fault}") as refused:
         LocalCluster(**given)
+    assert "\n" not in str(refused.value)
+
+
+def test_every_fault_of_a_cluster_has_a_line_of_its_own() -> None:
+    with pytest.raises(DeclarationError) as refused:
+        StandaloneCluster(web_urls="http://h:8080", agent_bind=5)
+    assert str(refused.value).splitlines() == [
+        "StandaloneCluster: agent_bind = 5: must be text",
+        "StandaloneCluster: master = None: must be the URL of the master, such as "
+        "spark://host:7077",
+        "StandaloneCluster: web_urls = 'http://h:8080': must be a list, such as ['http://h:8080']",
+    ]
+
+
+def test_what_may_be_a_secret_of_a_cluster_is_not_repeated() -> None:
+    for field in ("spark_conf", "pass_environment"):
+        for given in ("hunter2", ["TOKEN=hunter2"], {"spark.a": ["hunter2"]}):
+            with pytest.raises(DeclarationError) as refused:
+                LocalCluster(**{field: given})
+            assert "hunter2" not in str(refused.value)
 
 
 def test_the_command_says_so_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -276,7 +305,7 @@ def test_the_command_says_so_too(capsys: pytest.CaptureFixture[str], tmp_path: P
         local.main(["start", "--state-dir", str(tmp_path), "--workers", "0"])
     assert ended.value.code == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.endswith("error: workers: Value error, 0: must be at least 1")
+    assert said.endswith("error: LocalCluster: workers = 0: must be a whole number, at least 1")
 
 
 def test_what_the_environment_is_to_say_of_a_size_is_not_judged_before_it_is_known(
@@ -289,5 +318,6 @@ def test_what_the_environment_is_to_say_of_a_size_is_not_judged_before_it_is_kno
     # It is when it is used.
     monkeypatch.setenv("WORKERS", "0")
     monkeypatch.setenv("MEMORY", "4g")
-    with pytest.raises(ValueError, match="must be at least 1"):
+    said = "^LocalCluster: workers = 0: must be a whole number, at least 1$"
+    with pytest.raises(DeclarationError, match=said):
         unknown.process_config_and_initialize()

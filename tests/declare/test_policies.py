@@ -49,13 +49,13 @@ def test_a_policy_cannot_be_changed():
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"min_executors": 0}, "RatioPolicy: min_executors = 0: Input should be greater than or"),
-        ({"max_executors": 0}, "RatioPolicy: max_executors = 0: Input should be greater than or"),
-        ({"initial_executors": -1}, "RatioPolicy: initial_executors = -1: Input should be greater"),
+        ({"min_executors": 0}, "RatioPolicy: min_executors = 0: must be at least 1"),
+        ({"max_executors": 0}, "RatioPolicy: max_executors = 0: must be at least 1"),
+        ({"initial_executors": -1}, "RatioPolicy: initial_executors = -1: must be at least 1"),
         ({"min_executors": 1.5}, "RatioPolicy: min_executors = 1.5: "),
         ({"min_executors": "many"}, "RatioPolicy: min_executors = 'many': "),
-        ({"scale_up_ratio": 0}, "RatioPolicy: scale_up_ratio = 0: Input should be greater than 0"),
-        ({"scale_down_ratio": -0.1}, "RatioPolicy: scale_down_ratio = -0.1: Input should be"),
+        ({"scale_up_ratio": 0}, "RatioPolicy: scale_up_ratio = 0: must be above 0"),
+        ({"scale_down_ratio": -0.1}, "RatioPolicy: scale_down_ratio = -0.1: must be above 0"),
         ({"scale_up_ratio": math.inf}, "RatioPolicy: scale_up_ratio = inf: "),
         ({"scale_up_ratio": math.nan}, "RatioPolicy: scale_up_ratio = nan: "),
         ({"interval": "soon"}, "RatioPolicy: interval = 'soon': must be seconds or a duration"),
@@ -229,10 +229,10 @@ class TestRecoveryPolicy:
     @pytest.mark.parametrize(
         ("fields", "text"),
         [
-            ({"limit": 0}, "RecoveryPolicy: limit = 0: Input should be greater than or equal to 1"),
+            ({"limit": 0}, "RecoveryPolicy: limit = 0: must be at least 1"),
             # More than every cluster manager remembers could not be counted.
-            ({"limit": 21}, "RecoveryPolicy: limit = 21: Input should be less than or equal to 20"),
-            ({"first_delay": 0}, "RecoveryPolicy: first_delay = 0: Input should be greater than 0"),
+            ({"limit": 21}, "RecoveryPolicy: limit = 21: must be at most 20"),
+            ({"first_delay": 0}, "RecoveryPolicy: first_delay = 0: must be above 0"),
             ({"within": "x"}, "RecoveryPolicy: within = 'x': must be seconds or a duration"),
             (
                 {"first_delay": "10 min"},

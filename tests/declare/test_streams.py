@@ -54,10 +54,11 @@ class TestFields:
         )
 
     def test_a_policy_must_say_how_it_decides(self):
-        for policy in (AutoscalePolicy(), {"interval": 30}):
-            text = refusal(structured, autoscale=policy)
-            assert text.startswith("StructuredStream 'clicks': autoscale")
-            assert text.endswith("AutoscalePolicy does not say how to decide; use RatioPolicy")
+        text = refusal(structured, autoscale=AutoscalePolicy())
+        assert text == (
+            "StructuredStream 'clicks': autoscale: AutoscalePolicy does not say how to decide; "
+            "use RatioPolicy"
+        )
 
     @pytest.mark.parametrize(
         ("written", "kept"), [("512m", "512m"), ("2G", "2g"), ("1024K", "1024k"), ("1t", "1t")]
@@ -78,9 +79,9 @@ class TestFields:
             ({"batch_interval": "soon"}, "batch_interval = 'soon': must be seconds or a duration"),
             ({"executor_cores": 0}, "executor_cores = 0: "),
             ({"executors": 0}, "executors = 0: "),
-            ({"arguments": "--topic"}, "arguments.tuple[str, ...] = '--topic': "),
+            ({"arguments": "--topic"}, "arguments = '--topic': must be a list, such as "),
             ({"autoscale": "ratio"}, "autoscale = 'ratio': "),
-            ({"receivers": 1}, "receivers: no such field; the fields are "),
+            ({"receivers": 1}, "receivers: no such field; "),
         ],
     )
     def test_a_field_with_a_wrong_value_is_named(self, fields, text):
@@ -238,7 +239,7 @@ class TestSecrets:
 
     @given(secrets)
     def test_they_show_in_no_representation(self, secret):
-        assume("\n" not in secret and "\r" not in secret)
+        assume(not {*"\n\r\0"} & {*secret})
         stream = structured(spark_conf={"spark.key": secret}, env={"TOKEN": secret})
         for text in (repr(stream), str(stream), f"{[stream]}"):
             assert SECRET not in text

@@ -38,8 +38,17 @@ def key():
 
 
 def test_a_stream_that_nobody_has_told_of_has_no_history(instance, key):
-    assert history(instance, key, 0) == []
     assert newest(instance, key, 10) == []
+    with pytest.raises(LookupError, match=r"^stream = 'web/clicks_[0-9]+': must be one of which"):
+        history(instance, key, 0)
+
+
+def test_a_misspelled_stream_is_told_from_one_that_did_not_run(instance, key):
+    store(instance, key, minutes(0, 1))
+    assert history(instance, key, NOON + 3600) == []
+    path = [*key.path[:-1], f"{key.path[-1]}s"]
+    with pytest.raises(LookupError, match="; did you mean 'web/clicks_"):
+        history(instance, path, NOON)
 
 
 def test_every_minute_of_both_kinds_of_events_in_order(instance, key):

@@ -37,7 +37,7 @@ class Alerts:
     def tick(self) -> str:
         """A tick of the alerts; what it says."""
         with dg.build_sensor_context(
-            instance=self.deployed.instance, cursor=self.cursor
+            instance=self.deployed.instance, definitions=self.deployed.defs, cursor=self.cursor
         ) as context:
             data = self.sensor.evaluate_tick(context)
         self.cursor = data.cursor
@@ -125,10 +125,40 @@ def test_an_autoscaler_that_is_switched_off_is_told_of(clock):
         assert server.got[1]["text"].startswith(":white_check_mark: Over after")
 
 
-def test_before_the_first_word_of_the_fleet_nothing_is_known(clock):
-    alerts = Alerts(HOOK, clock)
-    assert (
-        alerts.tick() == "Nothing has been told of the fleet yet: the sensor autoscaler does that."
+NOT_YET = "Nothing has been told of the fleet yet: the sensor autoscaler does that."
+
+
+def test_an_autoscaler_that_was_never_on_is_told_of(clock):
+    with serving() as server:
+        alerts = Alerts(SlackWebhook(server.url), clock)
+        assert alerts.tick() == NOT_YET
+        clock[0] += AFTER["unwatched"] - 1
+        assert alerts.tick() == NOT_YET
+        clock[0] += 1
+        assert alerts.tick() == f"{NOT_YET} Sent: 1. Problems that people know of: 1."
+        assert alerts.tick() == f"{NOT_YET} Sent: 0. Problems that people know of: 1."
+        alerts.watch()
+        assert alerts.tick() == "Sent: 1. Problems that people know of: 0."
+        problem, over = (one["text"] for one in server.got)
+        assert problem.startswith(":rotating_light: fleet is not watched: the autoscaler has told ")
+        assert over.startswith(":white_check_mark: Over after 31 min: fleet is not watched")
+
+
+@pytest.mark.parametrize(
+    ("keys", "there_is"), [(["west", "east"], "there is 'east', 'west'"), ([], "there is none")]
+)
+def test_a_cluster_that_there_is_not_is_refused_with_those_that_there_are(keys, there_is):
+    sensor = alert_sensor(HOOK, cluster_key="wset")
+    fleets = [build_defs([scaled(f"in_{key}")], World().cluster, cluster_key=key) for key in keys]
+    defs = dg.Definitions.merge(*fleets, dg.Definitions(sensors=[sensor]))
+    with (
+        dg.DagsterInstance.ephemeral() as instance,
+        dg.build_sensor_context(instance=instance, definitions=defs) as context,
+        pytest.raises(DeclarationError) as refused,
+    ):
+        sensor(context)
+    assert str(refused.value) == (
+        "cluster_key = 'wset': must be that of a build_defs in this code location; " + there_is
     )
 
 
@@ -223,7 +253,17 @@ def test_it_stands_beside_the_streams_of_its_cluster():
     [
         ({"after": {"dead": 5}}, "after: no problem is 'dead'; there is failed, given_up, losing"),
         ({"after": {"failed": "soon"}}, "after['failed'] = 'soon': must be seconds or a duration"),
+        ({"after": {"faild": 5}}, "after: no problem is 'faild'; did you mean 'failed'? there is"),
         ({"after": {"failed": -5}}, "after['failed'] = -5: must not be negative"),
+        ({"after": {"failed": float("nan")}}, "after['failed'] = nan: must not be negative"),
+        ({"after": "5 min"}, "after = '5 min': must be a dict, such as "),
+        ({"after": False}, "after = False: must be a dict, such as "),
+        ({"tell_resolved": "no"}, "tell_resolved = 'no': must be True or False"),
+        ({"cluster_key": "a b"}, "cluster_key = 'a b': must be letters, digits and underscores"),
+        ({"cluster_key": None}, "cluster_key = None: must be letters, digits and underscores"),
+        ({"name": "my alerts"}, "name = 'my alerts': must be letters, digits and underscores"),
+        ({"name": 5}, "name = 5: must be letters, digits and underscores"),
+        ({"default_status": "RUNNING"}, "default_status = 'RUNNING': must be a dagster.Default"),
         ({"webhook": "https://x/hunter2"}, "webhook: a str; must be a Webhook or a SlackWebhook"),
     ],
 )

@@ -1,12 +1,15 @@
 """Each occurrence of a problem is told exactly once, whatever the address does in between."""
 
+import re
 import zlib
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.watch.alerts import (
     AFTER,
     REFUSALS,
@@ -21,6 +24,7 @@ from dagster_sparkscale.watch.alerts import (
 )
 from dagster_sparkscale.watch.problems import PROBLEMS
 
+PAGE = Path(__file__).parents[2] / "docs" / "alerts.md"
 NOW = 100_000.0
 AT_ONCE: dict[str, float] = dict.fromkeys(PROBLEMS, 0.0)
 TAKEN, UNANSWERED, REFUSED = Outcome
@@ -50,6 +54,19 @@ def test_every_problem_has_a_time_and_words():
     assert set(AFTER) == {*PROBLEMS, "left_out", "unwatched"}
     assert all(str(Alert("problem", one(problem=p), NOW)).startswith("clicks ") for p in AFTER)
     assert not any(p in str(Alert("problem", one(problem=p), NOW)) for p in ("given_up", "pinned"))
+
+
+def test_the_page_says_when_each_problem_is_told_and_when_at_the_latest():
+    def seconds(text: str) -> float:
+        parts = re.findall("[0-9]+ (?:min|s)", text)
+        assert " ".join(parts) == text or text == "at once"
+        return sum(map(parse_duration, parts))
+
+    rows = re.findall(r"^\| `([a-z_]+)` \|.*\| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.M)
+    assert {problem: seconds(told) for problem, told, _ in rows} == AFTER
+    late = {problem: seconds(latest) - seconds(told) for problem, told, latest in rows}
+    # A tick of each sensor; of an autoscaler that is silent only that of the alerts.
+    assert late == dict.fromkeys(AFTER, 65.0 + 35.0) | {"unwatched": 35.0}
 
 
 def test_a_problem_is_told_once_and_once_when_it_is_over():
@@ -302,3 +319,54 @@ def test_each_occurrence_is_told_exactly_once_and_in_order(ticks):
     for each in expected:
         if each[0] == "resolved":
             assert sent.index(each) > sent.index(("problem", *each[1:]))
+
+
+class TestNothingWasEverTold:
+    def test_it_is_told_once_after_a_pause_and_once_when_it_is_over(self):
+        memory = AlertMemory()
+        for passed in (0, 30, AFTER["unwatched"] - 1):
+            memory.hear_nothing(AFTER, NOW + passed)
+            assert not memory.queue
+        for passed in (0, 30, 60):
+            memory.hear_nothing(AFTER, NOW + AFTER["unwatched"] + passed)
+            memory = AlertMemory.load(memory.dump())
+        (alert,) = memory.queue
+        assert str(alert).startswith("fleet is not watched: the autoscaler has told nothing of it ")
+        assert alert.id == f"fleet/unwatched/{NOW:.3f}/problem"
+        assert memory.settle(TAKEN)
+        memory.learn(news(at=NOW + 3600), AFTER, NOW + 3600)
+        assert queued(memory) == [("resolved", "fleet", "unwatched")]
+        assert str(memory.queue[0]).startswith("Over after 60 min: fleet is not watched")
+
+    def test_what_was_told_before_stands(self):
+        memory = AlertMemory()
+        memory.learn(news(one()), AT_ONCE, NOW)
+        taken(memory)
+        memory.hear_nothing({"unwatched": 0.0}, NOW)  # its events were wiped
+        assert queued(memory) == [("problem", "fleet", "unwatched")]
+        assert [told.problem for told in memory.told] == ["failed", "unwatched"]
+
+    def test_the_pause_begins_anew_after_a_word(self):
+        memory = AlertMemory()
+        memory.hear_nothing(AFTER, NOW)
+        memory.learn(news(at=NOW + 1000), AFTER, NOW + 1000)
+        memory.hear_nothing(AFTER, NOW + AFTER["unwatched"])
+        assert not memory.queue
+
+    def test_a_clock_that_is_set_back_does_not_put_it_off(self):
+        memory = AlertMemory()
+        memory.hear_nothing(AFTER, NOW)
+        memory.hear_nothing(AFTER, NOW - 50_000)
+        memory.hear_nothing(AFTER, NOW - 50_000 + AFTER["unwatched"])
+        assert queued(memory) == [("problem", "fleet", "unwatched")]
+
+    def test_nobody_is_told_where_it_is_switched_off(self):
+        memory = AlertMemory()
+        for passed in (0, 1e9):
+            memory.hear_nothing({}, NOW + passed)
+        assert not memory.queue
+
+    def test_a_cursor_of_an_older_release_is_read(self):
+        older = b'{"told": [], "queue": [], "refusals": 0, "dropped": 3}'
+        memory = AlertMemory.load(b64encode(zlib.compress(older)).decode())
+        assert (memory.dropped, memory.silent_since) == (3, None)

@@ -210,12 +210,13 @@ def test_a_payload_that_fails_is_an_alert_that_is_dropped_and_no_error_of_the_ti
     assert sent.why.startswith("Broken.payload failed: TypeError(")
 
 
-def test_no_secret_shows_whatever_happens(server, caplog, capfd):
+def test_no_secret_shows_whatever_happens(server, caplog, capfd, monkeypatch):
+    monkeypatch.setenv("ODD", "hunter2\n")
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, logger="urllib3")
     good = Webhook(server.url, headers={"Authorization": "hunter2"})
     nowhere = Webhook(f"http://127.0.0.1:{free_port()}/{SECRET}")
-    odd = Webhook(f"http://127.0.0.1:99999/{SECRET}", headers={"X": "hunter2\n"})
+    odd = Webhook(f"http://127.0.0.1:99999/{SECRET}", headers={"X": dg.EnvVar("ODD")})
     said = [repr(each) for each in (good, nowhere, odd)]
     server.answers = [200, 500, 404]
     said += [good.send(ALERT).why for _ in range(3)]
@@ -223,3 +224,33 @@ def test_no_secret_shows_whatever_happens(server, caplog, capfd):
     shown = "".join([*said, caplog.text, *capfd.readouterr()])
     assert "answers 404" in shown
     assert "hunter2" not in shown
+
+
+@pytest.mark.parametrize("made", [Webhook, SlackWebhook])
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"headers": "hunter2"}, "headers: must be a dict, such as "),
+        ({"headers": None}, "headers: must be a dict, such as "),
+        ({"headers": {"X: hunter2": "y"}}, "headers: a name is none of a header (it is not shown"),
+        ({"headers": {1: "hunter2"}}, "headers: a name is none of a header (it is not shown"),
+        ({"headers": {"X": 5}}, "headers['X']: its value (not shown, for it may be a secret) must"),
+        ({"headers": {"X": "hunter2\n"}}, "headers['X']: its value (not shown, for it may be a "),
+        ({"texts": "no"}, "texts = 'no': must be True or False"),
+        ({"dagster_url": None}, "dagster_url = None: must begin with https:// or http://"),
+        ({"dagster_url": dg.EnvVar("URL")}, "dagster_url: an EnvVar is not looked up here; give "),
+        ({"url": None}, "url: no address (it is not shown"),
+        ({"url": "hunter2"}, "url: no address (it is not shown"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_where_it_is_given(made, given, fault):
+    with pytest.raises(DeclarationError) as refused:
+        made(**{"url": "https://example.com/x"} | given)
+    assert str(refused.value).startswith(fault)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_link_keeps_the_prefix_that_the_webserver_runs_under():
+    for url in ("https://example.com/dagster", "https://example.com/dagster/"):
+        webhook = Webhook("https://example.com/x", dagster_url=url)
+        assert webhook.link(ALERT) == "https://example.com/dagster/assets/clicks"

@@ -96,6 +96,13 @@ class HostedCluster(ClusterManager):
         "on without being named; all others are not.",
     )
 
+    @field_validator("state_dir", mode="before")
+    @classmethod
+    def _folder_has_a_name(cls, value: Any) -> Any:
+        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and not value.strip():
+            raise ValueError('must be the name of a folder, such as ".sparkscale"')
+        return value
+
     @field_validator("pass_environment", mode="before")
     @classmethod
     def _names_of_variables(cls, value: Any) -> Any:

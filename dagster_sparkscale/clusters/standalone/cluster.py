@@ -28,6 +28,8 @@ class StandaloneCluster(HostedCluster):
     @field_validator("master", mode="before")
     @classmethod
     def _master_is_url(cls, value: Any) -> Any:
+        if value is None:  # to Dagster it is that where it is left out
+            raise ValueError("must be the URL of the master, such as spark://host:7077")
         if isinstance(value, str) and not isinstance(value, dg.EnvVar) and value:
             masters.hosts(value)
         return value

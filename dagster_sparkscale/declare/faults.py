@@ -1,0 +1,118 @@
+"""What is wrong with a field that was given, and what would be right, in words. Pure."""
+
+import reprlib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+_DICT = 'a dict, such as {"name": "value"}'
+_RIGHT = {
+    "string": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "bool": "True or False",
+    "list": "a list",
+    "tuple": "a list",
+    "frozen": "a list or a set",
+    "set": "a list or a set",
+    "dict": _DICT,
+    "mapping": _DICT,
+    "callable": "a function",
+}
+"""What pydantic wants, by the first word of its type of error."""
+_LIMITS = {
+    "greater_than": ("gt", "above"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "below"),
+    "less_than_equal": ("le", "at most"),
+}
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 200
+_short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfrozenset = 20
+
+
+def shown(value: object) -> str:
+    """`value` as it is repeated to whoever gave it."""
+    return _short.repr(value)
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """` did you mean 'clicks'?`, or nothing where no name is near."""
+    near = get_close_matches(str(given), known, n=1)
+    return f" did you mean {near[0]!r}?" if near else ""
+
+
+def explain(
+    subject: str,
+    fields: Mapping[str, FieldInfo],
+    error: ValidationError,
+    secret: Iterable[str] = (),
+) -> str:
+    """What `error` says, a line for each field.
+
+    Args:
+        subject: begins each line: what was declared.
+        fields: that there are.
+        secret: fields whose values are never repeated.
+    """
+    lines: dict[str, str] = {}  # the first fault of each field
+    for fault in error.errors(include_url=False):
+        place = [str(part) for part in fault["loc"]]
+        top, kind = (place[0] if place else ""), fault["type"]
+        hidden = top in secret or isinstance(fault["input"], BaseModel)  # it says itself what it is
+        given = "" if hidden else f" = {shown(fault['input'])}"
+        path = ".".join(place)
+        if not place:
+            said = _words(fault["msg"])
+        elif place[-1] == "[key]":  # of a dict
+            said = f"{top}{given}: must have names that are text"
+        elif kind == "extra_forbidden":
+            said = unknown(path, fields)
+        elif kind == "missing":
+            said = f"{path}: missing; it has no default"
+        elif kind in ("value_error", "assertion_error"):
+            words = _words(fault["msg"])
+            # One that names the field itself, or is of a policy, which names its own.
+            begins = words.startswith((f"{path} = ", f"{path}: "))
+            said = words if begins else f"{path}{given}: {words}"
+        else:
+            field = fields.get(top) if len(place) == 1 else None
+            may_be_none = field is not None and type(None) in get_args(field.annotation)
+            example = None if hidden else fault["input"]
+            right = _right(kind, example, fault.get("ctx", {}), fault["msg"])
+            said = f"{path}{given}: must be {right}{', or None' if may_be_none else ''}"
+        lines.setdefault(top, f"{subject}: {said}")
+    return "\n".join(lines.values())
+
+
+def unknown(name: str, fields: Iterable[str]) -> str:
+    """What is said of a field that there is not."""
+    known = sorted(fields)
+    return f"{name}: no such field;{did_you_mean(name, known)} the fields are {', '.join(known)}"
+
+
+def _right(kind: str, given: object, context: Mapping[str, Any], message: str) -> str:
+    if kind in _LIMITS:
+        if given != given:  # nan, which pydantic holds against a limit
+            return "a finite number"
+        limit, words = _LIMITS[kind]
+        return f"{words} {context[limit]:g}"
+    if kind == "string_too_short":
+        return "text that is not empty"
+    right = _RIGHT.get(kind.partition("_")[0])
+    if right is None:
+        return message.removeprefix("Input should be ")
+    if type(given).__name__ == "EnvVar" and right in ("a whole number", "True or False"):
+        maker = "int" if right == "a whole number" else "bool"
+        return f"{right}, as dg.EnvVar.{maker} gives one"
+    if right.startswith("a list") and isinstance(given, str) and given:
+        return f"a list, such as [{shown(given)}]"
+    return right
+
+
+def _words(message: str) -> str:
+    return message.removeprefix("Value error, ").replace("\n", "; ")

@@ -1,0 +1,128 @@
+"""What is given in a declaration: what each may be, and what is said of anything else. Pure."""
+
+import keyword
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+from dagster_sparkscale.declare.checkpoints import normalized
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.faults import shown
+
+_MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]")
+
+
+def check_memory(value: Any) -> str:
+    """A JVM memory size, in small letters.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, str) or not _MEMORY.fullmatch(value):
+        raise ValueError('must be a JVM memory size such as "512m" or "2g"')
+    return value.lower()
+
+
+def check_cluster_key(value: Any) -> None:
+    """Refuse what can't be the key of a cluster among the resources.
+
+    Raises:
+        DeclarationError: it can't.
+    """
+    if (
+        not isinstance(value, str)
+        or not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", value)
+        or keyword.iskeyword(value)
+    ):
+        raise DeclarationError(
+            f"cluster_key = {shown(value)}: must be letters, digits and underscores, "
+            "start with a letter, and be no keyword of Python"
+        )
+    if value == "io_manager":
+        raise DeclarationError("cluster_key = 'io_manager': Dagster has that resource itself")
+
+
+def check_switch(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False: "no" would be taken for yes.
+
+    Raises:
+        DeclarationError: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise DeclarationError(f"{name} = {shown(value)}: must be True or False")
+
+
+def _arguments(value: Any) -> Any:
+    if callable(value):
+        return value
+    if not isinstance(value, list | tuple):  # a set has no order
+        raise ValueError(
+            'must be a list, such as ["--topic", "clicks"], or a function that returns one'
+        )
+    for argument in value:
+        if not isinstance(argument, str) or "\0" in argument:
+            raise ValueError(f"{shown(argument)}: each must be text, and have no NUL in it")
+    return tuple(value)
+
+
+def _variables(value: Any) -> Any:
+    for name, given in value.items() if isinstance(value, Mapping) else ():
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            # Not what is behind the "=": it may be the secret itself.
+            raise ValueError(
+                f'{str(name).partition("=")[0]!r}: must be the name of a variable, such as "TOKEN"'
+            )
+        if not isinstance(given, str):
+            raise ValueError(f"{name}: its value must be text, not {type(given).__name__}")
+        if "\0" in given:
+            raise ValueError(f"{name}: its value must have no NUL in it")
+    return value
+
+
+def _settings(value: Any) -> Any:
+    """As Spark writes them."""
+    if not isinstance(value, Mapping):
+        return value
+    texts = {}
+    for key, setting in value.items():
+        if not str(key).startswith("spark."):
+            raise ValueError(f'{key}: a Spark setting begins with "spark."')
+        if any(character.isspace() for character in str(key)):
+            raise ValueError(f"{str(key)!r}: the name of a setting has no blanks")
+        if not isinstance(setting, str | int | float):
+            raise ValueError(
+                f"{key}: a value must be text, a number or a boolean, not {type(setting).__name__}"
+            )
+        if isinstance(setting, bool):
+            setting = str(setting).lower()
+        text = str(setting)
+        if "\n" in text or "\r" in text:
+            raise ValueError(f"{key}: a value must be one line")
+        texts[str(key)] = text
+    return texts
+
+
+def _are_there(value: Any) -> Any:
+    for key, given in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(given, str) and type(given).__name__ == "EnvVar":
+            raise ValueError(
+                f"{key}: an EnvVar is not looked up here; give its value, as by "
+                'os.environ["NAME"], or name the variable in the cluster\'s pass_environment'
+            )
+    return value
+
+
+def _place(value: str) -> str:
+    normalized(value)
+    return value
+
+
+# Of several that run before the type is looked at, Pydantic begins with the last.
+Arguments = Annotated[tuple[str, ...] | Callable[[], Sequence[str]], BeforeValidator(_arguments)]
+Memory = Annotated[str, BeforeValidator(check_memory)]
+Place = Annotated[str, AfterValidator(_place)]
+"""Of a checkpoint."""
+Settings = Annotated[Mapping[str, str], BeforeValidator(_settings), BeforeValidator(_are_there)]
+Variables = Annotated[Mapping[str, str], BeforeValidator(_variables), BeforeValidator(_are_there)]

@@ -1,0 +1,214 @@
+"""Every field of what is declared, given what it can't be: one sentence that a person can use."""
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.streams import DStream, StructuredStream, streaming_asset
+
+REST: dict[str, Any] = {"name": "clicks", "program": "jobs/a.py", "batch_interval": 10}
+ANYTHING = (None, 0, 3, "", "x", "raw_clicks", [], ["a"], [1], {}, {"a": 1}, {1: 2}, {"a"}, b"\xff")
+NUMBERS = (True, False, 2.5, -1, math.nan, math.inf, -math.inf, 10**400)
+FAMILY = "spark.streaming.dynamicAllocation."
+SECRET = "hunter2"
+
+# What of these each field takes; what Dagster judges is left to it, when definitions are built.
+TEXT = ("x", "raw_clicks")
+ITEMS = ([], ["a"])
+TAKEN: dict[str, tuple[Any, ...]] = {
+    "kind": (),
+    "name": TEXT,
+    "program": (),
+    "arguments": ITEMS,
+    "env": ({},),
+    "batch_interval": (3, 2.5),
+    "executor_cores": (3,),
+    "executor_memory": (),
+    "driver_memory": (),
+    "spark_conf": ({},),
+    "checkpoint_location": (None, *TEXT),
+    "autoscale": (None,),
+    "executors": (None, 3),
+    "tasks_per_shard": (3, 2.5),
+    "recovery": (None, {}),
+    "report_every": (3, 2.5),
+    "description": (None, "", *TEXT),
+    "key_prefix": (*ITEMS, {"a"}),
+    "deps": (*ITEMS, [1], {"a"}),
+    "group": (None, "", *TEXT),
+    "owners": (*ITEMS, {"a"}),
+    "tags": ({},),
+    "kinds": (*ITEMS, {"a"}),
+    "metadata": ({}, {"a": 1}),
+    "receivers": (0, 3),
+    "interval": (3, 2.5),
+    "min_executors": (None, 3),
+    "max_executors": (None, 3),
+    "initial_executors": (None, 3),
+    "max_lag": (None, 3, 2.5),
+    "scale_up_ratio": (3, 2.5),
+    "scale_down_ratio": (),
+    "first_delay": (3, 2.5),
+    "longest_delay": (),
+    "limit": (3,),
+    "within": (3, 2.5),
+}
+UNTYPED = {"automation_condition"}
+
+
+def cases() -> list[Any]:
+    found = []
+    for model in (StructuredStream, DStream, RatioPolicy, AutoscalePolicy, RecoveryPolicy):
+        for field in model.model_fields.keys() - UNTYPED:
+            found.append(pytest.param(model, field, id=f"{model.__name__}.{field}"))
+    return sorted(found, key=lambda each: each.id)
+
+
+def is_taken(field: str, value: Any) -> bool:
+    return any(type(value) is type(right) and value == right for right in TAKEN[field])
+
+
+@pytest.mark.parametrize(("model", "field"), cases())
+def test_a_wrong_value_is_refused_in_one_sentence(model: type[Declaration], field: str) -> None:
+    rest = REST if "program" in model.model_fields else {}
+    for value in (*ANYTHING, *NUMBERS):
+        if is_taken(field, value):
+            model(**{**rest, field: value})
+            continue
+        with pytest.raises(DeclarationError) as refused:
+            model(**{**rest, field: value})
+            pytest.fail(f"{field} takes {value!r}")
+        said = str(refused.value)
+        assert "\n" not in said, said
+        # The subject, the field, its value unless that may be a secret, and what is right.
+        assert re.match(rf"{model.__name__}( '.*')?: .*\b{field}\b", said), said
+        assert re.search(r" (must be|must have|missing|no such field|begins with|drop it)\b", said)
+        if field not in ("env", "spark_conf"):
+            assert " = " in said, said
+        for raw in ("Input should", "pydantic", "http", "[type=", "Traceback", "Value error"):
+            assert raw not in said, said
+        assert len(said) < 500, said
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"executors": "x"}, "executors = 'x': must be a whole number, or None"),
+        ({"executors": True}, "executors = True: must be a whole number, or None"),
+        ({"executors": 0}, "executors = 0: must be at least 1, or None"),
+        ({"executor_cores": 2.5}, "executor_cores = 2.5: must be a whole number"),
+        ({"executor_memory": 1}, "executor_memory = 1: must be a JVM memory size such as "),
+        ({"batch_interval": math.nan}, "batch_interval = nan: must be a finite number"),
+        ({"report_every": "2h"}, "report_every = '2h': must be at most 3600"),
+        ({"deps": "raw"}, "deps = 'raw': must be a list, such as ['raw']"),
+        ({"key_prefix": "web"}, "key_prefix = 'web': must be a list, such as ['web']"),
+        ({"key_prefix": [""]}, "key_prefix.0 = '': must be text that is not empty"),
+        ({"kinds": "web"}, "kinds = 'web': must be a list, such as ['web']"),
+        ({"tags": {1: "a"}}, "tags = 1: must have names that are text"),
+        ({"tags": {"a": 1}}, "tags.a = 1: must be text"),
+        ({"tags": ["a"]}, "tags = ['a']: must be a dict, such as "),
+        ({"arguments": {"--a"}}, "arguments = {'--a'}: must be a list, such as "),
+        ({"arguments": ["-n", 4]}, "arguments = ['-n', 4]: 4: each must be text"),
+        ({"arguments": ["a\0b"]}, "arguments = ['a\\x00b']: 'a\\x00b': each must be text, and"),
+        ({"autoscale": True}, "autoscale = True: must be a policy, such as RatioPolicy("),
+        ({"recovery": False}, "recovery = False: must be a RecoveryPolicy, or None: never"),
+        (
+            {"recovery": {"limt": 3}},
+            "recovery = {'limt': 3}: RecoveryPolicy: limt: no such field; did you mean 'limit'? ",
+        ),
+        ({"checkpoint_location": " "}, "checkpoint_location = ' ': must be a path or a URI"),
+        ({"checkpoint_location": "s3://[x"}, "checkpoint_location = 's3://[x': must be a path or"),
+        ({"executer_cores": 2}, "executer_cores: no such field; did you mean 'executor_cores'? "),
+        ({"env": {"": "x"}}, "env: '': must be the name of a variable"),
+        ({"env": {"A": None}}, "env: A: its value must be text, not NoneType"),
+    ],
+)
+def test_what_is_said(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        StructuredStream(**{**REST, **fields})
+    assert str(refused.value).startswith(f"StructuredStream 'clicks': {said}")
+
+
+@pytest.mark.parametrize("returned", [None, "--a", b"--a", {"--a": 1}, {"--a"}, 5])
+def test_a_function_that_returns_no_list_of_arguments(returned: Any) -> None:
+    stream = StructuredStream(**REST, arguments=lambda: returned)
+    with pytest.raises(
+        ValueError, match=r"^clicks: arguments: the function returned .*; must be a"
+    ):
+        stream.program_arguments()
+
+
+@pytest.mark.parametrize("argument", [None, "a\0b"])
+def test_a_function_that_returns_what_is_no_argument(argument: Any) -> None:
+    stream = StructuredStream(**REST, arguments=lambda: ["--topic", argument])
+    with pytest.raises(ValueError, match=r"^clicks: arguments: .* among them; each must be text"):
+        stream.program_arguments()
+
+
+def clicks() -> None:
+    """Decorated below."""
+
+
+def test_a_decorator_without_its_kind_of_stream_is_refused() -> None:
+    for wrong in (clicks, "structured", RatioPolicy):
+        with pytest.raises(DeclarationError, match=r"^stream_type = .*: must be StructuredStream"):
+            streaming_asset(wrong)  # type: ignore[type-var]
+
+
+def test_arguments_beside_the_function_that_returns_them_are_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"^arguments: drop it; the decorated function"):
+        streaming_asset(StructuredStream, arguments=["--a"], **REST)
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        (None, "conf: a NoneType; must be a dict of Spark's settings"),
+        (f"{FAMILY}minExecutors=1", "conf: a str; must be a dict of Spark's settings"),
+        (
+            {f"{FAMILY}minExecuters": "1"},
+            f"{FAMILY}minExecuters: not a setting Spark has; did you mean "
+            f"'{FAMILY}minExecutors'? it has ",
+        ),
+    ],
+)
+def test_what_is_no_configuration_of_spark(conf: Any, said: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        RatioPolicy.from_spark_conf(conf)
+    assert str(refused.value).startswith(said)
+    assert RatioPolicy.from_spark_conf({5: "x"}) == RatioPolicy()  # type: ignore[dict-item]
+
+
+WRONG_SECRETS = (
+    SECRET,
+    [SECRET],
+    {"spark.a": [SECRET]},
+    {"spark.a": {"b": SECRET}},
+    {"spark.a": f"x\n{SECRET}\0"},
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        *(("env", each) for each in WRONG_SECRETS),
+        *(("spark_conf", each) for each in WRONG_SECRETS),
+        ("env", {f"TOKEN={SECRET}": "x"}),
+    ],
+)
+def test_what_may_be_a_secret_is_never_repeated(field: str, given: Any) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        StructuredStream(**{**REST, field: given})
+    assert SECRET not in str(refused.value)
+
+
+def test_a_value_of_any_size_is_refused_in_a_text_of_bounded_size() -> None:
+    for value in ("x" * 10**6, ["x" * 1000] * 1000, {str(n): n for n in range(10**5)}):
+        with pytest.raises(DeclarationError) as refused:
+            StructuredStream(**{**REST, "executors": value})
+        assert len(str(refused.value)) < 5000
