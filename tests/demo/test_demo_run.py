@@ -9,7 +9,7 @@ import dagster as dg
 import psutil
 import pytest
 
-from demo import run
+from demo import play, run
 from demo.follow import Follower
 from demo.report import Run
 from dev import browser, kinesis
@@ -25,27 +25,27 @@ def notes(state: Path, pid: int, born: float) -> None:
 def test_the_state_of_an_earlier_demo_is_cleared_away(tmp_path):
     state = tmp_path / "state"
     notes(state, os.getpid(), born=1.0)  # its number belongs to another process now
-    run.clear_away_earlier(state)
+    play.clear_away_earlier(state)
     assert not state.exists()
 
 
 def test_a_second_demo_is_refused_and_told_which_one_runs(tmp_path):
     state = tmp_path / "state"
     notes(state, os.getpid(), psutil.Process().create_time())
-    with pytest.raises(run.DemoFailed, match=f"process {os.getpid()}"):
-        run.clear_away_earlier(state)
+    with pytest.raises(play.DemoFailed, match=f"process {os.getpid()}"):
+        play.clear_away_earlier(state)
     assert state.exists()
 
 
 def test_a_folder_that_is_none_of_a_demo_is_never_deleted(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(run.DemoFailed, match="not from a demo"):
-        run.clear_away_earlier(tmp_path)
+    with pytest.raises(play.DemoFailed, match="not from a demo"):
+        play.clear_away_earlier(tmp_path)
     assert (tmp_path / "thesis.txt").exists()
 
 
 def test_without_a_state_there_is_nothing_to_clear_away(tmp_path):
-    run.clear_away_earlier(tmp_path / "none")
+    play.clear_away_earlier(tmp_path / "none")
 
 
 def test_what_the_demo_starts_has_no_credentials_but_made_up_ones():
@@ -70,7 +70,7 @@ def test_what_the_demo_starts_has_no_credentials_but_made_up_ones():
 
 @pytest.fixture
 def demo(tmp_path):
-    made = run.Demo(tmp_path / "state", headless=False, deadline=1, patience=1, port=0)
+    made = play.Demo(tmp_path / "state", headless=False, deadline=1, patience=1, port=0)
     made.url, made._started = "http://127.0.0.1:1", ["ours"]
     return made
 
@@ -88,7 +88,7 @@ def test_what_somebody_tries_in_the_ui_may_fail(demo, job):
 
 
 def test_a_stream_of_the_demo_that_does_not_start_ends_it(demo):
-    with pytest.raises(run.DemoFailed, match=r"^clicks did not start; see .*/runs/ours$"):
+    with pytest.raises(play.DemoFailed, match=r"^clicks did not start; see .*/runs/ours$"):
         demo._check_run(ended("ours", "FAILURE"), ["clicks"])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo.load import VISIT_SHARDS
-from demo.run import STREAMS
+from demo.play import STREAMS
 from tests.e2e.demo_run import DemoRun
 from tests.waiting import HANGS, patience
 

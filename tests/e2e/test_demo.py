@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.run import STREAMS
+from demo.play import STREAMS
 from tests.e2e.demo_run import DemoRun
 from tests.waiting import wait_for
 
