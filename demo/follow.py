@@ -29,7 +29,11 @@ class Follower:
         yield from self._ended_runs()
 
     def _new_ticks(self, stream: str) -> Iterator[Tick]:
-        for minute in history(self._instance, stream, self._since[stream]):
+        try:
+            minutes = history(self._instance, stream, self._since[stream])
+        except LookupError:  # nothing has been told of it yet
+            return
+        for minute in minutes:
             self._since[stream] = minute.at + 1
             tick = Tick(
                 stream=stream,
