@@ -1,11 +1,29 @@
-"""Fixtures of the archive of class data: what looks like a Java, a Spark and a maker."""
+"""Fixtures: an agent that answers as it is told, and what looks like a Java, a Spark and a maker of
+class data."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dagster_sparkscale.clusters import class_data
+from dagster_sparkscale.clusters.agent_http import Connections
+from tests.clusters.answering import Agent
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    agent = Agent()
+    yield agent
+    agent.close()
+
+
+@pytest.fixture
+def connections() -> Iterator[Connections]:
+    connections = Connections()
+    yield connections
+    connections.close()
 
 
 @pytest.fixture

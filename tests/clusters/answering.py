@@ -1,0 +1,79 @@
+"""A server that answers as an agent, and in every way that an agent could."""
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from dagster_sparkscale.clusters.agent_http import Connections
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from tests.waiting import HANGS
+
+TOKEN = "s3cret-token"
+STATUS = {
+    "api": 1,
+    "stream": "clicks",
+    "epoch": 3,
+    "phase": "running",
+    "now": 1.0,
+    "started_at": 0.5,
+    "spark": {"registered": 2},
+    "last_seq": 0,
+}
+
+
+class Agent:
+    """A server whose answer a test can set, and which remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.code = 200
+        self.body: bytes = json.dumps(STATUS).encode()
+        self.headers: dict[str, str] = {}
+        self.act: Callable[[BaseHTTPRequestHandler], None] | None = None
+        self.asked: list[tuple[str, str, dict[str, str], Any]] = []
+        self.connections = 0
+        agent = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                agent.connections += 1
+                super().setup()
+
+            def answer(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else None
+                agent.asked.append((self.command, self.path, dict(self.headers), body))
+                if agent.act:
+                    agent.act(self)
+                    return
+                self.send_response(agent.code)
+                for key, value in agent.headers.items():
+                    self.send_header(key, value)
+                self.send_header("Content-Length", str(len(agent.body)))
+                self.end_headers()
+                self.wfile.write(agent.body)
+
+            do_GET = do_PUT = do_POST = answer
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def remote(connections: Connections, url: str) -> RemoteAgent:
+    return RemoteAgent("clicks", 3, url, TOKEN, connections)
+
+
+def ask(connections: Connections, agent: Agent, timeout: float = HANGS) -> Any:
+    return remote(connections, agent.url).status(timeout)
