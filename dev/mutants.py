@@ -45,7 +45,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "driver/history.py": ("driver/test_history*.py",),
     "driver/operation_order.py": ("driver/test_operation_order*.py",),
-    "driver/progress.py": ("driver/test_queries*.py", "driver/test_reports*.py"),
+    "driver/progress.py": (
+        "driver/test_progress*.py",
+        "driver/test_queries*.py",
+        "driver/test_reports*.py",
+    ),
     "driver/reports.py": ("driver/test_reports*.py",),
     "driver/stopped.py": ("driver/test_stopped*.py",),
     "driver/victims.py": ("driver/test_victims*.py",),

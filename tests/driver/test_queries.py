@@ -4,17 +4,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from dagster_sparkscale.driver.history import History
 from dagster_sparkscale.driver.jvm import Lifetime
-from dagster_sparkscale.driver.progress import (
-    backlog,
-    planning,
-    trigger_interval,
-    trigger_kind,
-    why_it_died,
-)
 from dagster_sparkscale.driver.queries import ENDED_KEPT, Queries
 from dagster_sparkscale.driver.wire import Batch
 
@@ -249,82 +240,6 @@ def test_the_age_of_the_trigger_in_progress() -> None:
     assert told.queries.listed({"run": None})[0].running_ms == 1000
 
 
-KAFKA_END = {"t": {"0": 10, "1": 20}}
-
-
-@pytest.mark.parametrize(
-    ("end", "latest", "behind"),
-    [
-        (5, 9, None),  # seconds, batches: not records
-        (5, 5, None),
-        ("5", "9", None),
-        (KAFKA_END, KAFKA_END, 0),
-        (KAFKA_END, {"t": {"0": 15, "1": 27}}, 12),
-        (KAFKA_END, {"t": {"0": 15, "1": 27, "2": 3}}, None),  # a partition that is new
-        ('{"t":{"0":1}}', '{"t":{"0":3}}', 2),
-        (5, None, None),
-        (None, None, None),
-        (None, {"t": {"0": 3}}, None),
-        ({"logOffset": 1}, {"logOffset": 4}, None),  # files, not records
-        (True, 4, None),
-        ("no offset", "none either", None),
-    ],
-)
-def test_backlog(end: Any, latest: Any, behind: int | None) -> None:
-    assert backlog({"sources": [{"endOffset": end, "latestOffset": latest}]}) == behind
-
-
-def test_backlog_of_several_sources_is_known_only_if_each_ones_is() -> None:
-    known = {"endOffset": {"t": {"0": 1}}, "latestOffset": {"t": {"0": 3}}}
-    unknown = {"endOffset": 1, "latestOffset": 3}
-    assert backlog({"sources": [known, known]}) == 4
-    assert backlog({"sources": [known, unknown]}) is None
-    assert backlog({"sources": []}) is None
-
-
-def test_intervals_of_triggers() -> None:
-    assert trigger_interval("ProcessingTimeTrigger(2000)") == 2000
-    assert trigger_interval("ProcessingTimeTrigger(0)") is None
-    assert trigger_interval("AvailableNowTrigger") is None
-    assert trigger_interval("ContinuousTrigger(1000)") is None
-    assert trigger_interval("RealTimeTrigger(300000)") == 300_000
-
-
-@pytest.mark.parametrize(
-    ("trigger", "kind"),
-    [
-        ("ProcessingTimeTrigger(2000)", "processing time"),
-        ("ProcessingTimeTrigger(0)", "processing time"),
-        ("RealTimeTrigger(300000)", "real time"),
-        ("ContinuousTrigger(1000)", "continuous"),
-        ("AvailableNowTrigger", "available now"),
-        ("OneTimeTrigger", "once"),
-        ("TriggerOfTheFuture(5)", None),
-        ("", None),
-    ],
-)
-def test_kinds_of_triggers_by_the_names_that_spark_gives_them(
-    trigger: str, kind: str | None
-) -> None:
-    assert trigger_kind(trigger) == kind
-
-
-@pytest.mark.parametrize(
-    ("durations", "told"),
-    [
-        ({"triggerExecution": 900, "addBatch": 250, "latestOffset": 600}, 650),
-        ({"addBatch": 901}, 0),  # each is cut to whole milliseconds
-        ({"addBatch": 0}, 900),
-        ({"triggerExecution": 900}, None),
-        ({"addBatch": None}, None),
-    ],
-)
-def test_planning_is_what_is_not_work_on_the_batch(
-    durations: dict[str, Any], told: int | None
-) -> None:
-    assert planning(durations, 900) == told
-
-
 def test_a_batch_says_what_the_driver_spent_on_it() -> None:
     told = Told()
     told.started()
@@ -349,42 +264,6 @@ def test_a_query_says_when_it_was_heard_of_last() -> None:
     assert heard() == 15
     told.now = 99
     assert heard() == 15
-
-
-def test_of_a_python_traceback_the_raised_error_is_told() -> None:
-    text = (
-        "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
-        "Traceback (most recent call last):\n"
-        '  File "app.py", line 3, in work\n    raise ValueError("poisoned\\nmore")\n'
-        "ValueError: poisoned\nmore\n\n\tat py4j.Protocol.getReturnValue(Protocol.java:476)"
-    )
-    assert why_it_died(text) == "ValueError: poisoned"
-    assert why_it_died("") == "unknown error"
-    assert len(why_it_died("x" * 10_000)) == 500
-
-
-def test_backlog_of_a_topic_that_is_new_is_not_known() -> None:
-    source = {"endOffset": KAFKA_END, "latestOffset": {**KAFKA_END, "new": {"0": 3}}}
-    assert backlog({"sources": [source]}) is None
-
-
-FRAMES = "".join(f'  File "app.py", line {line}, in work\n    work()\n' for line in range(3))
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (f"P: Traceback (most recent call last):\n{FRAMES}ValueError: bad", "ValueError: bad"),
-        (
-            f"P: Traceback (most recent call last):\n{FRAMES}",
-            "P: Traceback (most recent call last):",
-        ),
-        ("it broke\n  here\nand there", "it broke"),
-        ("it broke\n\tat a.B.c(B.java:1)\n\tat a.B.d(B.java:2)", "it broke"),
-    ],
-)
-def test_of_whatever_a_query_died_of_one_line_is_told(text: str, told: str) -> None:
-    assert why_it_died(text) == told
 
 
 def test_a_query_ends_with_its_context_alone() -> None:
