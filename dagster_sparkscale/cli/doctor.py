@@ -8,6 +8,7 @@ import dagster as dg
 
 from dagster_sparkscale.cli import dagster_side
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
@@ -84,7 +85,8 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
     for name, sighting in sightings.items():
         alive += sighting.driver is not None and sighting.driver.state.alive
         if sighting.error is not None:
-            yield Condition(name, sighting.error, f"see its log: `sparkscale logs {name}`")
+            text = in_a_terminal(sighting.error, name)
+            yield Condition(name, text, f"see its log: `sparkscale logs {name}`")
         elif sighting.status is not None and sighting.status.missing:
             yield Condition(
                 name,

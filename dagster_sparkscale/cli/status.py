@@ -132,7 +132,9 @@ def _page(clusters: Sequence[_Watched]) -> Group:
         title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
         parts += [Text(title, style="bold"), _table(rows)]
         if seen.unwatched is not None:
-            parts.append(Text(f"Nobody watches these streams. {seen.unwatched}", style="red"))
+            # Of another Dagster, or by another name of the code location, somebody may.
+            text = f"By this DAGSTER_HOME nobody watches these streams. {seen.unwatched}"
+            parts.append(Text(text, style="red"))
         elif not os.environ.get("DAGSTER_HOME"):
             parts.append(Text("Whether anybody watches them is not known: no DAGSTER_HOME is set"))
     return Group(*parts)

@@ -107,7 +107,8 @@ class TestWhoWatches:
         beat(ago=300)
         line = " ".join(table(healthy)[4:])
         assert line.startswith(
-            "Nobody watches these streams. daemon: gone: its last heartbeat was 5 min ago"
+            "By this DAGSTER_HOME nobody watches these streams. daemon: gone: its last heartbeat "
+            "was 5 min ago"
         )
         assert "run `dagster-daemon run`" in line
         assert str(of(healthy, "clicks")["unwatched"]).startswith("daemon: gone: ")
