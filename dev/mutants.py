@@ -54,6 +54,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "driver/stopped.py": ("driver/test_stopped*.py",),
     "driver/victims.py": ("driver/test_victims*.py",),
     "cli/tail.py": ("cli/test_tail*.py",),
+    "cli/words.py": ("cli/test_words*.py",),
     "durations.py": ("test_durations*.py",),
     "lifecycle/recovery.py": ("lifecycle/test_recovery*.py",),
     "observe/minutes.py": ("observe/test_minutes*.py",),

@@ -230,6 +230,9 @@ class MemoryCluster(ClusterManager):
             declared=record.declared,
             hold=record.hold,
             restarted_at=record.restarted_at,
+            stop_asked_at=(
+                record.desired_since if kept.driver.state is DriverState.STOPPED else None
+            ),
         )
         if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:
             reason = f"declared gone by {record.gone_by}"

@@ -1,7 +1,7 @@
 """What Dagster must be like for streams to be seen to: its home, daemon, settings and sensor."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,19 @@ from dagster._core.scheduler.instigation import (
 from dagster_sparkscale.cli.locations import Deployed
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.names import scoped
+from dagster_sparkscale.watch.fleet import span
 
 LATE = 300.0
 """Seconds without a tick after which a sensor is not at work; one comes every minute."""
+SILENT = 120.0
+"""Seconds without a heartbeat after which the process of the daemons is gone: each of its threads
+writes one every 30. Of a single thread Dagster says so after half an hour only, as it may be busy.
+"""
 _SAMPLE = "see the sample dagster.yaml"
+_RUN_IT = (
+    "run `dagster-daemon run` with this DAGSTER_HOME (`dg dev` has one): without it no stream is "
+    "watched, and no run of the UI begins"
+)
 
 
 def home() -> Condition:
@@ -53,7 +62,7 @@ def of_instance(instance: dg.DagsterInstance, now: float) -> Iterator[Condition]
     Args:
         now: seconds since the epoch.
     """
-    yield _daemon(instance, now)
+    yield of_daemon(instance, now)
     yield from _settings(instance)
 
 
@@ -102,33 +111,54 @@ def _ticking(
     if now - last > LATE:
         return Condition(
             name,
-            f"last ticked {now - last:.0f} s ago",
+            f"last ticked {span(now - last)} ago",
             "see that the daemon runs and the code location loads",
         )
-    return Condition(name, f"ticked {max(0.0, now - last):.0f} s ago")
+    return Condition(name, f"ticked {span(max(0.0, now - last))} ago")
 
 
-def _daemon(instance: dg.DagsterInstance, now: float) -> Condition:
-    statuses = instance.get_daemon_statuses().values()
+def of_daemon(
+    instance: dg.DagsterInstance, now: float, of: Sequence[str] | None = None
+) -> Condition:
+    """The process of Dagster's daemons: whether it runs, and when it was last heard.
+
+    Args:
+        now: seconds since the epoch.
+        of: the types of daemons that matter while the process runs; None: all that it should have.
+    """
+    statuses = instance.get_daemon_statuses()
+    beats = [each.last_heartbeat for each in statuses.values() if each.last_heartbeat is not None]
+    if not beats:
+        return Condition("daemon", "has never run with this DAGSTER_HOME", _RUN_IT)
+    quiet = max(0.0, now - max(beat.timestamp for beat in beats))
+    if quiet > SILENT:
+        text = f"gone: its last heartbeat was {span(quiet)} ago, and one comes every 30 s"
+        return Condition("daemon", text, _RUN_IT)
     faults = []
-    for status in statuses:
+    for kind, status in statuses.items():
         beat = status.last_heartbeat
-        if status.healthy:
+        if status.healthy or (of is not None and kind not in of):
             continue
         if beat is None:
-            faults.append(f"{status.daemon_type} has never run")
+            faults.append(f"{kind} has never run")
         elif beat.errors:
-            faults.append(f"{status.daemon_type}: {beat.errors[0].message.strip()}")
+            faults.append(f"{kind}: {beat.errors[0].message.strip()}")
         else:
-            faults.append(f"{status.daemon_type} was last heard {now - beat.timestamp:.0f} s ago")
+            faults.append(f"{kind} was last heard {span(now - beat.timestamp)} ago")
     if faults:
-        return Condition(
-            "daemon",
-            "; ".join(faults),
-            "run `dagster-daemon run` with this DAGSTER_HOME (`dg dev` has one): without it no "
-            "stream is watched, and no run of the UI begins",
-        )
-    return Condition("daemon", "alive")
+        return Condition("daemon", "; ".join(faults), _RUN_IT)
+    return Condition("daemon", f"alive, last heard {span(quiet)} ago")
+
+
+def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> Condition | None:
+    """Why nobody watches the streams of a cluster; None: its autoscaler ticks.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    daemon = of_daemon(instance, now, of=["SENSOR"])
+    why = daemon if daemon.wrong else of_sensor(instance, deployed, now)
+    return why if why.wrong else None
 
 
 def _settings(instance: dg.DagsterInstance) -> Iterator[Condition]:

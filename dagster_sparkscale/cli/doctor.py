@@ -1,20 +1,27 @@
 """`doctor`: what is wrong with this deployment, and what to do about it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 import dagster as dg
 
 from dagster_sparkscale.cli import dagster_side
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.watch import fleet
+from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.collect import Collector
+from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.orphans import Orphan, OrphanSearch
 
 DEADLINE = 15.0
 """Seconds for the agents of a cluster to answer."""
+NAMED = 10
+"""Streams that a line names at most."""
 
 
 @click.command()
@@ -64,12 +71,22 @@ def _of_cluster(deployed: Deployed) -> Iterator[Condition]:
 
 def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Condition]:
     """What the running drivers say, and whether the cluster has room for more."""
-    sightings = Collector().collect(cluster, deployed.streams, deadline=DEADLINE)
+    streams, now = deployed.streams, time.time()
+    sightings = Collector().collect(cluster, streams, deadline=DEADLINE)
+    rows = []
+    for each in streams:
+        seen = sightings[each.name]
+        rows.append(fleet.row(each, assess(each, seen, now=now), seen, now=now))
+    yield from _of_failed(rows)
+    yield from _of_orphans(
+        OrphanSearch().search(cluster, streams.by_name, deployed.owner, DEADLINE)
+    )
     alive = 0
     for name, sighting in sightings.items():
         alive += sighting.driver is not None and sighting.driver.state.alive
         if sighting.error is not None:
-            yield Condition(name, sighting.error, f"see its log: `sparkscale logs {name}`")
+            text = in_a_terminal(sighting.error, name)
+            yield Condition(name, text, f"see its log: `sparkscale logs {name}`")
         elif sighting.status is not None and sighting.status.missing:
             yield Condition(
                 name,
@@ -92,6 +109,48 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
             "first stream)",
             urgent=alive > 0,
         )
+
+
+def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:
+    """A line for those that are given up, and one for those that are to come back."""
+    failed = [row for row in rows if row.state == "failed"]
+    if given_up := [row.stream for row in failed if row.gave_up]:
+        one = given_up[0]
+        yield Condition(
+            fleet.GIVEN_UP,
+            f"{_named(given_up)}: failed, and nothing but a person starts it again",
+            f"`sparkscale logs {one}` says why; mend it, then `sparkscale start {one}`",
+        )
+    if coming := [row.stream for row in failed if not row.gave_up]:
+        yield Condition(
+            "failed",
+            f"{_named(coming)}: recovery starts it again by itself, with pauses",
+            f"`sparkscale logs {coming[0]}` says why it failed; `sparkscale status`, when it is "
+            "started again",
+        )
+
+
+def _of_orphans(found: Sequence[Orphan]) -> Iterator[Condition]:
+    """A line for what nobody declares, and one for what may be another's."""
+    if ours := [each.driver.stream for each in found if each.ours]:
+        yield Condition(
+            "orphans",
+            f"{_named(ours)}: runs, and is not declared any more",
+            f"declare it again, or `sparkscale forget {ours[0]}`",
+        )
+    if unknown := [each.driver.stream for each in found if not each.ours]:
+        yield Condition(
+            "not declared here",
+            f"{_named(unknown)}: runs, and who declares it is not known",
+            "declare it, stop it where it is declared, or, where nobody does, `sparkscale forget "
+            f"{unknown[0]} --whoever-declares-it`",
+            urgent=False,
+        )
+
+
+def _named(streams: Sequence[str]) -> str:
+    more = f" and {len(streams) - NAMED} more" if len(streams) > NAMED else ""
+    return f"{', '.join(streams[:NAMED])}{more}"
 
 
 def _line(condition: Condition) -> str:

@@ -23,6 +23,7 @@ from dagster._grpc.server import LoadedRepositories
 from dagster_shared.cli import WorkspaceOpts
 
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import STREAMS
 from dagster_sparkscale.operations import Streams
@@ -86,9 +87,15 @@ class Target:
 
         Raises:
             click.UsageError: there is none of that name, or there are several.
+            click.ClickException: one of that name was started, and is not declared; says what can
+                be done with it.
         """
-        deployed = self.load()
-        found = _only(name, {each: [*each.streams.by_name] for each in deployed})
+        declared = {each: [*each.streams.by_name] for each in self.load()}
+        if not any(name in names for names in declared.values()):
+            for each in declared:
+                if why := _not_declared(each, name):
+                    raise click.ClickException(f"stream = {name!r}: {why}")
+        found = _only(name, declared)
         return found, found.streams.by_name[name]
 
     def remembering(self, name: str) -> Deployed:
@@ -202,6 +209,35 @@ def _only(name: str, there: Mapping[Deployed, Sequence[str]]) -> Deployed:
             f"stream = {name!r}: no such stream; {meant}there is {', '.join(known)}"
         )
     return having[0]
+
+
+def _not_declared(deployed: Deployed, name: str) -> str | None:
+    """What can be done with a stream that this cluster remembers and nobody declares here; None:
+    nothing is known of it."""
+    try:
+        with deployed.cluster() as cluster:
+            record, driver = cluster.store().read(name), cluster.find(name)
+    except (ClusterError, dg.DagsterError):
+        return None  # that there is no such stream is true all the same
+    if record is None or driver is None:
+        return None
+    runs = f"driver {driver.epoch} is {driver.state.value} ({driver.where})"
+    if not driver.state.alive:
+        return (
+            f"is not declared any more, and {runs}: `sparkscale logs {name}` shows its log; to "
+            "start it, declare it again"
+        )
+    if record.owner == deployed.owner:
+        return (
+            f"is an orphan: {runs}, and no stream of that name is declared any more. `sparkscale "
+            f"forget {name}` stops it; for all else declare it again"
+        )
+    whose = f"was started by {record.whose}" if record.whose else "who declares it is not known"
+    return (
+        f"is not declared here: {runs}, and {whose}. Call this for the code location that declares "
+        f"it, by -f, -m or -w; where none does, `sparkscale forget {name} --whoever-declares-it` "
+        "stops it"
+    )
 
 
 def _names(deployed: Deployed) -> tuple[str, str]:

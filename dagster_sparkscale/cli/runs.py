@@ -1,18 +1,22 @@
 """Carries a job out in this process, as a run that Dagster records and shows."""
 
 import io
+import signal
 import sys
 import uuid
-from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from types import FrameType
 from typing import Any
 
 import click
 import dagster as dg
 from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
+from dagster._utils.interrupts import capture_interrupts
 
 from dagster_sparkscale.cli.locations import Deployed, instance_of_home
+from dagster_sparkscale.cli.words import in_a_terminal
 
 _INTERRUPTED = DagsterExecutionInterruptedError.__name__
 
@@ -22,6 +26,7 @@ def carry_out(
     job: dg.JobDefinition,
     config: Mapping[str, Any],
     *,
+    stream: str,
     title: str,
     op: str,
     tags: Mapping[str, str],
@@ -34,6 +39,7 @@ def carry_out(
 
     Args:
         config: what the op is told; what is None in it is left out.
+        stream: which it changes.
         title: what the run is for, for people.
         op: the one that is told, and listened to.
         asset: the only one to materialize; None: the job is none of assets.
@@ -48,13 +54,13 @@ def carry_out(
     def tell(event: dg.EventLogEntry) -> None:
         # A start is followed by its stream's checks, of which nothing can be told so soon.
         if not event.is_dagster_event and event.step_key == op:
-            click.echo(event.user_message, file=out)
+            click.echo(in_a_terminal(event.user_message, stream), file=out)
 
     with instance_of_home() as instance:
         instance.add_event_listener(run_id, tell)
         click.echo(f"run {run_id[:8]}: {title}", err=True)
         # Dagster's own log of a run goes to the console as well, in hundreds of characters a line.
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        with _ending_in_order(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             result = job.execute_in_process(
                 run_config={"ops": {op: {"config": told}}},
                 instance=instance,
@@ -68,7 +74,31 @@ def carry_out(
                 raise_on_error=False,
             )
     if not result.success:
-        raise click.ClickException(_why(result))
+        raise click.ClickException(in_a_terminal(_why(result), stream))
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Whatever ends the command ends its run as Ctrl-C does, which gives the stream back, and not
+    as one that goes on, which would keep the autoscaler from the stream.
+
+    Dagster does so for SIGTERM, and not for the end of a terminal. An interrupt that comes before
+    the run does anything is kept until then.
+    """
+
+    def hang_up(_number: int, _frame: FrameType | None) -> None:
+        # Terminal and shell may both send it: once it is ending, it is left to end.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGHUP)
+    with capture_interrupts():
+        if before is not signal.SIG_IGN:  # as `nohup` sets it: then it is to go on
+            signal.signal(signal.SIGHUP, hang_up)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGHUP, before)
 
 
 def _why(result: dg.ExecuteInProcessResult) -> str:

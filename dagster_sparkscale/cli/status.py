@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from time import sleep
@@ -14,7 +14,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from dagster_sparkscale.cli.dagster_side import unwatched
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.operations import in_flight
 from dagster_sparkscale.watch import fleet
@@ -48,11 +50,11 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
     """
     with _watched(where.load()) as clusters:
         if as_json:
-            rows = [
-                {"cluster": each.deployed.owner, **row}
-                for each in clusters
-                for row in fleet.as_dicts(each.look())
-            ]
+            rows = []
+            for each in clusters:
+                seen = each.look()
+                of_all = {"cluster": each.deployed.owner, "unwatched": seen.unwatched}
+                rows += [{**of_all, **row} for row in fleet.as_dicts(seen.rows)]
             click.echo(json.dumps(rows, indent=2))
             return
         console = Console()
@@ -71,6 +73,15 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
                 live.update(_page(clusters), refresh=True)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What a look at a cluster brought."""
+
+    rows: Sequence[Row]
+    unwatched: str | None
+    """Why nobody watches its streams, and what to do; None: somebody does, or it is not known."""
+
+
 @dataclass
 class _Watched:
     """A cluster that is looked at again and again."""
@@ -80,17 +91,18 @@ class _Watched:
     collector: Collector = field(default_factory=Collector)
     orphans: OrphanSearch = field(default_factory=OrphanSearch)
 
-    def look(self) -> Sequence[Row]:
+    def look(self) -> _Seen:
         streams, now = self.deployed.streams, time.time()
         sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
-        busy = _busy(streams.cluster_key, now)
+        busy, unwatched = _of_dagster(self.deployed, now)
         rows = []
         for stream in streams:
             sighting, operation = sightings[stream.name], busy.get(stream.name)
             assessment = assess(stream, sighting, now=now, operation=operation)
             rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
-        return fleet.worst_first([*rows, *(fleet.orphan_row(each, now=now) for each in found)])
+        rows += [fleet.orphan_row(each, now=now) for each in found]
+        return _Seen(fleet.worst_first(rows), unwatched)
 
 
 @contextmanager
@@ -99,22 +111,32 @@ def _watched(deployed: Sequence[Deployed]) -> Iterator[list[_Watched]]:
         yield [_Watched(each, stack.enter_context(each.cluster())) for each in deployed]
 
 
-def _busy(cluster_key: str, now: float) -> dict[str, str]:
-    """The operations in flight, by stream; none where no Dagster would know."""
+def _of_dagster(deployed: Deployed, now: float) -> tuple[Mapping[str, str], str | None]:
+    """The operations in flight, by stream, and why nobody watches, with what to do; nothing of
+    both where no Dagster would know."""
     if not os.environ.get("DAGSTER_HOME"):
-        return {}
+        return {}, None
     with instance_of_home() as instance:
-        return dict(in_flight(instance, cluster_key, now))
+        busy = in_flight(instance, deployed.streams.cluster_key, now)
+        why = unwatched(instance, deployed, now)
+    return busy, None if why is None else f"{why.subject}: {why.text}; {why.cure}"
 
 
 def _page(clusters: Sequence[_Watched]) -> Group:
     parts: list[Text | Table] = []
     for each in clusters:
-        rows = each.look()
+        seen = each.look()
+        rows = seen.rows
         bad = sum(map(fleet.in_trouble, rows))
         at = time.strftime("%H:%M:%S")
         title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
         parts += [Text(title, style="bold"), _table(rows)]
+        if seen.unwatched is not None:
+            # Of another Dagster, or by another name of the code location, somebody may.
+            text = f"By this DAGSTER_HOME nobody watches these streams. {seen.unwatched}"
+            parts.append(Text(text, style="red"))
+        elif not os.environ.get("DAGSTER_HOME"):
+            parts.append(Text("Whether anybody watches them is not known: no DAGSTER_HOME is set"))
     return Group(*parts)
 
 
@@ -137,7 +159,7 @@ def _table(rows: Sequence[Row]) -> Table:
             fleet.executors(row),
             row.decision,
             _DASH if row.restarts is None else str(row.restarts),
-            row.note,
+            in_a_terminal(row.note, row.stream),
         )
         # Not as markup: a note may have brackets.
         table.add_row(*map(Text, cells), style=_style(row))

@@ -59,6 +59,8 @@ class Driver:
     app_id: str | None = None
     ui_url: str | None = None
     ended_at: float | None = None
+    stop_asked_at: float | None = None
+    """When it was asked to stop, of one that is stopped; it may have ended before."""
     exit_reason: str | None = None
     """Why it ended, in words: `exit code 1`, `killed by signal 9`, `stop requested`."""
     fenced: bool = False

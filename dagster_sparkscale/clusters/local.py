@@ -160,12 +160,13 @@ class LocalCluster(HostedCluster):
 
 
 def _describe(cluster: LocalCluster, capacity: Capacity | None) -> str:
-    addresses = cluster._daemons().addresses()
+    addresses, folder = cluster._daemons().addresses(), f"state folder {cluster._state_path()}"
     if addresses is None:
-        return "The cluster has not been started."
+        return f"{folder}: no cluster has been started there."
     if capacity is None:
-        return f"The master at {addresses[0]} does not answer."
+        return f"{folder}: its master at {addresses[0]} does not answer."
     lines = [
+        folder,
         f"master {addresses[0]}, UI {addresses[1]}",
         f"{capacity.workers} worker(s), {capacity.free_cores} of {capacity.cores} cores free",
         *capacity.details,

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.watch.assess import Assessment
@@ -26,6 +26,8 @@ ORPHAN = "orphan"
 RESTARTS_WITHIN = 86400.0
 """Seconds before the look in which restarts count."""
 STATES = ("running", "starting", "failed", "unknown", ORPHAN, "stopped", "not started")
+GIVEN_UP = "given up"
+"""What people call a failed stream that nothing but a person starts again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class Row:
     seen_at: float
     """When it was looked at, seconds since the epoch."""
     since: float | None = None
-    """When its driver was started, or, of one that has ended, when it ended; None: not known."""
+    """When its driver was started; of one that failed, when that ended; of a stopped one, since
+    when it has both ended and been asked to. None: not known."""
     epoch: int | None = None
     """None: no driver is known."""
     ratio: float | None = None
@@ -153,8 +156,8 @@ def in_trouble(row: Row) -> bool:
 
 def sentence(rows: Sequence[Row], named: int = 3) -> str:
     """The fleet in a sentence: how many are in which state, and which are the worst."""
-    counts = Counter(row.state for row in rows)
-    states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    counts = Counter(map(called, rows))
+    states = ", ".join(f"{counts[state]} {state}" for state in _SAID if counts[state])
     text = f"{len(rows)} stream{'s' * (len(rows) != 1)}: {states}"
     bad = [row for row in worst_first(rows) if in_trouble(row)]
     if not bad:
@@ -238,14 +241,20 @@ def executors(row: Row) -> str:
     return have if row.maximum is None else f"{have} of {row.maximum}"
 
 
+def called(row: Row) -> str:
+    """The state as people say it: one that is given up failed, and is not coming back."""
+    return GIVEN_UP if row.gave_up else row.state
+
+
 def state(row: Row) -> str:
-    """The state, and how long it has lasted where it is not the usual one."""
+    """The state as people say it, and how long it has lasted where it is not the usual one."""
     if row.since is None or row.state in ("running", ORPHAN, "unknown"):
-        return row.state
-    return f"{row.state} for {span(max(0.0, row.seen_at - row.since))}"
+        return called(row)
+    return f"{called(row)} for {span(max(0.0, row.seen_at - row.since))}"
 
 
 _DASH = "-"
+_SAID = (GIVEN_UP, *STATES)
 _AND_MORE = 20
 """Characters to say how many there is no room for."""
 _LONGEST_PATH = 300
@@ -305,7 +314,12 @@ def _place(row: Row) -> tuple[Any, ...]:
 def _since(driver: Driver | None) -> float | None:
     if driver is None:
         return None
-    return driver.submitted_at if driver.state.alive else driver.ended_at
+    if driver.state.alive:
+        return driver.submitted_at
+    if driver.state is not DriverState.STOPPED or driver.stop_asked_at is None:
+        return driver.ended_at
+    # One that had failed before is stopped since somebody said so.
+    return max(driver.stop_asked_at, driver.ended_at or driver.stop_asked_at)
 
 
 def _restarts(driver: Driver | None, now: float) -> int | None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.watch.fleet import Row, span
+from dagster_sparkscale.watch.fleet import GIVEN_UP, Row, span
 from dagster_sparkscale.watch.words import INLINE, clock, cut, escaped
 
 CRASH_LOOP = 2
@@ -46,7 +46,7 @@ class Decided:
 def headline(row: Row, driver: Driver | None, now: float) -> str:
     """The state in a word or two: the row's, but for what only several looks tell."""
     if row.gave_up:
-        return "given up"
+        return GIVEN_UP
     if row.state == "running" and any(each.check == "running" for each in row.failing):
         return "not answering"
     if driver is None or driver.restarted_at is None or row.state not in _LOOPING:

@@ -6,8 +6,11 @@ import pytest
 from dagster_sparkscale.autoscale import rescale as rescale_module
 from dagster_sparkscale.cli import logs as logs_module
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
+from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
 from tests.fakes import scaled
+
+SAMPLE = Path(__file__).parents[2] / "dagster.yaml"
 
 
 @pytest.fixture
@@ -26,4 +29,13 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     terminal = Terminal(tmp_path)
     terminal.declare()
     terminal.world.run(scaled(max_executors=10))
+    return terminal
+
+
+@pytest.fixture
+def healthy(terminal: Terminal) -> Terminal:
+    """A Dagster with the sample's settings, whose daemon runs and whose sensor ticks."""
+    (terminal.folder / "home" / "dagster.yaml").write_text(SAMPLE.read_text())
+    beat()
+    tick()
     return terminal

@@ -1,9 +1,16 @@
 """`scale`, `start`, `stop`, `restart`, `forget`: runs that Dagster records, and their refusals."""
 
+import logging
 import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from unittest.mock import Mock
 
 import dagster as dg
 import pytest
+from dagster._core.errors import DagsterExecutionInterruptedError
+from dagster._daemon.monitoring.run_monitoring import monitor_started_run
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import STORY
@@ -53,20 +60,68 @@ class TestScale:
         assert terminal.run().is_failure
         assert terminal.kept().requested == 2
 
+    @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_interrupted_it_says_what_stands_and_gives_the_stream_back(
-        self, terminal: Terminal
+        self, terminal: Terminal, by: signal.Signals
     ) -> None:
         def on_look(kept: Kept) -> None:
             if kept.registered == 3:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(by)
 
+        before = signal.getsignal(signal.SIGHUP)
         terminal.world.on_look = on_look
         done = terminal.ask("scale", "clicks", "5")
         assert done.exit_code == 1
         assert "Error: interrupted; what had been asked for by then stands" in done.stderr
         assert terminal.kept().requested == 5
         assert terminal.world.leases == set()
-        assert terminal.run().is_finished
+        assert terminal.run().is_failure
+        assert signal.getsignal(signal.SIGHUP) == before
+
+    def test_a_terminal_that_ends_twice_ends_it_once(self, terminal: Terminal) -> None:
+        def on_look(kept: Kept) -> None:
+            if kept.registered == 3:
+                with suppress(DagsterExecutionInterruptedError):
+                    signal.raise_signal(signal.SIGHUP)
+                signal.raise_signal(signal.SIGHUP)
+
+        terminal.world.on_look = on_look
+        assert terminal.ask("scale", "clicks", "5").exit_code == 0
+
+    def test_interrupted_before_it_begins_it_does_nothing_and_is_no_run_that_goes_on(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        create = dg.DagsterInstance.create_run_for_job
+
+        def created(self: dg.DagsterInstance, *words: Any, **fields: Any) -> dg.DagsterRun:
+            run = create(self, *words, **fields)
+            signal.raise_signal(signal.SIGHUP)
+            return run
+
+        monkeypatch.setattr(dg.DagsterInstance, "create_run_for_job", created)
+        assert terminal.ask("scale", "clicks", "5").exit_code == 1
+        assert terminal.kept().requested == 2
+        assert terminal.run().is_failure
+
+    def test_what_was_started_to_outlive_its_terminal_does(self, terminal: Terminal) -> None:
+        terminal.world.on_look = lambda kept: signal.raise_signal(signal.SIGHUP)
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+        try:
+            assert terminal.ask("scale", "clicks", "5").exit_code == 0
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        finally:
+            signal.signal(signal.SIGHUP, before)
+
+    def test_an_output_that_nobody_reads_any_more_is_no_end(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def echo(message: str, **fields: Any) -> None:
+            if "file" in fields:
+                raise BrokenPipeError
+
+        monkeypatch.setattr("dagster_sparkscale.cli.runs.click.echo", echo)
+        assert terminal.ask("scale", "clicks", "5").exit_code == 0
+        assert terminal.run().is_success
 
     @pytest.mark.parametrize("words", [(), ("3", "--delta", "1")])
     def test_neither_or_both_of_number_and_delta_is_not_understood(
@@ -76,6 +131,30 @@ class TestScale:
         assert done.exit_code == 2
         assert "give either N, the number of executors, or --delta" in done.stderr
         assert terminal.runs() == []
+
+
+def test_a_run_that_monitoring_gives_up_meanwhile_ends_as_what_it_came_to(
+    terminal: Terminal,
+) -> None:
+    """The run monitoring of Dagster asks the run launcher, which has not started this run."""
+    (terminal.folder / "home" / "dagster.yaml").write_text(
+        "telemetry:\n  enabled: false\nrun_monitoring:\n  enabled: true\n"
+        "run_launcher:\n  module: tests.cli.pods\n  class: Pods\n"
+    )
+    seen = []
+
+    def monitored(kept: Kept) -> None:
+        with dg.DagsterInstance.get() as instance:
+            for record in instance.get_run_records():
+                if record.dagster_run.status is dg.DagsterRunStatus.STARTED:
+                    monitor_started_run(instance, Mock(), record, logging.getLogger("test"))
+            seen.extend(run.status for run in instance.get_runs())
+
+    terminal.world.on_look = monitored
+    done = terminal.ask("scale", "clicks", "5")
+    assert (done.exit_code, terminal.kept().registered) == (0, 5)
+    assert dg.DagsterRunStatus.FAILURE in seen
+    assert terminal.run().is_success
 
 
 class TestStartStopRestart:
@@ -170,6 +249,7 @@ class TestForget:
         done = terminal.type("forget", "old", "-f", "other.py")
         assert done.exit_code == 1
         assert "was started by code location 'definitions.py'" in done.stderr
+        assert "when nobody declares it any more, add --whoever-declares-it" in done.stderr
         assert terminal.kept("old").driver.state is DriverState.RUNNING
         assert (
             terminal.type(
@@ -182,12 +262,63 @@ class TestForget:
     def test_a_declared_one_is_no_orphan(self, terminal: Terminal) -> None:
         done = terminal.ask("forget", "clicks")
         assert done.exit_code == 1
-        assert "stream = 'clicks': is declared, so it is no orphan" in done.stderr
+        assert (
+            "stream = 'clicks': is declared, so it is no orphan: `sparkscale stop clicks`"
+        ) in done.stderr
 
     def test_one_that_nobody_knows(self, terminal: Terminal) -> None:
         done = terminal.ask("forget", "odl")
         assert done.exit_code == 2
         assert "stream = 'odl': no such stream; there is clicks, orders" in done.stderr
+
+
+class TestNotDeclared:
+    """What was started here, or in the same state folder, and is not declared."""
+
+    @pytest.fixture(params=["scale old 3", "stop old", "start old", "restart old"])
+    def refused(self, terminal: Terminal, request: pytest.FixtureRequest) -> Callable[..., str]:
+        """What each command says of `old`, which it changes nothing of."""
+
+        def ask(*more: str) -> str:
+            calls, runs = list(terminal.world.calls), len(terminal.runs())
+            done = terminal.type(*request.param.split(), *(more or ("-f", "definitions.py")))
+            assert done.exit_code == 1, done.output
+            assert (terminal.world.calls, len(terminal.runs())) == (calls, runs)
+            return " ".join(done.stderr.split())
+
+        return ask
+
+    def test_an_orphan_is_named_as_such_with_what_can_be_done(
+        self, terminal: Terminal, refused: Callable[..., str]
+    ) -> None:
+        TestForget().orphan(terminal)
+        assert refused() == (
+            "Error: stream = 'old': is an orphan: driver 1 is running (memory process 1), and no "
+            "stream of that name is declared any more. `sparkscale forget old` stops it; for all "
+            "else declare it again"
+        )
+
+    def test_one_of_another_code_location_is_told_whose_it_is(
+        self, terminal: Terminal, refused: Callable[..., str]
+    ) -> None:
+        TestForget().orphan(terminal)
+        (terminal.folder / "other.py").write_text((terminal.folder / "definitions.py").read_text())
+        said = refused("-f", "other.py")
+        assert "is not declared here: driver 1 is running" in said
+        assert "was started by code location 'definitions.py', cluster 'spark_cluster'" in said
+        assert "`sparkscale forget old --whoever-declares-it` stops it" in said
+
+    def test_one_of_nobody_known(self, terminal: Terminal, refused: Callable[..., str]) -> None:
+        terminal.world.run(structured("old"))
+        assert "and who declares it is not known" in refused()
+
+    def test_one_that_has_ended(self, terminal: Terminal, refused: Callable[..., str]) -> None:
+        terminal.world.run(structured("old"))
+        terminal.world.end("old", DriverState.STOPPED)
+        assert (
+            "is not declared any more, and driver 1 is stopped (memory process 1): `sparkscale "
+            "logs old` shows its log; to start it, declare it again"
+        ) in refused()
 
 
 def test_without_a_home_it_says_what_is_right(

@@ -1,12 +1,17 @@
 """`status`: all streams in one table, looked at now."""
 
 import json
+import re
+import time
+from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.scheduler.instigation import InstigatorStatus
 
 from dagster_sparkscale.cli import status as status_module
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STREAM_TAG
+from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
 from tests.fakes import World, structured
 from tests.watch.deployment import grown
@@ -31,7 +36,7 @@ class TestTable:
     def test_a_line_for_each_the_worst_first(self, terminal: Terminal) -> None:
         terminal.world.run(structured("orders"))
         terminal.world.end("orders")
-        title, head, first, second = table(terminal)
+        title, head, first, second, *_ = table(terminal)
         assert title.startswith("definitions.py/spark_cluster at ")
         assert title.endswith(": 1 of 2 in trouble")
         assert head.split("  ")[0] == "STREAM"
@@ -39,6 +44,21 @@ class TestTable:
         assert "exit code 1" in first
         assert second.startswith("clicks  running")
         assert "2 of 10" in second
+
+    def test_one_that_nothing_starts_again_is_given_up(self, terminal: Terminal) -> None:
+        terminal.declare('structured("clicks", recovery=None)')
+        terminal.world.end("clicks", ended_at=time.time() - 3600)
+        assert table(terminal)[2].startswith("clicks  given up for 60 min")
+        row = of(terminal, "clicks")
+        assert (row["state"], row["gave_up"]) == ("failed", True)
+
+    def test_what_is_to_be_done_is_a_command(self, terminal: Terminal) -> None:
+        terminal.declare('structured("old")')
+        assert terminal.ask("start", "old").exit_code == 0
+        terminal.declare('structured("orders")')
+        said = " ".join(" ".join(table(terminal)).split())
+        assert "declare it again, or `sparkscale forget old`" in said
+        assert "`sparkscale forget clicks --whoever-declares-it`" in said
 
     def test_brackets_in_what_is_the_matter_are_shown(self, terminal: Terminal) -> None:
         terminal.world.end("clicks", exit_reason="[red]it[/red] [broke]")
@@ -76,7 +96,63 @@ class TestTable:
         assert terminal.runs() == []
 
 
+class TestWhoWatches:
+    """The last line, and `unwatched` in JSON."""
+
+    def test_nothing_is_said_where_somebody_does(self, healthy: Terminal) -> None:
+        assert len(table(healthy)) == 4
+        assert of(healthy, "clicks")["unwatched"] is None
+
+    def test_no_daemon(self, healthy: Terminal) -> None:
+        beat(ago=300)
+        line = " ".join(table(healthy)[4:])
+        assert line.startswith(
+            "By this DAGSTER_HOME nobody watches these streams. daemon: gone: its last heartbeat "
+            "was 5 min ago"
+        )
+        assert "run `dagster-daemon run`" in line
+        assert str(of(healthy, "clicks")["unwatched"]).startswith("daemon: gone: ")
+
+    def test_the_autoscaler_is_switched_off(self, healthy: Terminal) -> None:
+        tick(InstigatorStatus.STOPPED)
+        line = " ".join(table(healthy)[4:])
+        assert "autoscaler: switched off" in line
+        assert "`dagster sensor start autoscaler`" in line
+
+    def test_its_last_tick_is_long_ago(self, healthy: Terminal) -> None:
+        tick(ago=900)
+        assert "autoscaler: last ticked 15 min ago" in " ".join(table(healthy)[4:])
+
+    def test_what_other_daemons_do_matters_to_nobody_here(self, healthy: Terminal) -> None:
+        beat(ASSET=3600.0)
+        assert of(healthy, "clicks")["unwatched"] is None
+
+    def test_without_a_home_it_is_not_known(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("DAGSTER_HOME")
+        assert table(terminal)[4:] == [
+            "Whether anybody watches them is not known: no DAGSTER_HOME is set"
+        ]
+        assert of(terminal, "clicks")["unwatched"] is None
+
+
 class TestJson:
+    def test_the_docs_name_its_keys_and_no_others(self, terminal: Terminal) -> None:
+        terminal.kept().reachable = False
+        row = of(terminal, "clicks")
+        failing = row["failing"]
+        assert isinstance(failing, list)
+        given = [*row, *(f"failing[].{key}" for key in failing[0])]
+        text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+        section = text.partition("\n## Status\n")[2].partition("\n## ")[0]
+        named = [
+            key
+            for line in re.findall(r"^\| (`.*?) \|", section, re.M)
+            for key in re.findall(r"`(.+?)`", line)
+        ]
+        assert sorted(named) == sorted(given)
+
     def test_what_is_not_measured_is_null(self, terminal: Terminal) -> None:
         row = of(terminal, "clicks")
         assert (row["state"], row["registered"], row["ratio"]) == ("running", 2, None)

@@ -17,6 +17,7 @@ import psutil
 import pytest
 import requests
 
+from dagster_sparkscale.clusters import local
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
@@ -305,6 +306,7 @@ class TestCluster:
     def test_the_command_shows_it(self, up: LocalCluster) -> None:
         done = command("status", up)
         assert done.returncode == 0
+        assert done.stdout.startswith(f"state folder {up._state_path()}\n")
         assert up._master() in done.stdout
         assert "1 worker(s), 3 of 3 cores free" in done.stdout
 
@@ -353,6 +355,14 @@ def command(action: str, cluster: LocalCluster, *more: str) -> subprocess.Comple
         timeout=HANGS,
         check=False,
     )
+
+
+def test_the_command_names_the_folder_in_which_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert local.main(["status", "--state-dir", str(tmp_path)]) == 0
+    said = f"state folder {tmp_path}: no cluster has been started there.\n"
+    assert capsys.readouterr().out == said
 
 
 def test_a_program_that_does_not_exist_starts_no_cluster(tmp_path: Path) -> None:

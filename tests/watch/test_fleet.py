@@ -109,6 +109,20 @@ class TestARow:
         assert made.gave_up
         assert "giving up" in made.note
 
+    @pytest.mark.parametrize(
+        ("ended", "asked", "since"),
+        [
+            (1990.0, 1980.0, 1990.0),  # it took its time to end
+            (1100.0, 1980.0, 1980.0),  # it had failed long before
+            (None, 1980.0, 1980.0),
+            (1990.0, None, 1990.0),  # a cluster manager that does not tell
+            (None, None, None),
+        ],
+    )
+    def test_of_one_that_is_stopped_says_since_when(self, ended, asked, since):
+        stopped = driver(DriverState.STOPPED, ended_at=ended, stop_asked_at=asked)
+        assert seen(Sighting("clicks", stopped)).since == since
+
     def test_of_one_that_nobody_restarts_is_given_up_too(self):
         failed = driver(DriverState.FAILED, ended_at=1990.0)
         made = seen(Sighting("clicks", failed), structured(recovery=None))
@@ -353,6 +367,10 @@ def test_a_table():
             "2 streams: 1 running, 1 failed. Worst: b: driver 2 failed.",
         ),
         (
+            [line(state="failed"), line(stream="b", state="failed", gave_up=True, reason="no")],
+            "2 streams: 1 given up, 1 failed. Worst: b: no; clicks: .",
+        ),
+        (
             [line(stream=name, failing=(failing(),)) for name in "abc"],
             "3 streams: 3 running. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20.",
         ),
@@ -399,6 +417,8 @@ def test_executors_as_people_say_them(fields, text):
     [
         ({"since": 1000.0}, "running"),
         ({"state": "failed"}, "failed"),
+        ({"state": "failed", "gave_up": True}, "given up"),
+        ({"state": "failed", "gave_up": True, "since": NOW - 60}, "given up for 60 s"),
         ({"state": "unknown", "since": 1000.0}, "unknown"),
         ({"state": "stopped", "since": NOW - 60}, "stopped for 60 s"),
         ({"state": "starting", "since": NOW + 5}, "starting for 0 s"),

@@ -145,6 +145,7 @@ class HostedDriver:
             state=state,
             where=where,
             ended_at=fate.ended_at,
+            stop_asked_at=record.desired_since if state is DriverState.STOPPED else None,
             exit_reason=reason,
             fenced=fenced is not None,
             ending=told.in_words() if told else None,

@@ -166,6 +166,7 @@ class TestDescribed:
         submitted.ended(at=5000.0 + after)
         driver = submitted.driver()
         assert (driver.state, driver.exit_reason) == (DriverState.STOPPED, reason)
+        assert (driver.ended_at, driver.stop_asked_at) == (5000.0 + after, 5000.0)
 
     def test_of_a_stream_that_is_to_run_an_end_is_a_failure(self, submitted: Submitted) -> None:
         submitted.ended(at=submitted.record.desired_since + 1)

@@ -1,0 +1,57 @@
+"""What is to be done, in the words of a terminal."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dagster_sparkscale
+from dagster_sparkscale.cli.words import _SAID, in_a_terminal
+
+PACKAGE = Path(dagster_sparkscale.__file__).parent
+
+
+def texts() -> Iterator[str]:
+    """All that the library may say outside its command line, a {} for each value in it."""
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name == "cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = (
+                    part.value if isinstance(part, ast.Constant) else "{}" for part in node.values
+                )
+                yield "".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+@pytest.mark.parametrize("page", [page for page, _ in _SAID])
+def test_each_is_really_said(page: str) -> None:
+    assert any(page in text for text in texts())
+
+
+def test_nothing_that_sends_people_to_a_page_of_dagster_is_forgotten() -> None:
+    sends = re.compile(
+        r"materialize (the|its)\b|(by|run|job) stop_orphan|whoever_declares_it: |stop job|use stop"
+    )
+    left = {
+        said
+        for text in texts()
+        if " " in text and sends.search(said := in_a_terminal(text, "clicks"))
+    }
+    assert left == set()
+
+
+def test_the_stream_is_in_the_command() -> None:
+    text = "driver 1 failed; giving up; mend it and materialize the stream to start it again"
+    assert in_a_terminal(text, "web") == (
+        "driver 1 failed; giving up; mend it and `sparkscale start web` starts it again"
+    )
+
+
+def test_other_text_stays_as_it_is() -> None:
+    text = "target = 40: 'clicks' has a maximum of 4; {braces} and 100 %"
+    assert in_a_terminal(text, "clicks") == text
