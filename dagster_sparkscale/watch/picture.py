@@ -24,7 +24,7 @@ _WIDE = 330
 _HIGH = 20
 _LANE = 26
 _MARKS = 6
-_POINT = 3
+_GAP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _path(
     for place, heights in pieces:
         path += f"M{place * step} {heights[0] + shift}"
         if len(heights) == 1:
-            path += f"h{_POINT}"  # a point is not seen without a length
+            path += f"h{step - _GAP}"  # a point is not seen without a length
             continue
         steps = []
         for down, alike in groupby(after - before for before, after in pairwise(heights)):

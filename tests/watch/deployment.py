@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import MINUTES, PREFIX
 from dagster_sparkscale.observe.minutes import unpack
-from dagster_sparkscale.watch.fleet_events import fleet_key
+from dagster_sparkscale.watch.fleet_events import fleet_key, problems_told
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import World, scaled
 
@@ -120,7 +120,8 @@ class Tick:
         if not events:
             return None
         (event,) = events
-        return {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
+        told = {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
+        return told | {"for alerts": json.loads(problems_told(event))}
 
     def checks(self, stream: str = "clicks") -> dict[str, bool]:
         return {e.check_name: e.passed for e in self.of(dg.AssetCheckEvaluation, stream)}

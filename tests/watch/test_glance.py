@@ -18,7 +18,7 @@ from dagster_sparkscale.watch.glance import (
     sentence,
     state,
 )
-from dagster_sparkscale.watch.words import clock, cut, escaped
+from dagster_sparkscale.watch.words import clock, cut, escaped, fitted
 from tests.fakes import driver
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC
@@ -130,6 +130,13 @@ class TestTheState:
             "[Spark UI](http://host:4040) · seen 2027-01-15 08:00 UTC · driver 3: host, process 77"
         )
 
+    def test_a_long_path_is_whole(self):
+        log = "/data/" + "state_1/" * 40 + "driver.log"
+        wordy = tuple(replace(each, text="x" * 300) for each in self.FAILING)
+        text = state(row(failing=wordy[:1], reason="why"), "running", 1, driver(where=log))
+        assert len(text) < 1000
+        assert text.replace("![]()", "").replace("\\", "").endswith(log)
+
     def test_what_is_wrong_is_not_said_twice(self):
         silent = (Failing("running", "no answer", "", True), *self.FAILING[:1])
         text = state(row(failing=silent, reason="no answer"), "running", 1, None)
@@ -199,7 +206,7 @@ class TestDecisions:
         many = [decided(number) for number in (2000, 1, 5)]
         link = "[run](/runs?q[0]=tag:dagster/run_key=clicks:1:"
         assert decisions(many, NOW) == (
-            "|when (UTC)|decided||\n|-|-|-|\n"
+            "|when\u00a0(UTC)|decided||\n|-|-|-|\n"
             f"|07:59|scale to 4: R is 0.95 |{link}1)|\n"
             f"|07:55|scale to 4: R is 0.95 |{link}5)|\n"
             f"|01-13 22:40|scale to 4: R is 0.95 |{link}2000)|"
@@ -208,13 +215,13 @@ class TestDecisions:
     def test_no_more_than_ten(self):
         text = decisions([decided(n, reason="", run_key="k") for n in range(15)], NOW)
         assert text.count("[run]") == 10
-        assert text.startswith("|when (UTC)|decided||\n|-|-|-|\n|08:00|")
+        assert text.startswith("|when\u00a0(UTC)|decided||\n|-|-|-|\n|08:00|")
 
     def test_no_more_than_there_is_room_for(self):
         text = decisions([decided(n, reason="x" * 200) for n in range(10)], NOW)
         shown = text.count("[run]")
         assert 4 < shown < 10
-        assert text.endswith(f"|\n\nand {10 - shown} more decisions")
+        assert text.endswith(f"|\n\nand {10 - shown} more of the last 10")
 
     def test_a_run_is_found_by_any_key(self):
         text = decisions([decided(1, run_key="a b)|c:1:2")], NOW)
@@ -242,7 +249,28 @@ class TestWords:
         assert cut(text, most) == left
 
     def test_specials_are_escaped_and_lines_joined(self):
+        assert escaped("at http://a") == "at http\\://a"
         assert escaped("a\\`*_[]<>|~&\r\nb") == "a\\\\\\`\\*\\_\\[\\]\\<\\>\\|\\~\\&  b"
+
+    def test_a_long_word_may_be_broken_at_its_separators(self):
+        log = "/data/state_of_streams/clicks/submissions/12/driver.log"
+        shown = "/data/state\\_of\\_streams/clicks/![]()submissions/12/driver.![]()log"
+        assert fitted(f"a_b, log {log}", 999) == f"a\\_b, log {shown}"
+        assert fitted("x" * 41, 999) == "x" * 30 + "![]()" + "x" * 11
+        assert fitted("x_" * 20, 999) == "x\\_" * 20
+
+    def test_a_long_address_is_no_link_to_its_beginning(self):
+        address = "http://host:4040/" + "x" * 30
+        assert fitted(address, 999) == "http![]()://host:4040/![]()" + "x" * 30
+        assert fitted("at http://a " + "x" * 41, 999).startswith("at http\\://a xxx")
+
+    @pytest.mark.parametrize("most", range(3, 75))
+    def test_what_is_cut_ends_with_no_half_of_anything(self, most):
+        whole = "a " + "x" * 30 + "![]()" + "\\_" * 11
+        text = fitted("a " + "x" * 30 + "_" * 11, most)
+        assert len(text) <= most
+        assert whole == text or whole.startswith(text.removesuffix("..."))
+        assert written(text)[1] <= {"paragraph_open", "paragraph_close", "text", "text_special"}
 
 
 # As Dagster's pages read it.
@@ -272,8 +300,10 @@ def written(markdown):
     texts, kinds = [], set()
     for token in READER.parse(markdown):
         if token.type == "inline":
-            texts.append("".join(child.content for child in token.children))
-            kinds |= {child.type for child in token.children}
+            # An empty picture is a place where a line may be broken.
+            seen = [child for child in token.children if child.attrs.get("src") != ""]
+            texts.append("".join(child.content for child in seen))
+            kinds |= {child.type for child in seen}
         else:
             kinds.add(token.type)
     return texts, kinds

@@ -192,7 +192,7 @@ class TestThePicture:
         assert seen.width == 330
         (line,) = seen.lines("red")
         assert line[0][0] == begins
-        assert line[-1][0] == (300 if last == 0 else 330 - (33 if last < FEW else 11))
+        assert line[-1][0] == (327 if last == 0 else 330 - (33 if last < FEW else 11))
 
     def test_each_value_has_a_lane_of_its_own_drawn_to_its_largest(self):
         seen = drawn(
@@ -226,7 +226,7 @@ class TestThePicture:
         seen = drawn(*(later(buckets=n, ratio=ratio) for n, ratio in enumerate(ratios)))
         x = 330 - 7 * 33
         assert seen.lines("red") == [
-            [(x, 20), (x + 3, 20)],
+            [(x, 20), (x + 30, 20)],
             [(x + 66, 0), (x + 99, 0)],
             [(x + 165, 20), (x + 198, 20)],
         ]
