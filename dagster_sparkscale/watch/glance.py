@@ -95,7 +95,12 @@ def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
     if row.state == "running":
         wrong = [each for each in row.failing if not _said(each.text, row.reason)][:2]
         lines += [fitted(f"{each.check}: {each.text}", _FAILING // len(wrong)) for each in wrong]
-    links = [f"seen {clock(row.seen_at)}"]
+    seen = f"seen {clock(row.seen_at)}"
+    # Overview shows the last time that data moved on or the state was another. What is old there
+    # would look as if nobody watched.
+    if row.state != "running" or row.ratio is None:
+        seen += " (while it stays so, later looks are below Events)"
+    links = [seen]
     if driver is not None:
         if driver.ui_url and driver.state.alive and len(driver.ui_url) <= _URL:
             links.insert(0, f"[Spark UI]({driver.ui_url})")

@@ -118,13 +118,16 @@ class TestTheSentence:
         assert text == "crash-looping, 3 of 1 or more executors; hold: R is 0.62"
 
 
+STANDS = " (while it stays so, later looks are below Events)"
+
+
 class TestTheState:
     FAILING = tuple(Failing("ratio_below_one", f"R is {n}", "", False) for n in range(3))
 
     def test_is_a_sentence_what_is_wrong_and_where_to_look(self):
         seen = driver(epoch=3, ui_url="http://host:4040", where="host, process 77")
-        assert state(row(failing=self.FAILING, registered=3), "running", 2, seen) == (
-            "**running, 3 of 2 or more executors; hold: R is 0.62**\n\n"
+        assert state(row(failing=self.FAILING, registered=3, ratio=0.5), "running", 2, seen) == (
+            "**running, 3 of 2 or more executors, R 0.50; hold: R is 0.62**\n\n"
             "ratio\\_below\\_one: R is 0\n\n"
             "ratio\\_below\\_one: R is 1\n\n"
             "[Spark UI](http://host:4040) · seen 2027-01-15 08:00 UTC · driver 3: host, process 77"
@@ -146,7 +149,12 @@ class TestTheState:
 
     def test_of_one_that_does_not_run_has_no_more_than_the_sentence(self):
         text = state(row(state="stopped", failing=self.FAILING), "stopped", 1, None)
-        assert text == "**stopped: R is 0.62**\n\nseen 2027-01-15 08:00 UTC"
+        assert text == f"**stopped: R is 0.62**\n\nseen 2027-01-15 08:00 UTC{STANDS}"
+
+    def test_what_is_not_told_anew_says_where_later_looks_are(self):
+        assert STANDS not in state(row(ratio=0.0), "running", 1, None)
+        for quiet in (row(), row(state="failed", ratio=0.5)):
+            assert state(quiet, "shown", 1, None).endswith(f"UTC{STANDS}")
 
     @pytest.mark.parametrize(
         ("known", "url", "linked"),
@@ -324,7 +332,11 @@ def test_whatever_a_text_says_it_is_shown_as_it_is(reason, text, where):
     assert "strong_open" in kinds
     for found, wanted in zip(
         texts,
-        (f"running; hold: {reason}", f"lag: {text}", f"seen {clock(NOW)} · driver 1: {where}."),
+        (
+            f"running; hold: {reason}",
+            f"lag: {text}",
+            f"seen {clock(NOW)}{STANDS} · driver 1: {where}.",
+        ),
         strict=True,
     ):
         whole = not found.endswith("...")
