@@ -274,10 +274,10 @@ def _line(row: Row, space: str = " ") -> str:
     Args:
         space: in what is short; on a page a kind at which no line ends, which is six bytes.
     """
-    shown = NOT_ANSWERING if is_silent(row) else state(row)
+    word, since, ago = (NOT_ANSWERING if is_silent(row) else state(row)).partition(" for ")
     cells = [
         _linked(row),
-        space.join(escaped(shown).rsplit(" ", 1)),
+        f"{word}{since}{ago.replace(' ', space)}",
         _DASH if row.ratio is None else f"{row.ratio:.2f}",
         _DASH if row.lag is None else span(row.lag).replace(" ", space),
         escaped(executors(row)).replace(" ", space),

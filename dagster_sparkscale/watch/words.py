@@ -11,8 +11,8 @@ _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|~&"} | {"\n": " ", "\r
 # An empty picture, after which a browser may begin a line. Unlike a space of no width it is not in
 # what is copied: a path must be one that can be pasted.
 _BREAK = "![]()"
-_LONG = re.compile(r"\S{41,}")
-_PIECE = re.compile(r"\S{1,29}[-/.,:;=&?$_]|\S{1,30}")
+_LONG = re.compile(r"\S{25,}")
+_PIECE = re.compile(r"\S{1,20}\Z|\S{1,19}[-/.,:;=&?$_]|\S{1,20}")
 
 
 def escaped(text: str) -> str:

@@ -302,7 +302,7 @@ def test_what_is_up_is_cut_short_only_where_there_is_no_room():
 
 def test_one_that_does_not_answer_is_not_called_running():
     silent = line(failing=(failing("running", True),))
-    assert "|not\u00a0answering|" in in_pieces([silent], 1000, 1)[0]
+    assert "|not answering|" in in_pieces([silent], 1000, 1)[0]
     assert "|not answering|" in markdown([silent])
     assert "|running|" in markdown([line(failing=(failing(),))])
 

@@ -197,6 +197,8 @@ class TestWhat:
     def test_what_belongs_together_stays_in_one_line(self):
         shown = Told().at(0, line(lag=4.0))
         assert "|4\u00a0s|3\u00a0of\u00a08|" in shown["streams 1"]
+        shown = Told().at(0, line(state="stopped", since=START - 720))
+        assert "|stopped for 12\u00a0min|" in shown["streams 1"]
 
     def test_a_long_word_does_not_widen_the_page(self):
         shown = Told().at(0, line("s" * 50, state="failed", reason="/" + "x" * 50))
@@ -229,7 +231,7 @@ FAULT = "driver 7 failed (killed by signal 9): " + "x" * 400
 
 @pytest.mark.parametrize(
     ("streams", "quiet", "worst"),
-    [(3, 1_250, 4_200), (100, 11_500, 56_000), (1000, 18_500, 72_000)],
+    [(3, 1_250, 4_200), (100, 11_500, 56_500), (1000, 18_500, 73_000)],
 )
 def test_what_is_stored_is_bounded(streams, quiet, worst):
     """Bytes of one event: of a fleet where all is well, and of one where all is lost."""
