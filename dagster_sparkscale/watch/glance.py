@@ -26,7 +26,7 @@ DECISIONS = 10
 _SENTENCE = 330
 _FAILING = 220
 _URL = 120
-_REASON = 100
+_REASON = 120
 _HOST = 100
 
 
@@ -97,8 +97,8 @@ def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
         lines += [fitted(f"{each.check}: {each.text}", _FAILING // len(wrong)) for each in wrong]
     seen = f"seen {clock(row.seen_at)}"
     # Overview shows the last time that data moved on or the state was another. What is old there
-    # would look as if nobody watched.
-    if row.state != "running" or row.ratio is None:
+    # would look as if nobody watched. One that was never started has no such time.
+    if driver is not None and (row.state != "running" or row.ratio is None):
         seen += " (while it stays so, later looks are below Events)"
     links = [seen]
     if driver is not None:
