@@ -73,7 +73,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "watch/occasions.py": ("watch/test_occasions*.py",),
     "watch/picture.py": ("watch/test_picture*.py",),
     "watch/sighting.py": ("watch/test_assess*.py", "watch/test_collect*.py"),
-    "watch/words.py": ("watch/test_glance*.py",),
+    "watch/words.py": ("watch/test_words.py", "watch/test_glance*.py"),
 }
 
 
