@@ -57,6 +57,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "cli/words.py": ("cli/test_words*.py",),
     "durations.py": ("test_durations*.py",),
     "lifecycle/recovery.py": ("lifecycle/test_recovery*.py",),
+    "observe/hidden.py": ("observe/test_hidden*.py",),
     "observe/minutes.py": ("observe/test_minutes*.py",),
     "observe/status.py": ("observe/test_status*.py",),
     "observe/stopped.py": ("observe/test_stopped*.py",),
@@ -80,7 +81,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "watch/occasions.py": ("watch/test_occasions*.py",),
     "watch/picture.py": ("watch/test_picture*.py",),
     "watch/sighting.py": ("watch/test_assess*.py", "watch/test_collect*.py"),
-    "watch/words.py": ("watch/test_glance*.py",),
+    "watch/words.py": ("watch/test_words.py", "watch/test_glance*.py"),
 }
 
 

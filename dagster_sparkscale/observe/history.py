@@ -8,6 +8,7 @@ import dagster as dg
 from dagster import DagsterInstance
 
 from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import Minute, merged, restored
 
 _PAGE = 500
@@ -91,9 +92,8 @@ def _minutes(record: dg.EventLogRecord) -> list[Minute]:
     """The minutes of an event; none of one that has none, as of an operation."""
     event = record.asset_materialization or record.asset_observation
     value = event.metadata.get(MINUTES) if event else None
-    if value is None:
-        return []
+    text = carried(value.value) if value is not None else None
     try:
-        return restored(value.value)
+        return restored(text) if text is not None else []
     except ValueError:
         return []  # an event of somebody else's, under our name

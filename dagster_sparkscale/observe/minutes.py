@@ -18,7 +18,6 @@ from dagster_sparkscale.observe.evaluation import Evaluation
 DIGITS = 3
 """Significant digits of what is measured: more would be noise, and bytes for ever."""
 _LARGEST = 1e100
-_COMPRESSED = "zlib"
 _YEAR_10000 = 253402300800
 """Seconds since the epoch; no clock shows more."""
 
@@ -143,28 +142,25 @@ def unpack(packed: Mapping[str, Any]) -> list[Minute]:
     return found
 
 
-def stored(minutes: Sequence[Minute]) -> dict[str, str]:
+def stored(minutes: Sequence[Minute]) -> str:
     """`minutes` as an event carries them: packed and compressed. With a few hundred bytes more,
     SQLite would keep most events in two pages instead of one."""
     text = json.dumps(pack(minutes), separators=(",", ":"), allow_nan=False)
-    return {_COMPRESSED: b64encode(zlib.compress(text.encode(), level=9)).decode()}
+    return b64encode(zlib.compress(text.encode(), level=9)).decode()
 
 
-def restored(value: object) -> list[Minute]:
+def restored(text: str) -> list[Minute]:
     """The minutes that an event carries.
 
     Raises:
         ValueError: it is not what `stored` makes.
     """
-    text = value.get(_COMPRESSED) if isinstance(value, Mapping) else None
-    if not isinstance(text, str):
-        raise ValueError(f"{reprlib.repr(value)}: must be an object with a text {_COMPRESSED!r}")
     try:
         packed = json.loads(zlib.decompress(b64decode(text, validate=True)))
     except (ValueError, zlib.error) as error:
-        raise ValueError(f"{_COMPRESSED} = {reprlib.repr(text)}: {error}") from None
+        raise ValueError(f"{reprlib.repr(text)}: must be compressed minutes: {error}") from None
     if not isinstance(packed, dict):
-        raise ValueError(f"{_COMPRESSED} = {reprlib.repr(text)}: must hold an object")
+        raise ValueError(f"{reprlib.repr(text)}: must hold an object")
     return unpack(packed)
 
 

@@ -4,7 +4,6 @@ It asks no cluster and no stream: one event says all. So it goes on telling whil
 and what the autoscaler does costs no more for it.
 """
 
-import json
 import math
 import re
 import time
@@ -23,7 +22,7 @@ from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, STREAMS, scoped
 from dagster_sparkscale.operations import Streams, owner_of
 from dagster_sparkscale.watch.alerts import AFTER, AlertMemory, News
-from dagster_sparkscale.watch.fleet_events import PROBLEMS_NOW, fleet_key
+from dagster_sparkscale.watch.fleet_events import fleet_key, problems_told
 from dagster_sparkscale.watch.webhooks import LONGEST, Webhook
 
 INTERVAL = 30
@@ -135,12 +134,11 @@ def _latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | N
     for limit in (1, OTHERS):  # another code location may tell of a fleet of the same key
         for record in instance.fetch_observations(key, limit=limit).records:
             observation = record.asset_observation
-            told = observation.metadata.get(PROBLEMS_NOW) if observation else None
+            text = problems_told(observation) if observation else None
             try:
-                # Half a character, which an older release let through, could not be remembered.
-                text = json.dumps(told.value if told else None, ensure_ascii=False)
-                news = _NEWS.validate_json(text.encode(errors="replace"))
-            except (TypeError, ValueError):  # pydantic's is a ValueError
+                # Half a character, as a log may have it, could not be remembered.
+                news = _NEWS.validate_json((text or "").encode(errors="replace"))
+            except ValueError:  # pydantic's is one
                 continue
             if news.of == owner:
                 return news

@@ -32,7 +32,7 @@ AFTER: Mapping[str, float] = {
 }
 """Every problem that there is, and the seconds it must last before somebody is told."""
 
-_WORDS = {
+WORDS: Mapping[str, str] = {
     "failed": "has failed",
     "given_up": "has failed and is not restarted any more",
     "losing_data": "is losing data",
@@ -98,7 +98,7 @@ class Alert:
 
     def __str__(self) -> str:
         one = self.occurrence
-        what = f"{one.stream} {_WORDS.get(one.problem, one.problem)}"
+        what = f"{one.stream} {WORDS.get(one.problem, one.problem)}"
         if self.status == "resolved":
             return f"Over after {span(max(0.0, self.at - one.since))}: {what}"
         return f"{what}: {one.text}" if one.text else what

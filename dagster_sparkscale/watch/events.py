@@ -6,6 +6,7 @@ materialization only, so an event is one when data moved on, or when what Overvi
 any more; else it is an observation. Freshness policies and `eager()` see materializations only.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.watch import glance
@@ -31,6 +33,8 @@ from dagster_sparkscale.watch.sighting import Sighting
 AGAIN = 3600.0
 """Seconds after which it is looked whether Dagster still has what it was told of checks: somebody
 may have run one by hand, or wiped the asset."""
+
+_FOR_HISTORY = "of each minute: see history"
 
 Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
@@ -77,7 +81,7 @@ def told(
         yield from changed_checks(stream, assessment, memory, now, sighting.log_tail)
     wavers = why == lesser(memory.told, now)
     now = replace(now, lesser_at=minute.at if wavers else memory.told.lesser_at)
-    overview = shown_by(now)
+    overview = shown_by(now, row)
     moved_on = memory.advanced
     if minute.epoch is not None:  # what was never started was never materialized either
         # Last, for to ask costs as much as to store an event.
@@ -91,21 +95,24 @@ def told(
         # An observation is not what Overview shows.
         | (_overview(sighting, row, recent) if moved_on else {})
         | _numbers(minute)
-        # Dagster's page has a button for JSON; as a text it would be the longest of all.
-        | {MINUTES: dg.MetadataValue.json(stored(minutes))},
+        | {MINUTES: dg.MetadataValue.md(hidden(_FOR_HISTORY, stored(minutes)))},
     )
     memory.told, memory.minutes = now, []
     if moved_on:
         memory.shown, memory.advanced = overview, False
 
 
-def shown_by(now: Told) -> str:
+def shown_by(now: Told, row: Row) -> str:
     """What must not stand in Overview once it is not so any more. A crash loop counts as one thing:
     its restarts are no data that moves on."""
     if now.headline == "crash-looping":
         return now.headline
-    executors = f"{now.registered} of {now.requested}" if now.headline == "running" else ""
-    return f"{now.headline} {now.epoch} {executors} {now.failing}"
+    shown = f"{now.headline} {now.epoch} {now.failing}"
+    if now.headline != "running":
+        return shown
+    shown += f" {now.registered} of {now.requested}"
+    # Of a stream without data, why it has no R; but for numbers, which go on, as an age does.
+    return shown if row.ratio is not None else f"{shown} {re.sub('[0-9]+', '', row.reason)}"
 
 
 def _overview_is_ours(instance: DagsterInstance, stream: Stream) -> bool:

@@ -16,13 +16,14 @@ from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.health import Finding, Health
 from dagster_sparkscale.watch.sighting import Sighting
-from dagster_sparkscale.watch.words import escaped
+from dagster_sparkscale.watch.words import escaped, fitted
 
 if TYPE_CHECKING:  # it remembers, and what is remembered has to do with rows
     from dagster_sparkscale.watch.orphans import Orphan
 
 ORPHAN = "orphan"
 """The state of a stream that runs and that nobody declares."""
+NOT_ANSWERING = "not answering"
 RESTARTS_WITHIN = 86400.0
 """Seconds before the look in which restarts count."""
 STATES = ("running", "starting", "failed", "unknown", ORPHAN, "stopped", "not started")
@@ -154,6 +155,13 @@ def in_trouble(row: Row) -> bool:
     return _rank(row) < _RANK_OF_FINE
 
 
+def is_silent(row: Row) -> bool:
+    """Whether its process runs, and nothing answers there."""
+    return row.state == "running" and any(
+        each.check == Health.RUNNING.value for each in row.failing
+    )
+
+
 def sentence(rows: Sequence[Row], named: int = 3) -> str:
     """The fleet in a sentence: how many are in which state, and which are the worst."""
     counts = Counter(map(called, rows))
@@ -172,12 +180,18 @@ def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]
 
 
-_COLUMNS = "|Stream|State|R|Lag|Executors|Decision|Restarts, 24 h|"
+_COLUMNS = "|Stream|State|R|Lag|Executors|Decision|Restarts, 24\u00a0h|"
 _RULES = "|---|---|--:|--:|---|---|--:|"
 HEAD = f"{_COLUMNS}\n{_RULES}\n"
 HEAD_OF_ALL = f"{_COLUMNS}What is up|\n{_RULES}---|\n"
 NOTE, SAID = 90, 200
-"""Characters of a note in a table, and in a sentence; its stream's page has the whole."""
+"""Characters of a note in a table, and in a sentence or a short list; its stream's page has the
+whole."""
+
+NAME = 150
+"""Characters of a stream's name at most, as Markdown."""
+AND_MORE = 20
+"""Characters to say how many there is no room for."""
 
 
 def markdown(rows: Iterable[Row]) -> str:
@@ -190,7 +204,7 @@ def in_pieces(rows: Sequence[Row], size: int, most: int) -> list[str]:
     for two rows or so: one has at most 800. Without notes, for which a page has no room."""
     pieces: list[str] = []
     for row in rows:
-        line = f"{_line(row)}\n"
+        line = f"{_line(row, _UNBROKEN)}\n"
         if not pieces or len(pieces[-1]) + len(line) >= size:
             if len(pieces) == most:
                 break
@@ -202,10 +216,13 @@ def in_pieces(rows: Sequence[Row], size: int, most: int) -> list[str]:
 def notes(rows: Iterable[Row], size: int) -> str:
     """What is up with the first of the rows, as a list below `size` characters; empty for
     nothing."""
-    lines = [f"- {_linked(row)}: {_note(row)}\n" for row in rows if row.note]
+    told = [row for row in rows if row.note]
+    lines = [f"- {_linked(row)}: {_note(row, SAID)}\n" for row in told]
+    if sum(map(len, lines)) >= size - AND_MORE:
+        lines = [f"- {_linked(row)}: {_note(row)}\n" for row in told]
     text = ""
     for shown, line in enumerate(lines):
-        if len(text) + len(line) + _AND_MORE >= size:
+        if len(text) + len(line) + AND_MORE >= size:
             return f"{text}\nand {len(lines) - shown} more"
         text += line
     return text
@@ -242,8 +259,11 @@ def executors(row: Row) -> str:
 
 
 def called(row: Row) -> str:
-    """The state as people say it: one that is given up failed, and is not coming back."""
-    return GIVEN_UP if row.gave_up else row.state
+    """The state as people say it: one that is given up failed, and is not coming back; one that
+    does not answer runs, as far as can be told."""
+    if row.gave_up:
+        return GIVEN_UP
+    return NOT_ANSWERING if is_silent(row) else row.state
 
 
 def state(row: Row) -> str:
@@ -254,21 +274,25 @@ def state(row: Row) -> str:
 
 
 _DASH = "-"
-_SAID = (GIVEN_UP, *STATES)
-_AND_MORE = 20
-"""Characters to say how many there is no room for."""
+_SAID = (GIVEN_UP, NOT_ANSWERING, *STATES)
+_UNBROKEN = "\u00a0"
 _LONGEST_PATH = 300
 """Characters of a link; a row must fit into a small table."""
 
 
-def _line(row: Row) -> str:
-    """A line of a table, but for its note."""
+def _line(row: Row, space: str = " ") -> str:
+    """A line of a table, but for its note.
+
+    Args:
+        space: in what is short; on a page a kind at which no line ends, which is six bytes.
+    """
+    word, since, ago = state(row).partition(" for ")
     cells = [
         _linked(row),
-        escaped(state(row)),
+        f"{word}{since}{ago.replace(' ', space)}",
         _DASH if row.ratio is None else f"{row.ratio:.2f}",
-        _DASH if row.lag is None else span(row.lag),
-        escaped(executors(row)),
+        _DASH if row.lag is None else span(row.lag).replace(" ", space),
+        escaped(executors(row)).replace(" ", space),
         escaped(row.decision),
         _DASH if row.restarts is None else str(row.restarts),
     ]
@@ -276,12 +300,12 @@ def _line(row: Row) -> str:
 
 
 def _linked(row: Row) -> str:
-    name, path = escaped(row.stream), asset_path(row)
+    name, path = fitted(row.stream, NAME), asset_path(row)
     return f"[{name}]({path})" if len(path) <= _LONGEST_PATH else name
 
 
-def _note(row: Row) -> str:
-    return escaped(shortened(row.note, NOTE))
+def _note(row: Row, most: int = NOTE) -> str:
+    return fitted(shortened(row.note, most), 3 * most)
 
 
 _RANK_OF_FINE = 4

@@ -4,6 +4,7 @@ Told by observations, for nothing is materialized. Dagster shows Markdown of les
 characters on the page itself, and longer one behind a click.
 """
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,8 +14,12 @@ import dagster as dg
 from dagster import DagsterInstance
 
 from dagster_sparkscale.names import FLEET, scoped
+from dagster_sparkscale.observe.hidden import carried, hidden
 from dagster_sparkscale.operations import Streams, in_flight
+from dagster_sparkscale.watch.alerts import WORDS
 from dagster_sparkscale.watch.fleet import (
+    AND_MORE,
+    NAME,
     Row,
     asset_path,
     in_pieces,
@@ -24,7 +29,7 @@ from dagster_sparkscale.watch.fleet import (
     worst_first,
 )
 from dagster_sparkscale.watch.fleet_memory import QUIET, FleetMemory
-from dagster_sparkscale.watch.words import clock
+from dagster_sparkscale.watch.words import INLINE, clock, fitted
 
 PIECES, PIECE = 3, 1000
 """Tables on the page itself, and characters that each stays below."""
@@ -36,6 +41,7 @@ AT_A_GLANCE = "at a glance"
 WHAT_IS_UP = "what is up"
 ALL_STREAMS = "whole table"
 PROBLEMS_NOW = "problems"
+FOR_ALERTS = "for alerts"
 
 
 def fleet_key(cluster_key: str) -> dg.AssetKey:
@@ -107,7 +113,7 @@ def observation(
     at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now))
     glance = f"{at}: {sentence(fleet)}"
     pieces = in_pieces(fleet, PIECE, PIECES)
-    metadata: dict[str, Any] = {AT_A_GLANCE: glance}
+    metadata: dict[str, Any] = {AT_A_GLANCE: dg.MetadataValue.md(fitted(glance, INLINE))}
     for number, piece in enumerate(pieces, 1):
         metadata[f"streams {number}"] = dg.MetadataValue.md(piece)
     if noted := notes(fleet, PIECE):
@@ -115,12 +121,34 @@ def observation(
     if sum(piece.count("\n") - 2 for piece in pieces) < len(fleet):
         left_out = f"\nand {len(fleet) - ROWS} more streams" if len(fleet) > ROWS else ""
         metadata[ALL_STREAMS] = dg.MetadataValue.md(markdown(fleet[:ROWS]) + left_out)
-    metadata[PROBLEMS_NOW] = dg.MetadataValue.json(
-        {
-            "of": owner,
-            "at": round(now, 3),
-            "problems": standing[:PROBLEMS],
-            "left_out": max(0, len(standing) - PROBLEMS),
-        }
-    )
+    news = {
+        "of": owner,
+        "at": round(now, 3),
+        "problems": standing[:PROBLEMS],
+        "left_out": max(0, len(standing) - PROBLEMS),
+    }
+    if standing:
+        metadata[PROBLEMS_NOW] = dg.MetadataValue.md(_listed(standing, now))
+    text = json.dumps(news, separators=(",", ":"), ensure_ascii=False)
+    metadata[FOR_ALERTS] = dg.MetadataValue.md(hidden("see alerts", text))
     return dg.AssetObservation(asset_key=key, metadata=metadata)
+
+
+def problems_told(observation: dg.AssetObservation) -> str | None:
+    """The problems that alerts are made of, as JSON; None where there are none to be read."""
+    told = observation.metadata.get(FOR_ALERTS)
+    return carried(told.value) if told is not None else None
+
+
+def _listed(standing: Sequence[Mapping[str, Any]], now: float) -> str:
+    """For people: as many as a page shows, and since when; what is up with each is told above."""
+    text = ""
+    for listed, each in enumerate(standing):
+        line = (
+            f"- {fitted(each['stream'], NAME)} {WORDS[each['problem']]}, "
+            f"since {clock(each['since'], now)} UTC\n"
+        )
+        if len(text) + len(line) + AND_MORE >= PIECE:
+            return f"{text}\nand {len(standing) - listed} more"
+        text += line
+    return text

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.watch.fleet import GIVEN_UP, Row, span
-from dagster_sparkscale.watch.words import INLINE, clock, cut, escaped
+from dagster_sparkscale.watch.fleet import Row, called, is_silent, span
+from dagster_sparkscale.watch.words import INLINE, clock, escaped, fitted
 
 CRASH_LOOP = 2
 """Restarts within `CRASH_LOOP_WITHIN` that make a crash loop."""
@@ -24,10 +24,9 @@ DECISIONS = 10
 
 # Characters of Markdown; all of them together stay below `INLINE`.
 _SENTENCE = 330
-_FAILING = 110
-_WHERE = 200
+_FAILING = 220
 _URL = 120
-_REASON = 100
+_REASON = 120
 _HOST = 100
 
 
@@ -45,10 +44,8 @@ class Decided:
 
 def headline(row: Row, driver: Driver | None, now: float) -> str:
     """The state in a word or two: the row's, but for what only several looks tell."""
-    if row.gave_up:
-        return GIVEN_UP
-    if row.state == "running" and any(each.check == "running" for each in row.failing):
-        return "not answering"
+    if row.gave_up or is_silent(row):
+        return called(row)
     if driver is None or driver.restarted_at is None or row.state not in _LOOPING:
         return row.state
     restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)
@@ -91,17 +88,29 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
 
 def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
     """The state as Markdown: the sentence, what is wrong, and where to look further."""
-    lines = [f"**{cut(escaped(sentence(row, shown, minimum).strip()), _SENTENCE)}**"]
+    lines = [f"**{fitted(sentence(row, shown, minimum).strip(), _SENTENCE)}**"]
     # What the checks of a stream that does not run say is in the sentence already.
     if row.state == "running":
-        wrong = [each for each in row.failing if each.text != row.reason][:2]
-        lines += [cut(escaped(f"{each.check}: {each.text}"), _FAILING) for each in wrong]
-    links = [f"seen {clock(row.seen_at)}"]
+        wrong = [each for each in row.failing if not _said(each.text, row.reason)][:2]
+        lines += [fitted(f"{each.check}: {each.text}", _FAILING // len(wrong)) for each in wrong]
+    seen = f"seen {clock(row.seen_at)}"
+    # Overview shows the last time that data moved on or the state was another. What is old there
+    # would look as if nobody watched. One that was never started has no such time.
+    if driver is not None and (row.state != "running" or row.ratio is None):
+        seen += " (while it stays so, later looks are below Events)"
+    links = [seen]
     if driver is not None:
         if driver.ui_url and driver.state.alive and len(driver.ui_url) <= _URL:
             links.insert(0, f"[Spark UI]({driver.ui_url})")
-        links.append(f"driver {driver.epoch}: {cut(escaped(driver.where), _WHERE)}")
-    return "\n\n".join([*lines, " · ".join(links)])
+        links.append(f"driver {driver.epoch}: ")
+    text = "\n\n".join([*lines, " · ".join(links)])
+    # A path that is cut is none: it has all the room there is.
+    return text if driver is None else text + fitted(driver.where, INLINE - len(text))
+
+
+def _said(text: str, reason: str) -> bool:
+    """Whether a reason is all that a check says: what it adds is where the driver is."""
+    return bool(reason) and text.partition("; ")[0] == reason.partition("; ")[0]
 
 
 def executors(told: Sequence[Executor]) -> str:
@@ -130,12 +139,12 @@ def decisions(decided: Iterable[Decided], now: float) -> str:
     for each in sorted(decided, key=lambda one: -one.at)[:DECISIONS]:
         when = clock(each.at, now)
         run = f"[run](/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')})"
-        lines.append(f"|{when}|{cut(escaped(f'{each.decision}: {each.reason}'), _REASON)} |{run}|")
-    return _fitting("when (UTC)|decided|", lines, "decisions")
+        lines.append(f"|{when}|{fitted(f'{each.decision}: {each.reason}', _REASON)} |{run}|")
+    return _fitting("when\u00a0(UTC)|decided|", lines, f"of the last {len(lines)}")
 
 
 def _host(name: str) -> str:
-    return cut(escaped(name), _HOST)
+    return fitted(name, _HOST)
 
 
 def _tasks(executor: Executor) -> str:

@@ -16,7 +16,7 @@ from dagster_sparkscale.observe.minutes import Minute, merged
 from dagster_sparkscale.operations import run_key
 from dagster_sparkscale.watch.glance import DECISIONS, Decided
 from dagster_sparkscale.watch.memory import StreamMemory
-from dagster_sparkscale.watch.picture import Bucket, add
+from dagster_sparkscale.watch.picture import Buckets
 
 EVENTS = 60
 """Events of a stream that are read back, of each kind."""
@@ -29,14 +29,14 @@ class Recent:
     """The last hours of one stream."""
 
     stream: str
-    buckets: list[Bucket] = field(default_factory=list)
+    buckets: Buckets = field(default_factory=Buckets)
     seen_at: int = 0
     """When its last minute was, seconds since the epoch."""
     decided: deque[Decided] = field(default_factory=lambda: deque(maxlen=DECISIONS))
 
     def add(self, minute: Minute) -> None:
         """Remember what was seen in a minute, later than those before."""
-        add(self.buckets, minute)
+        self.buckets.add(minute)
         self.seen_at = minute.at
         if minute.decision is not None:
             key = run_key(self.stream, minute.epoch, minute.at)

@@ -1,5 +1,6 @@
 """Text as Dagster's pages show it. Pure."""
 
+import re
 import time
 
 INLINE = 999
@@ -7,10 +8,46 @@ INLINE = 999
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|~&"} | {"\n": " ", "\r": " "})
 
+# An empty picture, after which a browser may begin a line. Unlike a space of no width it is not in
+# what is copied: a path must be one that can be pasted.
+_BREAK = "![]()"
+_LONG = re.compile(r"\S{25,}")
+_PIECE = re.compile(r"\S{1,20}\Z|\S{1,19}[-/.,:;=&?$_]|\S{1,20}")
+
 
 def escaped(text: str) -> str:
     """Text that Markdown shows as it is, in one line."""
-    return text.translate(_SPECIAL)
+    # Else an address is a link as far as it goes, with the backslashes in it.
+    return text.translate(_SPECIAL).replace("://", "\\://")
+
+
+def fitted(text: str, most: int) -> str:
+    """`escaped`, with words that may be broken where they are long: one that is not makes Dagster's
+    page as wide as itself. As much of it as `most` characters hold."""
+    if _LONG.search(text) is None:
+        return cut(escaped(text), most)
+    parts = [part for word in re.split(r"(\s+)", text[: most + 1]) for part in _breakable(word)]
+    room, shown = most - 3, ""
+    if sum(map(len, parts)) <= most:
+        return "".join(parts)
+    for part in parts:
+        if len(shown) + len(part) > room:
+            break
+        shown += part
+    return f"{shown}..."
+
+
+def _breakable(word: str) -> list[str]:
+    """A word, escaped; one that is long in its characters, with breaks between some."""
+    if not _LONG.fullmatch(word):
+        return [escaped(word)]
+    # Broken there, an address is no link: it would be one to its first piece.
+    scheme, mark, rest = word.rpartition("://")
+    pieces = [*_PIECE.findall(scheme), *_PIECE.findall(mark + rest)]
+    parts = []
+    for number, piece in enumerate(pieces):
+        parts += [_BREAK] * (number > 0) + [escaped(each) for each in piece]
+    return parts
 
 
 def cut(text: str, most: int) -> str:

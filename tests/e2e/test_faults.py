@@ -21,6 +21,7 @@ from dagster_sparkscale import (
 )
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import Minute, restored
 from dagster_sparkscale.watch.memory import Memory
 from tests.clusters.running import executors
@@ -238,7 +239,7 @@ def failed_check(tick: SensorExecutionData, name: str) -> bool:
 
 def minutes_told(tick: SensorExecutionData) -> list[Minute]:
     [event] = [event for event in tick.asset_events if event.metadata and MINUTES in event.metadata]
-    return restored(event.metadata[MINUTES].value)
+    return restored(carried(event.metadata[MINUTES].value))
 
 
 def stands_still(process: psutil.Process) -> bool:

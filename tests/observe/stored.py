@@ -6,6 +6,7 @@ import dagster as dg
 from dagster._core.test_utils import freeze_time
 
 from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 
 
@@ -19,5 +20,7 @@ def store(
     """Store an event with these minutes, a second after the last of them, or `at`."""
     with freeze_time(minutes[-1].at + 1 if at is None else at):
         instance.report_runless_asset_event(
-            kind(asset_key=key, metadata={MINUTES: dg.MetadataValue.json(stored(minutes))})
+            kind(
+                asset_key=key, metadata={MINUTES: dg.MetadataValue.md(hidden("", stored(minutes)))}
+            )
         )

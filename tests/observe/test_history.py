@@ -133,8 +133,9 @@ def test_the_stream_can_be_named_in_each_way(instance, as_written, key):
 @pytest.mark.parametrize(
     "value",
     [
-        *(5, 0.5, True, "nonsense", "", "null", [NOON], {}, {"at": [NOON]}, {"zlib": "nonsense"}),
+        *(5, 0.5, True, "nonsense", "", "null", [NOON], {}, {"at": [NOON]}),
         *(dg.MetadataValue.null(), dg.MetadataValue.md("nonsense")),
+        *(dg.MetadataValue.md(text) for text in ("<!-- -->", "see <!--nonsense-->", "<!--eA==-->")),
     ],
 )
 @pytest.mark.parametrize("kind", [dg.AssetObservation, dg.AssetMaterialization])

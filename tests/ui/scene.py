@@ -47,10 +47,17 @@ STREAMS = [
     _stream("returns"),
     _stream("searches"),
     _stream("sessions"),
+    _stream("tickets", autoscale=RatioPolicy(max_executors=2, max_lag="1 min")),
+    _stream("uploads"),
     _stream("visits"),
     _stream("wishes"),
 ]
 BEFORE = [_stream("returns", executor_memory="2g") if s.name == "returns" else s for s in STREAMS]
+LOG = (
+    "/var/lib/streams/production/eu_central_1/cluster_blue/state/streams/tickets_of_all_shops/"
+    + ("submissions/12/driver.log")
+)
+"""Of a length that would widen a page."""
 OOM = "exit code 52: java.lang.OutOfMemoryError: Java heap space"
 
 
@@ -79,7 +86,10 @@ class _Hours:
         self._minute = 0
 
     def play(self) -> None:
-        self._start("clicks", "orders", "payments", "returns", "searches", "sessions", "legacy")
+        self._start("clicks", "orders", "payments", "returns", "searches", "sessions")
+        self._start("tickets", "uploads", "legacy")
+        kept = self._world.streams["tickets"]
+        kept.driver = replace(kept.driver, where=f"process 77 on worker-1, log {LOG}")
         for self._minute in range(0, MINUTES, STEP):
             self._happen()
             self._tick()
@@ -113,6 +123,10 @@ class _Hours:
         if kept.phase == "starting":
             return
         name = kept.driver.stream
+        if name == "uploads":
+            # It runs, and nobody sends anything.
+            kept.queries = (Query("counts", active=True, interval_ms=10_000, behind_ms=0),)
+            return
         # The load of one goes up and down; the others' runs would take their time.
         wave = math.sin(2 * math.pi * self._minute / 120) if name == "clicks" else 0.0
         busy = 1.2 + max(0.0, wave) * 3.5
@@ -121,9 +135,13 @@ class _Hours:
             Executor(str(number), f"worker-{number % 3}.example.com", 1, active_tasks=1)
             for number in range(kept.registered)
         )
+        if name == "tickets":
+            busy = 2.6
         kept.batch_seconds = 10 * busy * self._random.uniform(0.9, 1.1) / executors
         kept.records = round(9000 * busy)
         behind = round(1000 * kept.batch_seconds * self._random.uniform(1, 1.4))
+        if name == "tickets":
+            behind += 4000 * self._minute
         kept.queries = (
             Query(
                 "counts",

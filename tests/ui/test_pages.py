@@ -6,7 +6,7 @@ import pytest
 
 from dev import browser
 from dev.pages import Pages, pages
-from tests.ui.scene import STREAMS, play
+from tests.ui.scene import LOG, STREAMS, play
 from tests.ui.served import served
 
 pytestmark = pytest.mark.browser
@@ -70,6 +70,8 @@ def test_plots_have_what_matters_first(seen: Pages) -> None:
         ("returns", "running, "),
         ("searches", "not answering; hold: the agent of driver 1 does not answer"),
         ("sessions", "stopped since "),
+        ("tickets", "running, 2 of 1 to 2 executors, R 1."),
+        ("uploads", "running, 1 of 1 to 8 executors, 0 s behind; hold: "),
         ("visits", "starting since "),
         ("wishes", "not started: materialize the asset to start it"),
     ],
@@ -84,13 +86,29 @@ def test_overview_says_first_how_a_stream_is(seen: Pages, stream: str, state: st
 
 def test_the_fleet_shows_all_streams_the_worst_first(seen: Pages) -> None:
     shown = seen.overview("fleet", "streams 1")
-    assert shown["at a glance"].inner_text().split(": ")[1] == "9 streams"
+    assert shown["at a glance"].inner_text().split(": ")[1] == "11 streams"
     linked = shown["streams 1"].get_by_role("link").all_inner_texts()
     assert set(linked) == {*(stream.name for stream in STREAMS), "legacy"}
     assert set(linked[:3]) == {"orders", "payments", "searches"}
-    assert linked[3:5] == ["legacy", "returns"]
+    assert linked[3:6] == ["legacy", "tickets", "returns"]
     assert "nobody declares" not in shown["streams 1"].inner_text()
     assert "legacy: orphan: driver 1 is running" in shown["what is up"].inner_text()
+    assert seen.fits()
+
+
+def test_the_fleet_shows_problems_as_people_read_them(seen: Pages) -> None:
+    shown = seen.overview("fleet", "streams 1")
+    problems = shown["problems"].inner_text()
+    assert "payments has failed and is not restarted any more, since " in problems
+    assert "tickets is too far behind, since " in problems
+    assert "{" not in problems
+    assert "{" not in shown["for alerts"].inner_text()
+
+
+def test_a_long_path_is_broken_and_copied_as_it_is(seen: Pages) -> None:
+    state = seen.overview("tickets")["state"]
+    select = "element => { getSelection().selectAllChildren(element); return `${getSelection()}` }"
+    assert LOG in state.evaluate(select)
     assert seen.fits()
 
 

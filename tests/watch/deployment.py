@@ -1,5 +1,6 @@
 """A code location with its sensor, on a cluster in memory, and what the tests ask it."""
 
+import json
 import time
 from dataclasses import dataclass, field
 
@@ -7,8 +8,9 @@ import dagster as dg
 
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import MINUTES, PREFIX
+from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
-from dagster_sparkscale.watch.fleet_events import fleet_key
+from dagster_sparkscale.watch.fleet_events import fleet_key, problems_told
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import World, scaled
 
@@ -92,7 +94,7 @@ class Tick:
         """What is told of now, or will be with the next event."""
         found = Memory.load(self.data.cursor).of(stream).minutes
         for event in self.told(stream):
-            found += restored(event.metadata[MINUTES].value)
+            found += restored(carried(event.metadata[MINUTES].value))
         return found
 
     def seen(self, stream: str = "clicks"):
@@ -119,7 +121,8 @@ class Tick:
         if not events:
             return None
         (event,) = events
-        return {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
+        told = {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
+        return told | {"for alerts": json.loads(problems_told(event))}
 
     def checks(self, stream: str = "clicks") -> dict[str, bool]:
         return {e.check_name: e.passed for e in self.of(dg.AssetCheckEvaluation, stream)}

@@ -175,7 +175,7 @@ def test_a_fleet_of_the_same_name_in_another_code_location_is_not_ours(clock):
 def test_an_observation_that_cannot_be_read_is_passed_over(clock):
     alerts = Alerts(HOOK, clock)
     alerts.watch()
-    odd = dg.AssetObservation("fleet", metadata={"problems": {"at": "noon"}})
+    odd = dg.AssetObservation("fleet", metadata={"for alerts": '<!--{"at": "noon"}-->'})
     for event in (dg.AssetObservation("fleet"), odd):
         alerts.deployed.instance.report_runless_asset_event(event)
     assert alerts.tick() == "Sent: 0. Problems that people know of: 0."

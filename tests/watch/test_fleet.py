@@ -266,8 +266,9 @@ def test_pieces_stay_below_their_size_and_have_the_first_rows_in_order(fleet, mo
     assert all(len(piece) < 1000 and piece.startswith(HEAD) for piece in pieces)
     shown = [row for piece in pieces for row in piece.removeprefix(HEAD).splitlines()]
     whole = markdown(fleet).removeprefix(HEAD_OF_ALL).splitlines()
-    # Those of the whole table have a note behind them.
-    assert all(row.startswith(each) for each, row in zip(shown, whole, strict=False))
+    # Those of the whole table have a note behind them, and spaces at which lines may end.
+    plain = [row.replace("\u00a0", " ") for row in shown]
+    assert all(row.startswith(each) for each, row in zip(plain, whole, strict=False))
     if len(pieces) < most:
         assert len(shown) == len(fleet)
 
@@ -305,6 +306,19 @@ def test_what_is_up_is_told_of_those_with_which_something_is_up():
     assert notes(fleet, 1000) == told + other
     assert notes(fleet, len(told + other) + 20) == f"{told}\nand 1 more"
     assert notes(fleet[1:2], 1000) == ""
+
+
+def test_what_is_up_is_cut_short_only_where_there_is_no_room():
+    fleet = [line(stream=f"s{n}", state="failed", reason="why " * 40) for n in range(5)]
+    assert notes(fleet[:1], 1000) == "- [s0](/assets/s0): " + ("why " * 40).strip() + "\n"
+    assert notes(fleet, 600).count("...") == 5
+
+
+def test_one_that_does_not_answer_is_not_called_running():
+    silent = line(failing=(failing("running", True),))
+    assert "|not answering|" in in_pieces([silent], 1000, 1)[0]
+    assert "|not answering|" in markdown([silent])
+    assert "|running|" in markdown([line(failing=(failing(),))])
 
 
 @given(fleets)
@@ -345,12 +359,12 @@ def test_a_table():
             restarts=2,
             failing=(failing(text="a | b\n*c*"),),
         ),
-        line(stream="orders", state="failed", since=NOW - 720, reason="x" * 200),
+        line(stream="orders", state="failed", since=NOW - 720, reason="x " * 100),
     ]
     assert markdown(fleet) == HEAD_OF_ALL + (
         r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 -\> 5 of 8|"
         r"scale to 5|2|a \| b \*c\*|"
-        "\n|[orders](/assets/orders)|failed for 12 min|-|-|-||-|" + ("x" * 87 + "...|\n")
+        "\n|[orders](/assets/orders)|failed for 12 min|-|-|-||-|" + ("x " * 43 + "x...|\n")
     )
 
 

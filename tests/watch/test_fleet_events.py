@@ -1,17 +1,22 @@
 """The page of the fleet: when Dagster is told of it, what it shows, and how much is stored."""
 
+import json
+import re
 from dataclasses import replace
 
 import dagster as dg
 import pytest
 from dagster._serdes import serialize_value
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch import fleet_events
 from dagster_sparkscale.watch.fleet import Failing, Row
-from dagster_sparkscale.watch.fleet_events import told_of_fleet
+from dagster_sparkscale.watch.fleet_events import observation, problems_told, told_of_fleet
 from dagster_sparkscale.watch.fleet_memory import FleetMemory
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import scaled, structured
@@ -41,7 +46,8 @@ class Told:
         (event,) = events
         assert event.asset_key == dg.AssetKey("fleet")
         self.size = len(serialize_value(event))
-        return {k.removeprefix(PREFIX): v.value for k, v in event.metadata.items()}
+        shown = {k.removeprefix(PREFIX): v.value for k, v in event.metadata.items()}
+        return shown | {"for alerts": json.loads(problems_told(event))}
 
 
 class TestWhen:
@@ -140,11 +146,11 @@ class TestWhat:
         rows = shown["streams 1"].splitlines()[2:]
         assert [row.split("]")[0] for row in rows] == ["|[clicks", "|[orders"]
         assert shown["what is up"] == "- [clicks](/assets/clicks): driver 2 failed\n"
-        assert list(shown) == ["at a glance", "streams 1", "what is up", "problems"]
+        assert list(shown) == ["at a glance", "streams 1", "what is up", "problems", "for alerts"]
 
     def test_problems_for_programs(self):
         shown = Told().at(0, line(state="failed", reason="driver 2 failed"), line("orders"))
-        assert shown["problems"] == {
+        assert shown["for alerts"] == {
             "of": "web/x",
             "at": START,
             "problems": [
@@ -159,11 +165,51 @@ class TestWhat:
             "left_out": 0,
         }
 
+    def test_problems_for_people(self):
+        told = Told()
+        assert "problems" not in told.at(0, line("orders"))
+        pinned = (Failing("below_maximum", "R is 1.2, but", "", False),)
+        shown = told.at(60, line("my_clicks", state="failed"), line(failing=pinned))["problems"]
+        assert shown == (
+            "- my\\_clicks has failed, since 13:47 UTC\n"
+            "- clicks is held at its maximum of executors, since 13:47 UTC\n"
+        )
+        shown = told.at(120, *(line("s" * 60 + f"{n:02}", state="failed") for n in range(12)))
+        listed = shown["problems"].count("- ")
+        assert 8 <= listed < 12
+        assert shown["problems"].endswith(f"\n\nand {12 - listed} more")
+        assert len(shown["problems"]) < 1000
+
+    @given(st.text() | st.sampled_from(["-->", "<!--", "\\", "--!>"]))
+    def test_no_text_ends_the_comment_that_has_them_for_programs(self, text):
+        standing = [{"stream": "x", "problem": "failed", "since": 5.0, "text": text}]
+        event = observation(dg.AssetKey("fleet"), [], standing, "web/x", START)
+        shown = event.metadata["for alerts"].value
+        tokens = [each for each in MarkdownIt("commonmark").parse(shown) if each.content]
+        assert [each.type for each in tokens] == ["inline", "html_block"]
+        assert json.loads(problems_told(event))["problems"] == standing
+
+    @pytest.mark.parametrize("value", ["none", {"of": "web/x"}, 5, "a -->"])
+    def test_what_somebody_else_has_told_has_none(self, value):
+        assert problems_told(dg.AssetObservation("fleet", metadata={"for alerts": value})) is None
+        assert problems_told(dg.AssetObservation("fleet")) is None
+
+    def test_what_belongs_together_stays_in_one_line(self):
+        shown = Told().at(0, line(lag=4.0))
+        assert "|4\u00a0s|3\u00a0of\u00a08|" in shown["streams 1"]
+        shown = Told().at(0, line(state="stopped", since=START - 720))
+        assert "|stopped for 12\u00a0min|" in shown["streams 1"]
+
+    def test_a_long_word_does_not_widen_the_page(self):
+        shown = Told().at(0, line("s" * 50, state="failed", reason="/" + "x" * 50))
+        for piece in ("at a glance", "streams 1", "what is up"):
+            assert re.search(r"(?<=[\w])!\[\]\(\)\w", shown[piece]), shown[piece]
+
     def test_lost_data_is_told_of_for_an_hour(self):
         told = Told()
         lost = line(failing=(Failing("no_data_lost", "gone", "1", False),))
-        assert len(told.at(0, lost)["problems"]["problems"]) == 1
-        assert told.at(3600, lost)["problems"]["problems"] == []
+        assert len(told.at(0, lost)["for alerts"]["problems"]) == 1
+        assert told.at(3600, lost)["for alerts"]["problems"] == []
         assert told.memory.problems, "else the same loss would be news"
 
     def test_what_is_shown_on_the_page_itself_is_short_and_the_rest_behind_a_click(self):
@@ -185,7 +231,7 @@ FAULT = "driver 7 failed (killed by signal 9): " + "x" * 400
 
 @pytest.mark.parametrize(
     ("streams", "quiet", "worst"),
-    [(3, 1_200, 3_200), (100, 11_500, 53_000), (1000, 18_500, 69_000)],
+    [(3, 1_250, 4_200), (100, 11_500, 56_500), (1000, 18_500, 73_000)],
 )
 def test_what_is_stored_is_bounded(streams, quiet, worst):
     """Bytes of one event: of a fleet where all is well, and of one where all is lost."""
@@ -196,7 +242,7 @@ def test_what_is_stored_is_bounded(streams, quiet, worst):
     told = Told()
     fleet = [line(f"stream_{n:04}", state="failed", reason=FAULT) for n in range(streams)]
     shown = told.at(0, *fleet)
-    assert shown["problems"]["left_out"] == max(0, streams - 100)
+    assert shown["for alerts"]["left_out"] == max(0, streams - 100)
     if streams > 200:
         assert shown["whole table"].endswith(f"\nand {streams - 200} more streams")
     assert told.size < worst
@@ -214,7 +260,7 @@ class TestTheSensor:
         deployed = Deployment([scaled("clicks")])
         deployed.world.run(scaled("clicks"))
         deployed.world.end("clicks")
-        (problem,) = deployed.tick().fleet["problems"]["problems"]
+        (problem,) = deployed.tick().fleet["for alerts"]["problems"]
         assert (problem["stream"], problem["problem"]) == ("clicks", "failed")
         (standing,) = Memory.load(deployed.cursor).fleet.problems["clicks"].values()
         assert standing.since == problem["since"]

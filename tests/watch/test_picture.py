@@ -10,21 +10,28 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.picture import BUCKET, BUCKETS, Bucket, add, picture
+from dagster_sparkscale.watch.picture import BUCKETS, FEW, WIDTHS, Bucket, Buckets, picture
 
-START = 3_000_000 * int(BUCKET)
+FIRST, SECOND, WIDEST = WIDTHS
+STEP = 330 // BUCKETS
+START = 3_000_000 * WIDEST
 QUIET = Minute(START, "running", epoch=1, ratio=0.5, lag=5, registered=2, requested=2)
 
 
 def later(minutes=0, buckets=0, **fields):
-    return replace(QUIET, at=START + 60 * minutes + int(BUCKET) * buckets, **fields)
+    return replace(QUIET, at=START + int(60 * minutes) + FIRST * buckets, **fields)
 
 
 def filled(*minutes):
-    buckets: list[Bucket] = []
+    buckets = Buckets()
     for minute in minutes:
-        add(buckets, minute)
+        buckets.add(minute)
     return buckets
+
+
+def numbers(buckets):
+    """Of the buckets that are kept, counted from the first one of all."""
+    return [each.number - START // buckets.width for each in buckets.kept]
 
 
 class Drawn:
@@ -69,26 +76,19 @@ class TestBuckets:
     def test_one_has_the_worst_of_its_minutes(self):
         (bucket,) = filled(
             later(0, ratio=0.5, lag=9, registered=2),
-            later(1, ratio=0.7, lag=None, registered=4),
-            later(2, ratio=None, lag=12, registered=2),
-            later(3, ratio=0.6, lag=3, registered=3),
-        )
-        assert bucket == Bucket(3_000_000, 0.7, 12, 3, 2, 1, False)
+            later(0.5, ratio=0.7, lag=None, registered=4),
+            later(1, ratio=None, lag=12, registered=2),
+            later(1.5, ratio=0.6, lag=3, registered=3),
+        ).kept
+        assert bucket == Bucket(START // FIRST, 0.7, 12, 3)
 
     def test_what_was_measured_in_none_of_them_is_none(self):
-        (bucket,) = filled(Minute(START), Minute(START + 60))
-        assert bucket == Bucket(3_000_000)
+        (bucket,) = filled(later(ratio=None, lag=None), later(1, ratio=None, lag=None)).kept
+        assert bucket == Bucket(START // FIRST, None, None, 2)
 
     def test_they_end_with_their_time(self):
         last = later(0, buckets=1)
-        buckets = filled(later(0), replace(last, at=last.at - 1), last)
-        assert [each.number for each in buckets] == [3_000_000, 3_000_001]
-
-    def test_those_that_are_too_old_are_dropped(self):
-        assert len(filled(later(), later(buckets=BUCKETS - 1))) == 2
-        assert len(filled(later(), later(buckets=BUCKETS))) == 1
-        buckets = filled(*(later(buckets=number) for number in range(BUCKETS + 5)))
-        assert [each.number - 3_000_000 for each in buckets] == [*range(5, BUCKETS + 5)]
+        assert numbers(filled(later(0), replace(last, at=last.at - 1), last)) == [0, 1]
 
     @pytest.mark.parametrize(
         ("fields", "operated"),
@@ -101,67 +101,134 @@ class TestBuckets:
     @pytest.mark.parametrize("apart", [0, 1])
     def test_they_say_whether_something_was_done_in_them(self, fields, operated, apart):
         buckets = filled(later(), later(1, buckets=apart, **fields))
-        assert [each.operated for each in buckets] == [False] * apart + [operated]
+        assert [each.operated for each in buckets.kept] == [False] * apart + [operated]
 
     def test_it_is_said_of_the_whole_bucket(self):
-        (bucket,) = filled(later(), later(1, requested=3), later(2, requested=3))
+        (bucket,) = filled(later(), later(0.5, requested=3), later(1, requested=3)).kept
         assert bucket.operated
 
     def test_a_change_is_seen_across_what_was_not_known(self):
         silent = {"requested": None, "epoch": None}
-        buckets = filled(later(), later(buckets=1, **silent), later(buckets=2, requested=3))
-        assert [each.operated for each in buckets] == [False, False, True]
-        buckets = filled(later(), later(buckets=1, **silent), later(buckets=2, epoch=2))
-        assert [each.operated for each in buckets] == [False, False, True]
-        buckets = filled(later(), later(buckets=1, **silent), later(buckets=2))
-        assert [each.operated for each in buckets] == [False] * 3
+        for fields, operated in (({"requested": 3}, True), ({"epoch": 2}, True), ({}, False)):
+            buckets = filled(later(), later(buckets=1, **silent), later(buckets=2, **fields))
+            assert [each.operated for each in buckets.kept] == [False, False, operated]
 
     def test_a_clock_that_was_set_back_takes_back_what_has_not_been_yet(self):
-        buckets = filled(later(), later(buckets=1, ratio=0.9), later(buckets=500), later(2))
-        assert [each.number for each in buckets] == [3_000_000]
-        buckets = filled(later(buckets=500), later())
-        assert [each.number for each in buckets] == [3_000_000]
+        assert numbers(filled(later(), later(buckets=1), later(buckets=25), later(2))) == [0, 1]
+        assert numbers(filled(later(buckets=500), later())) == [0]
+
+
+UNKNOWN = {"ratio": None, "lag": None, "registered": None}
+
+
+class TestHowWideTheyAre:
+    @pytest.mark.parametrize(
+        ("last", "width", "kept"),
+        [
+            (29, FIRST, [0, 29]),
+            (30, SECOND, [0, 10]),
+            (89, SECOND, [0, 29]),
+            (90, WIDEST, [0, 15]),
+            (179, WIDEST, [0, 29]),
+            (180, FIRST, [180]),
+        ],
+    )
+    def test_as_narrow_as_one_picture_of_all_allows(self, last, width, kept):
+        buckets = filled(later(), later(buckets=last))
+        assert (buckets.width, numbers(buckets)) == (width, kept)
+
+    def test_a_picture_has_six_hours_at_most(self):
+        buckets = filled(*(later(buckets=number) for number in range(200)))
+        assert buckets.width == WIDEST
+        assert numbers(buckets) == [*range(4, 34)]
+
+    def test_those_that_become_one_keep_the_worst_and_what_was_done(self):
+        buckets = filled(
+            later(ratio=0.5, lag=9, registered=2),
+            later(buckets=1, ratio=0.9, lag=3, registered=5, requested=3),
+            later(buckets=2, ratio=None, lag=None, registered=4, requested=3),
+            later(buckets=30, requested=3),
+        )
+        assert buckets.kept == [
+            Bucket(START // SECOND, 0.9, 9, 4, True),
+            Bucket(START // SECOND + 10, 0.5, 5, 2),
+        ]
+
+    def test_what_was_not_measured_before_anything_was_is_no_part_of_it(self):
+        waiting = [later(buckets=number, **UNKNOWN) for number in range(200)]
+        assert filled(*waiting) == Buckets(requested=2, epoch=1)
+        buckets = filled(*waiting, later(buckets=200), later(buckets=201, **UNKNOWN))
+        assert (buckets.width, numbers(buckets)) == (FIRST, [200, 201])
+
+    def test_after_long_silence_it_begins_anew(self):
+        lived = [later(buckets=number) for number in range(100)]
+        silent = [later(buckets=number, **UNKNOWN) for number in range(100, 300)]
+        assert filled(*lived, *silent[:50]).width == WIDEST
+        assert filled(*lived, *silent) == Buckets(requested=2, epoch=1)
+        again = filled(*lived, *silent, later(buckets=300, requested=3))
+        assert (again.width, numbers(again)) == (FIRST, [300])
+        assert again.kept[0].operated
 
 
 class TestThePicture:
     def test_of_nothing_is_none(self):
-        assert picture([]) == ""
+        assert picture(Buckets()) == ""
         assert picture(filled(Minute(START, "stopped"))) == ""
+
+    @pytest.mark.parametrize(
+        ("last", "words", "begins"),
+        [
+            (0, "The last 20 min: ", 330 - 33),
+            (FEW - 1, "The last 20 min: ", 0),
+            (FEW, "The last 60 min: ", 330 - 11 * (FEW + 1)),
+            (29, "The last 60 min: ", 0),
+            (30, "The last 3 h: ", 330 - 11 * 11),
+            (90, "The last 6 h: ", 330 - 11 * 16),
+        ],
+    )
+    def test_is_of_as_much_time_as_there_is(self, last, words, begins):
+        seen = drawn(*(later(buckets=number) for number in range(last + 1)))
+        assert seen.words.startswith(words)
+        assert seen.width == 330
+        (line,) = seen.lines("red")
+        assert line[0][0] == begins
+        assert line[-1][0] == (327 if last == 0 else 330 - (33 if last < FEW else 11))
 
     def test_each_value_has_a_lane_of_its_own_drawn_to_its_largest(self):
         seen = drawn(
             later(ratio=0, lag=50, registered=4),
             later(buckets=1, ratio=2, lag=100, registered=2),
-            later(buckets=2, ratio=1, lag=100, registered=2),
+            later(buckets=FEW, ratio=1, lag=100, registered=2),
         )
-        assert (seen.width, seen.height) == (BUCKETS * 9, 78)
-        x = (BUCKETS - 3) * 9
-        assert seen.lines("red") == [[(x, 20), (x + 9, 0), (x + 18, 10)]]
-        assert seen.lines("blue") == [[(x, 26), (x + 9, 36), (x + 18, 36)]]
-        assert seen.lines("green") == [[(x, 62), (x + 9, 52), (x + 18, 52)]]
+        assert (seen.width, seen.height) == (330, 78)
+        x = 330 - (FEW + 1) * STEP
+        assert seen.lines("red")[0] == [(x, 20), (x + STEP, 0)]
+        assert seen.lines("red")[1][0] == (330 - STEP, 10)
+        assert seen.lines("blue")[0] == [(x, 26), (x + STEP, 36)]
+        assert seen.lines("green")[0] == [(x, 62), (x + STEP, 52)]
 
     def test_a_line_shows_where_r_is_one(self):
         seen = drawn(later(ratio=0.5), later(buckets=1, ratio=2))
-        assert seen.lines("silver") == [[(0, 10), (BUCKETS * 9, 10)]]
-        assert drawn(later(ratio=0.5)).lines("silver") == [[(0, 0), (BUCKETS * 9, 0)]]
+        assert seen.lines("silver") == [[(0, 10), (330, 10)]]
+        assert drawn(later(ratio=0.5)).lines("silver") == [[(0, 0), (330, 0)]]
 
     def test_what_is_small_does_not_fill_its_lane(self):
-        assert drawn(later(ratio=0.5)).lines("red")[0][0] == ((BUCKETS - 1) * 9, 10)
+        assert drawn(later(ratio=0.5)).lines("red")[0][0] == (297, 10)
 
     def test_uprights_show_where_something_was_done_the_latest_ones(self):
         seen = drawn(*(later(buckets=number, requested=number) for number in range(12)))
         first = BUCKETS - 12
-        marks = [[((first + n) * 9, 0), ((first + n) * 9, 78)] for n in range(6, 12)]
+        marks = [[((first + n) * STEP, 0), ((first + n) * STEP, 78)] for n in range(6, 12)]
         assert seen.lines("silver")[1:] == marks
 
     def test_a_gap_shows_where_a_value_is_not_known(self):
         ratios = (0, None, 1, 1, None, 0, 0)
         seen = drawn(*(later(buckets=n, ratio=ratio) for n, ratio in enumerate(ratios)))
-        x = (BUCKETS - 7) * 9
+        x = 330 - 7 * 33
         assert seen.lines("red") == [
-            [(x, 20), (x + 1, 20)],
-            [(x + 18, 0), (x + 27, 0)],
-            [(x + 45, 20), (x + 54, 20)],
+            [(x, 20), (x + 30, 20)],
+            [(x + 66, 0), (x + 99, 0)],
+            [(x + 165, 20), (x + 198, 20)],
         ]
         assert len(seen.lines("blue")) == 1
 
@@ -171,22 +238,22 @@ class TestThePicture:
 
     def test_what_stays_the_same_is_one_step(self):
         buckets = filled(*(later(buckets=n) for n in range(BUCKETS)))
-        assert Drawn(picture(buckets)).lines("red") == [[(0, 10), ((BUCKETS - 1) * 9, 10)]]
+        assert Drawn(picture(buckets)).lines("red") == [[(0, 10), (330 - STEP, 10)]]
         assert len(picture(buckets)) < 500
 
     def test_what_was_never_known_has_no_lane(self):
         seen = drawn(later(ratio=None, lag=None))
         assert set(seen.paths) == {"silver", "blue"}
-        assert (seen.height, seen.words) == (26, "The last 6 h: executors 2 to 2 (blue)")
+        assert (seen.height, seen.words) == (26, "The last 20 min: executors 2 (blue)")
         assert drawn(later(registered=None)).lines("green")[0][0][1] == 26
 
     def test_words_say_what_is_shown(self):
         seen = drawn(later(), later(buckets=1, ratio=1.2345, lag=70, registered=3, requested=3))
         assert seen.words == (
-            "The last 6 h: R 0.5 to 1.23 (red), line: 1, executors 2 to 3 (blue), "
+            "The last 20 min: R 0.5 to 1.23 (red), line: 1, executors 2 to 3 (blue), "
             "lag in s 5 to 70 (green), uprights: rescaled or restarted"
         )
-        assert drawn(later()).words.endswith("5 to 5 (green)")
+        assert drawn(later()).words.endswith("executors 2 (blue), lag in s 5 (green)")
 
     def test_what_is_below_zero_stays_in_the_box(self):
         assert drawn(later(lag=-50)).lines("green")[0][0][1] == 72
@@ -197,10 +264,10 @@ counted = st.none() | st.integers(0, 3) | st.integers(-(2**70), 2**70)
 # Seconds since the minute before.
 steps = st.just(60) | st.integers(-7200, 7200) | st.sampled_from([600, 1200, -(10**9), 10**9])
 walks = st.lists(st.tuples(steps, measured, measured, counted, counted, counted), max_size=80)
-up_and_down = [(int(BUCKET), (n % 2) * 1.23e99, (n % 2) * 1.23e99, n % 2, n, n) for n in range(80)]
-in_pieces = [(int(BUCKET), *((-1.23e-99, None) * 2)[n % 2 :][:2], n, n, n) for n in range(80)]
+up_and_down = [(WIDEST, (n % 2) * 1.23e99, (n % 2) * 1.23e99, n % 2, n, n) for n in range(80)]
+in_pieces = [(WIDEST, *((-1.23e-99, None) * 2)[n % 2 :][:2], n, n, n) for n in range(80)]
 worst = [
-    (int(BUCKET), 1.11e-99 + (n % 2) * 1.23e99, (n % 2) * 1.23e99 - 1.11e-9, -n % 2 * 10**9, n, n)
+    (WIDEST, 1.11e-99 + (n % 2) * 1.23e99, (n % 2) * 1.23e99 - 1.11e-9, -n % 2 * 10**9, n, n)
     for n in range(80)
 ]
 
@@ -210,37 +277,39 @@ worst = [
 @example(in_pieces)
 @example(worst)
 def test_whatever_happens_it_is_small_well_formed_and_inside_its_box(walk):
-    buckets, at = [], 10**10
+    buckets, at = Buckets(), 10**10
     for step, ratio, lag, registered, requested, epoch in walk:
         at += step
-        minute = Minute(at, "running", epoch, ratio, None, lag, registered, requested)
-        add(buckets, minute)
-        numbers = [each.number for each in buckets]
-        assert numbers == sorted(set(numbers))
-        assert numbers[-1] == at // BUCKET < numbers[0] + BUCKETS
+        buckets.add(Minute(at, "running", epoch, ratio, None, lag, registered, requested))
+        found = [each.number for each in buckets.kept]
+        assert found == sorted(set(found))
+        assert not found or found[-1] <= at // buckets.width < found[0] + BUCKETS
+        assert not found or buckets.kept[0].measured
     text = picture(buckets)
     assert len(text) < 1000
+    assert bool(text) == bool(buckets.kept)
     if not text:
-        assert all((b.ratio, b.lag, b.executors) == (None,) * 3 for b in buckets)
         return
     seen = Drawn(text)
     for color in seen.paths:
         for line in seen.lines(color):
             assert len(line) > 1
             assert all(0 <= x <= seen.width and 0 <= y <= seen.height for x, y in line)
+    count = FEW if "The last 20 min" in text else BUCKETS
     for color, values in (
-        ("red", [b.ratio for b in buckets]),
-        ("blue", [b.executors for b in buckets]),
-        ("green", [b.lag for b in buckets]),
+        ("red", [b.ratio for b in buckets.kept]),
+        ("blue", [b.executors for b in buckets.kept]),
+        ("green", [b.lag for b in buckets.kept]),
     ):
         assert (color in seen.paths) == any(value is not None for value in values)
         if color in seen.paths:
-            ends = [(line[0][0] // 9, line[-1][0] // 9) for line in seen.lines(color)]
+            step = 330 // count
+            ends = [(line[0][0] // step, line[-1][0] // step) for line in seen.lines(color)]
             shown = {place for first, last in ends for place in range(first, last + 1)}
-            first = buckets[-1].number - BUCKETS + 1
+            first = buckets.kept[-1].number - count + 1
             known = {
                 bucket.number - first
-                for bucket, value in zip(buckets, values, strict=True)
+                for bucket, value in zip(buckets.kept, values, strict=True)
                 if value is not None
             }
             assert shown == known

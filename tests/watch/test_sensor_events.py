@@ -12,6 +12,7 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.definitions import OPERATIONS, build_defs
 from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Operations, Streams
@@ -115,7 +116,7 @@ class TestEvents:
             minute.at
             for tick in ticks
             for event in tick.told()
-            for minute in restored(event.metadata[MINUTES].value)
+            for minute in restored(carried(event.metadata[MINUTES].value))
         ]
         first = int(clock[0]) - 60 * 60
         assert told_of == [first + 60 * number for number in range(told[-1] + 1)]
@@ -232,7 +233,7 @@ class TestEvents:
         fresh = Deployment(deployed.streams, deployed.world, deployed.instance, deployed.cursor)
         (event,) = fresh.tick().told()
         assert event.metadata["decisions"].value.count("[run](") == 4
-        assert "R 2.5 to 2.5" in event.metadata["last hours"].value
+        assert "R 2.5 (red)" in event.metadata["last hours"].value
 
 
 class TestManyStreams:
@@ -326,6 +327,19 @@ class TestWhatOverviewShows:
         clock[0] += 600
         deployed.tick()
         assert "**running, 2 of 1 to 10 executors" in self.overview(deployed)
+
+    def test_why_there_is_no_r(self, deployed, clock):
+        kept = overload(deployed, batch_seconds=5)
+        deployed.tick()
+        kept.records, kept.batch_seconds = 0, None
+        clock[0] += 600
+        deployed.tick()
+        assert "R 0.50" not in self.overview(deployed)
+        first = self.overview(deployed)
+        clock[0] += 600
+        # Nor is it data that moves on.
+        assert not deployed.tick().of(dg.AssetMaterialization)
+        assert self.overview(deployed) == first
 
     def test_dagster_is_asked_for_it_only_where_no_data_moved_on(
         self, deployed, clock, monkeypatch
