@@ -31,7 +31,8 @@ from dagster_sparkscale.driver.options import Options
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
 
-STREAMS = 5
+STREAMS = 20
+"""Among which the fleet's own events are shared out: 150 a day, of a page or two each."""
 INTERVAL = 10
 DAY = 24 * 60
 """Minutes."""
