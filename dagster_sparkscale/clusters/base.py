@@ -55,6 +55,7 @@ class Driver:
     app_id: str | None = None
     ui_url: str | None = None
     ended_at: float | None = None
+    """Where nobody saw it end: when it was last known to live."""
     exit_reason: str | None = None
     """Why it ended, in words: `exit code 1`, `killed by signal 9`, `stop requested`."""
     fenced: bool = False

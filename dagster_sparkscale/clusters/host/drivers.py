@@ -144,7 +144,7 @@ class HostedDriver:
             driver,
             state=state,
             where=where,
-            ended_at=fate.ended_at,
+            ended_at=fate.heard_of_at if fate.ended_at is None else fate.ended_at,
             exit_reason=reason,
             fenced=fenced is not None,
             ending=told.in_words() if told else None,

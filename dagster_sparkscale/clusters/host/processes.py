@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,10 @@ class Fate:
     """STARTING, RUNNING, FAILED or UNKNOWN."""
     pid: int | None = None
     ended_at: float | None = None
+    """When it was seen to end, seconds since the epoch."""
     reason: str | None = None
+    heard_of_at: float | None = None
+    """Of one whose end nobody has seen: when its supervisor last showed that it lived."""
 
 
 def here() -> str:
@@ -124,10 +127,13 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
     ended = _ended(folder)
     if ended:
         return ended
-    if record.gone == record.epoch:
-        return Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
     try:
-        fate = _seen(record, folder)
+        if record.gone == record.epoch:
+            fate = Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
+        else:
+            fate = _seen(record, folder)
+        if not fate.state.alive:
+            fate = replace(fate, heard_of_at=_touched_at(folder))
     except OSError as error:
         fate = Fate(DriverState.UNKNOWN, reason=f"it can't be told from here: {error}")
     if fate.state is not DriverState.UNKNOWN:

@@ -172,6 +172,30 @@ class TestDescribed:
         driver = submitted.driver()
         assert (driver.state, driver.exit_reason) == (DriverState.FAILED, "exit code 1")
 
+    @pytest.mark.parametrize("gone", [0, 3], ids=["without a trace", "declared gone"])
+    def test_one_whose_end_nobody_saw_counts_as_ended_when_it_last_showed_that_it_lived(
+        self, submitted: Submitted, gone: int
+    ) -> None:
+        """Counted from its start, it would have failed right after the restarts of long ago."""
+        ended = {"pid": os.getpid(), "birth": "another"}
+        submitted.submission.driver.write_text(json.dumps(ended))
+        submitted.submission.alive.touch()
+        os.utime(submitted.submission.alive, (8000.0, 8000.0))
+        submitted.record = replace(submitted.record, gone=gone)
+        driver = submitted.driver()
+        assert (driver.state, driver.ended_at) == (DriverState.FAILED, 8000.0)
+
+    def test_whether_it_ended_before_it_was_asked_to_is_told_only_where_that_was_seen(
+        self, submitted: Submitted
+    ) -> None:
+        """A supervisor that was killed has not shown anything of the driver since."""
+        ended = {"pid": os.getpid(), "birth": "another"}
+        submitted.submission.driver.write_text(json.dumps(ended))
+        submitted.submission.alive.touch()
+        os.utime(submitted.submission.alive, (8000.0, 8000.0))
+        submitted.record = replace(submitted.record, desired="stopped", desired_since=9000.0)
+        assert submitted.driver().exit_reason == "stop requested"
+
     def test_on_another_host_it_runs_if_its_own_agent_says_so(self, submitted: Submitted) -> None:
         submitted.record = replace(submitted.record, host="another-host", submitter=None)
         submitted.announced(submitted.answering())
