@@ -210,21 +210,36 @@ def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
     if driver is not None:
         pid = _pid(driver, "pid", folder.driver)
         # A supervisor that outlives its driver is still clearing away what the driver left.
-        if lives(driver) or lives(driver, "supervisor_pid", "supervisor_birth"):
+        if _is_there(driver, record) or _is_there(driver, record, "supervisor_"):
             return Fate(_announced(folder), pid)
         return Fate(DriverState.FAILED, pid, reason=_NO_TRACE)
     if watcher is not None:
-        if lives(watcher):
-            return Fate(DriverState.STARTING)
+        # A full disk may have kept it from noting whom it has started.
+        if lives(watcher) or _anything_runs(record):
+            return Fate(_announced(folder))
         if folder.driver.exists():
             return _seen_by_pids(record, folder)
         reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
         return Fate(DriverState.FAILED, reason=reason)
     by = record.submitter or Process(pid=record.submitter_pid, birth=record.submitter_birth)
     submitter_lives = birth(by.pid) == by.birth is not None
-    if submitter_lives or marked(marker("", record.epoch, record.id)):
+    if submitter_lives or _anything_runs(record):
         return Fate(DriverState.STARTING)
     return Fate(DriverState.FAILED, reason="was never launched: the process submitting it died")
+
+
+def _anything_runs(record: Record) -> bool:
+    """Whether a process here carries the mark of the newest submission."""
+    return bool(marked(marker("", record.epoch, record.id)))
+
+
+def _is_there(note: Mapping[str, Any], record: Record, which: str = "") -> bool:
+    """Whether the process runs that `note` of the driver names. One whose birth could not be told
+    when it was written is known by its mark."""
+    if note.get(f"{which}birth", "") is not None:
+        return lives(note, f"{which}pid", f"{which}birth")
+    mark = marker("", record.epoch, record.id)
+    return any(process.pid == note.get(f"{which}pid") for process in marked(mark))
 
 
 def _ended(folder: SubmissionFolder) -> Fate | None:
