@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -176,9 +177,27 @@ def _before_this_boot(record: Record, folder: SubmissionFolder) -> Fate:
     heard_of = max(record.submitted_at, _touched_at(folder) or 0.0)
     if up_since is None or time.time() - up_since < QUIET_SECONDS:
         return Fate(DriverState.UNKNOWN, reason="this machine was started a moment ago")
-    if heard_of >= up_since:
-        return Fate(DriverState.UNKNOWN, reason="it was heard of after this machine was started")
+    # Or the clock was ahead before the restart, and was set right since.
+    if heard_of >= up_since and not _is_silent(folder):
+        return Fate(
+            DriverState.UNKNOWN,
+            reason="by the clock it was heard of after this machine was started",
+        )
     return Fate(DriverState.FAILED, reason="the machine was restarted")
+
+
+def _is_silent(folder: SubmissionFolder) -> bool:
+    """Whether it is known that nobody touches its file any more. By the clock of the file system:
+    that of another machine may be another than ours.
+
+    Raises:
+        OSError: it can't be told.
+    """
+    touched = _touched_at(folder)
+    if touched is None or folders.is_locked(folder.alive) is not False:
+        return False
+    with tempfile.TemporaryFile(dir=folder.path) as made_now:
+        return os.fstat(made_now.fileno()).st_mtime - touched > QUIET_SECONDS
 
 
 def _touched_at(folder: SubmissionFolder) -> float | None:
