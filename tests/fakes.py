@@ -229,6 +229,7 @@ class MemoryCluster(ClusterManager):
             kept.driver,
             declared=record.declared,
             hold=record.hold,
+            asked_to_stop_at=record.asked_to_stop_at,
             restarted_at=record.restarted_at,
         )
         if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:

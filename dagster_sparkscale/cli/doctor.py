@@ -12,6 +12,7 @@ from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.watch.collect import Collector
+from dagster_sparkscale.watch.health import left_running
 
 DEADLINE = 15.0
 """Seconds for the agents of a cluster to answer."""
@@ -70,6 +71,9 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
         alive += sighting.driver is not None and sighting.driver.state.alive
         if sighting.error is not None:
             yield Condition(name, sighting.error, f"see its log: `sparkscale logs {name}`")
+        elif left := left_running(sighting, time.time()):
+            what, _, cure = left.rpartition(": ")
+            yield Condition(name, what, cure)
         elif sighting.status is not None and sighting.status.missing:
             yield Condition(
                 name,

@@ -69,6 +69,8 @@ class Driver:
     """What it was started with, as `declare.drift` tells it."""
     hold: DurableHold | None = None
     """What bars the stream from being started."""
+    asked_to_stop_at: float | None = None
+    """When it was asked to stop for good, seconds since the epoch; None: it is to run."""
     restarted_at: tuple[float, ...] | None = field(default=None, repr=False)
     """When recovery started the stream anew, of its latest submissions (at least the last 20),
     seconds since the epoch; None: not known."""

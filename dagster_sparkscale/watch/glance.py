@@ -13,6 +13,7 @@ from urllib.parse import quote
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.watch.fleet import Row, span
+from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.words import INLINE, clock, cut, escaped
 
 CRASH_LOOP = 2
@@ -47,8 +48,10 @@ def headline(row: Row, driver: Driver | None, now: float) -> str:
     """The state in a word or two: the row's, but for what only several looks tell."""
     if row.gave_up:
         return "given up"
-    if row.state == "running" and any(each.check == "running" for each in row.failing):
-        return "not answering"
+    if row.state == "running":
+        for each in row.failing:
+            if each.check == Health.RUNNING.value:
+                return NOT_STOPPED if each.mark == NOT_STOPPED else "not answering"
     if driver is None or driver.restarted_at is None or row.state not in _LOOPING:
         return row.state
     restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)

@@ -22,6 +22,7 @@ from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.events import Event, told
 from dagster_sparkscale.watch.fleet import Row, orphan_row, row
 from dagster_sparkscale.watch.fleet_events import told_of_fleet
+from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
 from dagster_sparkscale.watch.recent import Recents
@@ -149,13 +150,14 @@ def _assess_all(
         due[stream.name] = not 0 <= now - decided_at < interval * _LATE
         assessments[stream.name] = assessed(stream)
     busy: Mapping[str, str] = {}
-    # Most ticks hold everything; only one that does not needs to ask what is in flight.
-    if any(assessment.acts for assessment in assessments.values()):
+    # Most ticks hold everything; only one that does not needs to ask what is in flight, or one that
+    # would tell of a stop which may be in progress.
+    if any(each.acts or _left_running(each) for each in assessments.values()):
         busy = in_flight(instance, streams.cluster_key, now)
     for name, stream in streams.by_name.items():
         status, known = sightings[name].status, memory.of(name)
         evaluated = due[name] and assessments[name].seen is not None
-        if name in busy and assessments[name].acts:
+        if name in busy and (assessments[name].acts or _left_running(assessments[name])):
             # Not decided: it is due again at the next tick.
             assessments[name] = assessed(stream, busy[name])
         elif evaluated:
@@ -164,6 +166,10 @@ def _assess_all(
             # Also beside an operation: what was before it says little of what comes after it.
             known.evaluated = Evaluated(status.now, status.last_seq)
     return assessments
+
+
+def _left_running(assessment: Assessment) -> bool:
+    return assessment.health[Health.RUNNING].mark == NOT_STOPPED
 
 
 def _shortened(lines: list[str]) -> str:

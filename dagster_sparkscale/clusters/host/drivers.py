@@ -112,6 +112,7 @@ class HostedDriver:
             ui_url=_text(note, "ui_url"),
             declared=record.declared,
             hold=record.hold,
+            asked_to_stop_at=record.asked_to_stop_at,
             restarted_at=record.restarted_at,
         )
 
