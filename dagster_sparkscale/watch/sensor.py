@@ -12,6 +12,7 @@ import dagster as dg
 from dagster import DagsterInstance
 from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
@@ -26,7 +27,7 @@ from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
 from dagster_sparkscale.watch.recent import Recents
-from dagster_sparkscale.watch.sighting import Sighting
+from dagster_sparkscale.watch.sighting import Sighting, missed
 
 DEADLINE = 30.0
 """Seconds a tick may spend on looking. Dagster ends a tick after 60; storing takes the rest."""
@@ -61,6 +62,11 @@ def autoscale_sensor(
         sightings = collector.collect(
             streams.cluster(context), streams, deadline=deadline, elapsed=elapsed
         )
+        for name, sighting in sightings.items():
+            known = memory.of(name)
+            sightings[name] = missed(sighting, known.epoch)
+            if (driver := sighting.driver) is not None:
+                known.epoch = None if driver.state is DriverState.STOPPED else driver.epoch
         origin = context.code_location_origin
         owner = streams.owner(origin.location_name if origin else None)
         left = max(0.1, deadline - (time.time() - now))

@@ -196,6 +196,16 @@ class TestDescribed:
         submitted.record = replace(submitted.record, desired="stopped", desired_since=9000.0)
         assert submitted.driver().exit_reason == "stop requested"
 
+    @pytest.mark.parametrize(
+        ("desired", "at"), [("stopped", 9000.0), ("restarting", None), ("running", None)]
+    )
+    def test_whether_it_was_asked_to_stop_is_told_while_it_runs(
+        self, submitted: Submitted, desired: Desired, at: float | None
+    ) -> None:
+        submitted.record = replace(submitted.record, desired=desired, desired_since=9000.0)
+        driver = submitted.driver()
+        assert (driver.state, driver.asked_to_stop_at) == (DriverState.STARTING, at)
+
     def test_on_another_host_it_runs_if_its_own_agent_says_so(self, submitted: Submitted) -> None:
         submitted.record = replace(submitted.record, host="another-host", submitter=None)
         submitted.announced(submitted.answering())
