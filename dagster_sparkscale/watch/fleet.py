@@ -133,8 +133,8 @@ def orphan_row(orphan: "Orphan", *, now: float) -> Row:
         asset=orphan.asset,
         state=ORPHAN,
         seen_at=now,
-        since=_since(driver),
-        epoch=driver.epoch,
+        since=_since(driver) if driver.epoch else None,
+        epoch=driver.epoch or None,  # 0: its record can't be read
         reason=str(orphan).removeprefix(f"{driver.stream}: "),
         restarts=_restarts(driver, now),
     )

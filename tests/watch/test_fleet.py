@@ -173,6 +173,8 @@ class TestWhatWaits:
 
 
 def test_an_orphan_has_a_row_too():
+    broken = orphan_row(Orphan(driver(DriverState.UNKNOWN, 0, stream="old"), ("old",)), now=NOW)
+    assert (broken.epoch, broken.since) == (None, None)
     orphan = Orphan(driver(stream="old", restarted_at=(NOW - 5,)), ("web", "old"))
     made = orphan_row(orphan, now=NOW)
     assert (made.stream, made.asset, made.state, made.epoch) == ("old", ("web", "old"), "orphan", 1)
