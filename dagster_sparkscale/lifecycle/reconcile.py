@@ -109,7 +109,7 @@ def reconcile(
             lease.write(attempted(lease.record, time.time()))
         try:
             driver = cluster.submit(stream, lease, cause=cause)
-        except ClusterError as error:
+        except Exception as error:
             _remember_why(lease, error)
             raise
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
@@ -123,10 +123,10 @@ def _wish_it_to_run(lease: Lease) -> None:
         lease.write(replace(lease.record, desired="running", desired_since=time.time()))
 
 
-def _remember_why(lease: Lease, error: ClusterError) -> None:
+def _remember_why(lease: Lease, error: Exception) -> None:
     """For the tick and the checks: of a run that failed nobody there knows."""
     with contextlib.suppress(ClusterError):  # what it failed of is told, not what comes of telling
-        if (told := refused(lease.record, str(error))) != lease.record:
+        if (told := refused(lease.record, str(error) or repr(error))) != lease.record:
             lease.write(told)
 
 
