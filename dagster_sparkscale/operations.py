@@ -300,7 +300,8 @@ def refuse_if_stale(decided_at: float | None, now: float) -> None:
     if decided_at is not None and now - decided_at > STALE_AFTER:
         raise ClusterError(
             f"stale: this was decided {now - decided_at:.0f} s ago, and the stream may be in "
-            "another state by now; nothing was done, the next evaluation decides anew"
+            "another state by now; nothing was done, the next evaluation decides anew. If this run "
+            "has not waited for so long, this host's clock is ahead of the sensor's: set it right"
         )
 
 

@@ -80,7 +80,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "watch/memory.py": ("watch/test_memory*.py",),
     "watch/occasions.py": ("watch/test_occasions*.py",),
     "watch/picture.py": ("watch/test_picture*.py",),
-    "watch/sighting.py": ("watch/test_assess*.py", "watch/test_collect*.py"),
+    "watch/sighting.py": (
+        "watch/test_assess*.py",
+        "watch/test_collect*.py",
+        "watch/test_missed.py",
+    ),
     "watch/words.py": ("watch/test_words.py", "watch/test_glance*.py"),
 }
 

@@ -229,10 +229,8 @@ class MemoryCluster(ClusterManager):
             kept.driver,
             declared=record.declared,
             hold=record.hold,
+            asked_to_stop_at=record.asked_to_stop_at,
             restarted_at=record.restarted_at,
-            stop_asked_at=(
-                record.desired_since if kept.driver.state is DriverState.STOPPED else None
-            ),
         )
         if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:
             reason = f"declared gone by {record.gone_by}"

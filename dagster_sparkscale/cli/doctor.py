@@ -16,6 +16,7 @@ from dagster_sparkscale.watch import fleet
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.health import left_running
 from dagster_sparkscale.watch.orphans import Orphan, OrphanSearch
 
 DEADLINE = 15.0
@@ -87,6 +88,9 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
         if sighting.error is not None:
             text = in_a_terminal(sighting.error, name)
             yield Condition(name, text, f"see its log: `sparkscale logs {name}`")
+        elif left := left_running(sighting, now):
+            what, _, cure = in_a_terminal(left, name).rpartition(": ")
+            yield Condition(name, what, cure)
         elif sighting.status is not None and sighting.status.missing:
             yield Condition(
                 name,

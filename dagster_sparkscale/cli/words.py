@@ -23,6 +23,10 @@ _SAID = (
     ("so it is no orphan: use stop", "so it is no orphan: `sparkscale stop {0}`"),
     ("use the stop job", "`sparkscale stop {0}`"),
     (
+        "run stop again, or materialize the stream to keep it",
+        "`sparkscale stop {0}`, or `sparkscale start {0}` to keep it",
+    ),
+    (
         "change max_executors and restart the stream",
         "change max_executors and `sparkscale restart {0}`",
     ),

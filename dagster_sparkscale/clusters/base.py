@@ -59,8 +59,7 @@ class Driver:
     app_id: str | None = None
     ui_url: str | None = None
     ended_at: float | None = None
-    stop_asked_at: float | None = None
-    """When it was asked to stop, of one that is stopped; it may have ended before."""
+    """Where nobody saw it end: when it was last known to live."""
     exit_reason: str | None = None
     """Why it ended, in words: `exit code 1`, `killed by signal 9`, `stop requested`."""
     fenced: bool = False
@@ -74,6 +73,8 @@ class Driver:
     """What it was started with, as `declare.drift` tells it."""
     hold: DurableHold | None = None
     """What bars the stream from being started."""
+    asked_to_stop_at: float | None = None
+    """When it was asked to stop for good, seconds since the epoch; None: it is to run."""
     restarted_at: tuple[float, ...] | None = field(default=None, repr=False)
     """When recovery started the stream anew, of its latest submissions (at least the last 20),
     seconds since the epoch; None: not known."""

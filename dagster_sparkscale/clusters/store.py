@@ -132,6 +132,11 @@ class Record:
         return starts[0] if starts else 0.0
 
     @property
+    def asked_to_stop_at(self) -> float | None:
+        """When the stream was asked to stop; None: it is to run."""
+        return self.desired_since if self.desired == "stopped" else None
+
+    @property
     def restarted_at(self) -> tuple[float, ...]:
         """When recovery started it anew; an attempt that came to no launch is none."""
         return tuple(each.at for each in self.history if each.cause == "recovery")

@@ -97,7 +97,7 @@ def why_not(found: Mark | None, mine: Mark, succeeds: tuple[str, int] | None) ->
     if found.record == mine.record:
         return (
             f"{who}, of which nothing is remembered here: was an older copy of what is remembered "
-            "put back, or is this a copy of the machine?"
+            "put back, is this a copy of the machine, or was the checkpoint moved or copied?"
         )
     return None if found.ended else f"{who}, which has not said that it has ended"
 

@@ -71,7 +71,11 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str, fences: lis
         lend_to_program()
         stopper.hold_back_the_program()
         agent.structured.install()
-        tell()
+        try:
+            tell()
+        except OSError as error:
+            # A full disk. Where the agent is stands there already, and the agent tells the rest.
+            say(f"Spark's application id and pages cannot be told: {error}")
     except CannotStart as error:
         say(f"Spark cannot be started: {error}")
         return 1

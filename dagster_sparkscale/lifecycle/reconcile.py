@@ -17,6 +17,10 @@ from dagster_sparkscale.observe.status import Status
 START_WAIT = 120.0
 """Seconds to wait for the first query of a program that was started."""
 
+ASKED_LATER = 60.0
+"""Seconds by which a stop was asked for after a restart, to count as the later wish: the clocks of
+hosts differ."""
+
 _POLL = 0.5
 _LOG_LINES = 40
 
@@ -52,6 +56,7 @@ def reconcile(
     restart: bool = False,
     cause: str = "manual",
     failed_epoch: int | None = None,
+    asked_at: float | None = None,
     owner: str = "",
     lease_wait: float = 60.0,
 ) -> Outcome:
@@ -67,6 +72,8 @@ def reconcile(
         cause: what goes into the history of submissions.
         failed_epoch: start only if this is still the newest driver, it has failed, and its
             recovery says so.
+        asked_at: when it was asked for, seconds since the epoch: where a stop was asked for later,
+            nothing is done. None: it does not matter.
         owner: who declares the stream: told from it once it is not declared any more.
         lease_wait: seconds to wait for an operation in progress to end.
 
@@ -93,6 +100,14 @@ def reconcile(
             if isinstance(decision, Hold):
                 seconds = time.monotonic() - begun
                 return Outcome(Action.HELD, driver, None, seconds, decision.reason)
+        if driver is not None and asked_at is not None:
+            stop_at = lease.record.asked_to_stop_at
+            if stop_at is not None and stop_at - asked_at > ASKED_LATER:
+                reason = (
+                    f"{stream.name!r} was asked to stop {stop_at - asked_at:.0f} s after this was "
+                    "asked for: materialize it to start it"
+                )
+                return Outcome(Action.HELD, driver, None, time.monotonic() - begun, reason)
         action = Action.RESTARTED if driver is not None and restart else Action.STARTED
         if driver is not None and driver.state.alive:
             if not restart:
@@ -109,7 +124,7 @@ def reconcile(
             lease.write(attempted(lease.record, time.time()))
         try:
             driver = cluster.submit(stream, lease, cause=cause)
-        except ClusterError as error:
+        except Exception as error:
             _remember_why(lease, error)
             raise
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
@@ -123,10 +138,10 @@ def _wish_it_to_run(lease: Lease) -> None:
         lease.write(replace(lease.record, desired="running", desired_since=time.time()))
 
 
-def _remember_why(lease: Lease, error: ClusterError) -> None:
+def _remember_why(lease: Lease, error: Exception) -> None:
     """For the tick and the checks: of a run that failed nobody there knows."""
     with contextlib.suppress(ClusterError):  # what it failed of is told, not what comes of telling
-        if (told := refused(lease.record, str(error))) != lease.record:
+        if (told := refused(lease.record, str(error) or repr(error))) != lease.record:
             lease.write(told)
 
 

@@ -91,7 +91,7 @@ def assess(
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     alive = driver is not None and driver.state.alive
     drifted = drift(driver.declared, stream) if driver is not None and alive else ()
-    health = examine(sighting, seen, decision, max_lag=max_lag, drift=drifted)
+    health = examine(*(sighting, seen, decision, max_lag, drifted), now=now, operation=operation)
     waits: str | None = None
     if decision.operation is not None:
         if operation is not None:

@@ -83,7 +83,9 @@ def told(
     now = replace(now, lesser_at=minute.at if wavers else memory.told.lesser_at)
     overview = shown_by(now, row)
     moved_on = memory.advanced
-    if minute.epoch is not None:  # what was never started was never materialized either
+    # What was never started was never materialized either. What was, and can't be told of now, must
+    # not stand there as running.
+    if minute.epoch is not None or memory.epoch is not None:
         # Last, for to ask costs as much as to store an event.
         moved_on = moved_on or overview != memory.shown or not _overview_is_ours(instance, stream)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation

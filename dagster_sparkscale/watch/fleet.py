@@ -14,7 +14,7 @@ from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.watch.assess import Assessment
-from dagster_sparkscale.watch.health import Finding, Health
+from dagster_sparkscale.watch.health import NOT_STOPPED, Finding, Health
 from dagster_sparkscale.watch.sighting import Sighting
 from dagster_sparkscale.watch.words import escaped, fitted
 
@@ -137,8 +137,8 @@ def orphan_row(orphan: "Orphan", *, now: float) -> Row:
         asset=orphan.asset,
         state=ORPHAN,
         seen_at=now,
-        since=_since(driver),
-        epoch=driver.epoch,
+        since=_since(driver) if driver.epoch else None,
+        epoch=driver.epoch or None,  # 0: its record can't be read
         reason=str(orphan).removeprefix(f"{driver.stream}: "),
         restarts=_restarts(driver, now),
     )
@@ -153,13 +153,6 @@ def in_trouble(row: Row) -> bool:
     """Whether somebody should look at the stream. One that was stopped, or never started, is as
     somebody wants it."""
     return _rank(row) < _RANK_OF_FINE
-
-
-def is_silent(row: Row) -> bool:
-    """Whether its process runs, and nothing answers there."""
-    return row.state == "running" and any(
-        each.check == Health.RUNNING.value for each in row.failing
-    )
 
 
 def sentence(rows: Sequence[Row], named: int = 3) -> str:
@@ -259,11 +252,13 @@ def executors(row: Row) -> str:
 
 
 def called(row: Row) -> str:
-    """The state as people say it: one that is given up failed, and is not coming back; one that
-    does not answer runs, as far as can be told."""
+    """The state as people say it, where it is another than it would seem."""
     if row.gave_up:
         return GIVEN_UP
-    return NOT_ANSWERING if is_silent(row) else row.state
+    running = (each for each in row.failing if each.check == Health.RUNNING.value)
+    if row.state != "running" or (failing := next(running, None)) is None:
+        return row.state
+    return NOT_STOPPED if failing.mark == NOT_STOPPED else NOT_ANSWERING
 
 
 def state(row: Row) -> str:
@@ -274,7 +269,7 @@ def state(row: Row) -> str:
 
 
 _DASH = "-"
-_SAID = (GIVEN_UP, NOT_ANSWERING, *STATES)
+_SAID = (GIVEN_UP, NOT_ANSWERING, NOT_STOPPED, *STATES)
 _UNBROKEN = "\u00a0"
 _LONGEST_PATH = 300
 """Characters of a link; a row must fit into a small table."""
@@ -340,10 +335,10 @@ def _since(driver: Driver | None) -> float | None:
         return None
     if driver.state.alive:
         return driver.submitted_at
-    if driver.state is not DriverState.STOPPED or driver.stop_asked_at is None:
+    if driver.state is not DriverState.STOPPED or driver.asked_to_stop_at is None:
         return driver.ended_at
     # One that had failed before is stopped since somebody said so.
-    return max(driver.stop_asked_at, driver.ended_at or driver.stop_asked_at)
+    return max(driver.asked_to_stop_at, driver.ended_at or driver.asked_to_stop_at)
 
 
 def _restarts(driver: Driver | None, now: float) -> int | None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.watch.fleet import Row, called, is_silent, span
+from dagster_sparkscale.watch.fleet import Row, called, span
 from dagster_sparkscale.watch.words import INLINE, clock, escaped, fitted
 
 CRASH_LOOP = 2
@@ -44,8 +44,8 @@ class Decided:
 
 def headline(row: Row, driver: Driver | None, now: float) -> str:
     """The state in a word or two: the row's, but for what only several looks tell."""
-    if row.gave_up or is_silent(row):
-        return called(row)
+    if (word := called(row)) != row.state:
+        return word
     if driver is None or driver.restarted_at is None or row.state not in _LOOPING:
         return row.state
     restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)

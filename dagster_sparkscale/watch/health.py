@@ -10,12 +10,18 @@ from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.watch.sighting import Sighting
+from dagster_sparkscale.watch.words import clock
 
 STARTUP_GRACE = 300.0
 """Seconds a program has, from its driver's start, to start its first query."""
 SPARK_SILENT = 120.0
 """Seconds without an answer of Spark to its agent, after which a driver does not count as running.
 The agent asks at least every ten seconds; a long pause for garbage is a minute."""
+
+STOP_SECONDS = 60.0
+"""Seconds after which a driver that was asked to stop should have begun to."""
+NOT_STOPPED = "not stopped"
+"""The mark of a driver that was asked to stop and runs on."""
 
 
 class Health(Enum):
@@ -58,15 +64,20 @@ def examine(
     decision: Decision,
     max_lag: float | None = None,
     drift: Sequence[str] = (),
+    *,
+    now: float,
+    operation: str | None = None,
 ) -> dict[Health, Finding]:
     """The outcome of every check for one look at a stream.
 
     Args:
         max_lag: seconds it may be behind its source; None: nobody says.
         drift: what a restart would change, in words.
+        now: seconds since the epoch, by the clock of the cluster's records.
+        operation: in flight on the stream, for people.
     """
     return {
-        Health.RUNNING: _running(sighting),
+        Health.RUNNING: _running(sighting, now, operation),
         Health.BATCHES_COMPLETING: _completing(sighting, seen),
         Health.RATIO_BELOW_ONE: _ratio(seen),
         Health.BELOW_MAXIMUM: _maximum(seen, decision),
@@ -76,7 +87,22 @@ def examine(
     }
 
 
-def _running(sighting: Sighting) -> Finding:
+def left_running(sighting: Sighting, now: float) -> str | None:
+    """That its driver was asked to stop and runs on, as after a stop that was cut off, in words;
+    None if it does not."""
+    driver, status = sighting.driver, sighting.status
+    if driver is None or driver.asked_to_stop_at is None:
+        return None
+    if status is None or status.phase != "running" or now - driver.asked_to_stop_at < STOP_SECONDS:
+        return None
+    return (
+        f"driver {driver.epoch} was asked to stop at {clock(driver.asked_to_stop_at)} and runs "
+        "on, and nothing restarts it should it fail: run stop again, or materialize the stream to "
+        "keep it"
+    )
+
+
+def _running(sighting: Sighting, now: float, operation: str | None) -> Finding:
     driver = sighting.driver
     where = f"; {driver.where}" if driver is not None and driver.where else ""
     if sighting.error is not None:
@@ -92,6 +118,8 @@ def _running(sighting: Sighting) -> Finding:
         return Finding(False, text, mark=error)
     if sighting.status is not None and (hangs := _hangs(sighting.status)):
         return Finding(False, f"driver {driver.epoch} runs, but {hangs}{where}")
+    if operation is None and (left := left_running(sighting, now)):
+        return Finding(False, left, mark=NOT_STOPPED)
     return Finding(True, f"driver {driver.epoch} is {driver.state.value}")
 
 

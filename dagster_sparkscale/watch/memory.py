@@ -29,6 +29,8 @@ class StreamMemory:
     """The headline of the last materialization, which Overview shows, and whether a status was."""
     advanced: bool = False
     """Whether records were processed since then."""
+    epoch: int | None = None
+    """Of the newest driver that was seen; None: there was none, or it has been stopped."""
     checks: dict[str, str] = field(default_factory=dict)
     """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
     evaluated: Evaluated = NEVER

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.occasions import NOTHING
 from dagster_sparkscale.watch.words import escaped
@@ -26,9 +26,16 @@ class Orphan:
     asset: tuple[str, ...]
     ours: bool = True
     """False: who has started it is not known; another code location may declare it."""
+    fault: str = ""
+    """Why nothing can be told of it; empty: it runs, or may."""
 
     def __str__(self) -> str:
         driver = self.driver
+        if self.fault:
+            return (
+                f"{driver.stream}: not declared here, and it can't be told whether it runs: "
+                f"{self.fault}"
+            )
         runs = f"driver {driver.epoch} is {driver.state.value} ({driver.where})"
         if not self.ours:
             return (
@@ -45,23 +52,28 @@ class Orphan:
 def find_orphans(
     cluster: ClusterManager, declared: Collection[str], owner: str
 ) -> Sequence[Orphan]:
-    """The orphans of `owner`.
+    """The orphans of `owner`, and those that can't be told of: they may run.
 
     Raises:
         ClusterError: it can't be told which streams there are.
     """
-    found = []
+    found: list[Orphan] = []
     for name in cluster.store().streams():
         if name in declared:
             continue
+        record: Record | None = None
         try:
             record = cluster.store().read(name)
             # Of an older release nobody knows whose it is.
             if record is None or record.owner not in ("", owner) or not record.epoch:
                 continue
             driver = cluster.find(name)
-        except ClusterError:
-            continue  # who declares it is told
+        except Exception as error:  # that of another code location is told there, too
+            epoch, at = (record.epoch, record.submitted_at) if record else (0, 0.0)
+            unknown = Driver(name, epoch, DriverState.UNKNOWN, at)
+            asset, ours = (record.asset, bool(record.owner)) if record else ((), False)
+            found.append(Orphan(unknown, asset or (name,), ours, str(error) or repr(error)))
+            continue
         if driver is not None and driver.state.alive:
             found.append(Orphan(driver, record.asset or (name,), ours=bool(record.owner)))
     return found

@@ -12,6 +12,7 @@ import dagster as dg
 from dagster import DagsterInstance
 from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
@@ -22,10 +23,11 @@ from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.events import Event, told
 from dagster_sparkscale.watch.fleet import Row, orphan_row, row
 from dagster_sparkscale.watch.fleet_events import told_of_fleet
+from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
 from dagster_sparkscale.watch.recent import Recents
-from dagster_sparkscale.watch.sighting import Sighting
+from dagster_sparkscale.watch.sighting import Sighting, missed
 
 DEADLINE = 30.0
 """Seconds a tick may spend on looking. Dagster ends a tick after 60; storing takes the rest."""
@@ -60,6 +62,11 @@ def autoscale_sensor(
         sightings = collector.collect(
             streams.cluster(context), streams, deadline=deadline, elapsed=elapsed
         )
+        for name, sighting in sightings.items():
+            known = memory.of(name)
+            sightings[name] = missed(sighting, known.epoch)
+            if (driver := sighting.driver) is not None:
+                known.epoch = None if driver.state is DriverState.STOPPED else driver.epoch
         origin = context.code_location_origin
         owner = streams.owner(origin.location_name if origin else None)
         left = max(0.1, deadline - (time.time() - now))
@@ -149,13 +156,14 @@ def _assess_all(
         due[stream.name] = not 0 <= now - decided_at < interval * _LATE
         assessments[stream.name] = assessed(stream)
     busy: Mapping[str, str] = {}
-    # Most ticks hold everything; only one that does not needs to ask what is in flight.
-    if any(assessment.acts for assessment in assessments.values()):
+    # Most ticks hold everything; only one that does not needs to ask what is in flight, or one that
+    # would tell of a stop which may be in progress.
+    if any(each.acts or _left_running(each) for each in assessments.values()):
         busy = in_flight(instance, streams.cluster_key, now)
     for name, stream in streams.by_name.items():
         status, known = sightings[name].status, memory.of(name)
         evaluated = due[name] and assessments[name].seen is not None
-        if name in busy and assessments[name].acts:
+        if name in busy and (assessments[name].acts or _left_running(assessments[name])):
             # Not decided: it is due again at the next tick.
             assessments[name] = assessed(stream, busy[name])
         elif evaluated:
@@ -164,6 +172,10 @@ def _assess_all(
             # Also beside an operation: what was before it says little of what comes after it.
             known.evaluated = Evaluated(status.now, status.last_seq)
     return assessments
+
+
+def _left_running(assessment: Assessment) -> bool:
+    return assessment.health[Health.RUNNING].mark == NOT_STOPPED
 
 
 def _shortened(lines: list[str]) -> str:

@@ -1,7 +1,7 @@
 """What one look at a stream brought: its driver, its agent's answer, or why there is none."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
@@ -56,6 +56,19 @@ def look(
         return Sighting(name, driver, error=str(error))
     except Exception as error:  # one stream's broken record must not silence the others
         return Sighting(name, driver, error=f"{type(error).__name__}: {error}")
+
+
+def missed(sighting: Sighting, epoch: int | None) -> Sighting:
+    """A look that finds nothing of a stream whose driver `epoch` was there before, and was not
+    stopped, has not found one that was never started."""
+    if epoch is None or sighting.driver is not None or sighting.error is not None:
+        return sighting
+    return replace(
+        sighting,
+        error=f"nothing is remembered of it any more, though its driver {epoch} was seen before, "
+        "and may run: is the state folder mounted? Where it was emptied on purpose, make certain "
+        "that no driver of it runs, and materialize the asset",
+    )
 
 
 def _log_tail(cluster: ClusterManager, driver: Driver) -> str:

@@ -1,6 +1,7 @@
 """`doctor`: what is wrong, and what to do about it."""
 
 import re
+from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -151,6 +152,12 @@ class TestCluster:
         done = healthy.ask("doctor")
         assert lines(done, "WRONG") == ["clicks: the agent of driver 1 does not answer"]
         assert "-> see its log: `sparkscale logs clicks`" in done.stdout
+
+    def test_a_stop_that_was_cut_off(self, healthy: Terminal) -> None:
+        with healthy.world.cluster.lease("clicks", "stop run 1") as lease:
+            lease.write(replace(lease.record, desired="stopped", desired_since=1.0))
+        (line,) = lines(healthy.ask("doctor"), "WRONG")
+        assert line.startswith("clicks: driver 1 was asked to stop at 1970-01-01 00:00 UTC")
 
     @pytest.mark.parametrize("runs", [True, False])
     def test_a_master_that_is_silent_matters_while_something_runs(

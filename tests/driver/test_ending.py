@@ -7,6 +7,7 @@ import pytest
 from dagster_sparkscale.driver.stopped import NOT_CLEAN
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +53,21 @@ def test_a_stop_that_is_not_graceful_is_at_once(tmp_path: Path) -> None:
         driver.stop(graceful=False)  # overrides the graceful one
         assert driver.exit_code() == NOT_CLEAN
         assert not (tmp_path / "rates.json").exists()
+    finally:
+        driver.kill()
+
+
+def test_it_runs_though_the_state_folder_has_no_room_for_a_second_word(tmp_path: Path) -> None:
+    driver = Driver(
+        tmp_path, PROGRAMS / "settings.py", str(tmp_path / "said"), "python3", settings=LOCAL
+    )
+    try:
+        word = tmp_path / "agent.json"
+        wait_for("the agent to be announced", word.exists, about=driver.log)
+        word.unlink()  # while Spark starts
+        (word / "in the way").mkdir(parents=True)
+        assert driver.exit_code() == 0, driver.log()
+        assert "cannot be told: [Errno 21] Is a directory" in driver.log()
     finally:
         driver.kill()
 

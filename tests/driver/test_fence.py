@@ -78,6 +78,7 @@ def test_who_may_take_it(found: Mark | None, succeeds: tuple[str, int] | None) -
         (other(key=fence.UNREADABLE), ("", 2), "can't be understood"),
         (other(epoch=3), ("rec1", 2), "an older copy of what is remembered"),
         (other(epoch=4, ended=True), ("rec1", 3), "is this a copy of the machine"),
+        (other(epoch=4, ended=True), None, "was the checkpoint moved or copied?"),
         (other(epoch=2), ("rec0", 7), "nothing is remembered here"),
         (other(epoch=1), None, "nothing is remembered here"),
     ],

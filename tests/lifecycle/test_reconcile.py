@@ -310,15 +310,16 @@ class TestRecovery:
         world.on_prepare = lambda: None
         assert self.recovery(world).driver.epoch == 2
 
-    def test_what_it_was_refused_with_is_told_until_one_comes_to_a_launch(self, world):
+    @pytest.mark.parametrize("kind", [ClusterError, OSError, ZeroDivisionError])
+    def test_what_it_was_refused_with_is_told_until_one_comes_to_a_launch(self, world, kind):
         world.run(STREAM)
         world.end("clicks")
 
         def taken():
-            raise ClusterError("somebody\nhas the checkpoint")
+            raise kind("somebody\nhas the checkpoint")
 
         world.on_prepare = taken
-        with pytest.raises(ClusterError, match="has the checkpoint"):
+        with pytest.raises(kind, match="has the checkpoint"):
             self.recovery(world)
         assert last_refusal(world.cluster.history("clicks")) == "somebody has the checkpoint"
         world.on_prepare = lambda: None

@@ -120,7 +120,7 @@ class TestARow:
         ],
     )
     def test_of_one_that_is_stopped_says_since_when(self, ended, asked, since):
-        stopped = driver(DriverState.STOPPED, ended_at=ended, stop_asked_at=asked)
+        stopped = driver(DriverState.STOPPED, ended_at=ended, asked_to_stop_at=asked)
         assert seen(Sighting("clicks", stopped)).since == since
 
     def test_of_one_that_nobody_restarts_is_given_up_too(self):
@@ -187,6 +187,8 @@ class TestWhatWaits:
 
 
 def test_an_orphan_has_a_row_too():
+    broken = orphan_row(Orphan(driver(DriverState.UNKNOWN, 0, stream="old"), ("old",)), now=NOW)
+    assert (broken.epoch, broken.since) == (None, None)
     orphan = Orphan(driver(stream="old", restarted_at=(NOW - 5,)), ("web", "old"))
     made = orphan_row(orphan, now=NOW)
     assert (made.stream, made.asset, made.state, made.epoch) == ("old", ("web", "old"), "orphan", 1)

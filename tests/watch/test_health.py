@@ -8,24 +8,32 @@ from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.status import Executor, Query
-from dagster_sparkscale.watch.health import DESCRIPTIONS, STARTUP_GRACE, Health, examine
+from dagster_sparkscale.watch.health import (
+    DESCRIPTIONS,
+    NOT_STOPPED,
+    STARTUP_GRACE,
+    STOP_SECONDS,
+    Health,
+    examine,
+)
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, batch, driver, status
 
 HOLD = Hold("in between")
+NOW = 2000.0
 
 
-def findings(decision=HOLD, sighted: dict | None = None, max_lag=None, **fields):
+def findings(decision=HOLD, sighted: dict | None = None, max_lag=None, operation=None, **fields):
     """The findings on a running driver whose agent says this."""
     report = status(**fields)
     sighting = Sighting("clicks", **{"driver": driver(), "status": report} | (sighted or {}))
     seen = evaluate(report, window=60.0, batch_interval=10.0)
-    return examine(sighting, seen, decision, max_lag)
+    return examine(sighting, seen, decision, max_lag, now=NOW, operation=operation)
 
 
 def unseen(**sighted):
     """The findings where no agent answered."""
-    return examine(Sighting("clicks", **sighted), None, HOLD)
+    return examine(Sighting("clicks", **sighted), None, HOLD, now=NOW)
 
 
 def test_every_check_has_a_description_and_an_outcome():
@@ -62,6 +70,33 @@ class TestRunning:
     def test_it_passes_where_a_driver_is_alive(self, state):
         found = findings(sighted={"driver": driver(state)})[Health.RUNNING]
         assert (found.passed, found.text) == (True, f"driver 1 is {state.value}")
+
+
+class TestAskedToStop:
+    """A stop says what is wanted before the driver is asked: cut off between the two, it runs on,
+    and its later end would be none that anybody is told of."""
+
+    def found(self, ago=STOP_SECONDS, operation=None, **fields):
+        asked = {"driver": driver(asked_to_stop_at=NOW - ago)}
+        return findings(sighted=asked, operation=operation, **fields)[Health.RUNNING]
+
+    def test_a_driver_that_runs_on_is_told_of(self):
+        found = self.found()
+        assert (found.passed, found.urgent, found.mark) == (False, True, NOT_STOPPED)
+        assert found.text == (
+            "driver 1 was asked to stop at 1970-01-01 00:32 UTC and runs on, and nothing restarts "
+            "it should it fail: run stop again, or materialize the stream to keep it"
+        )
+
+    def test_one_that_has_just_been_asked_may_not_have_heard_of_it(self):
+        assert self.found(ago=STOP_SECONDS - 0.1).passed
+
+    def test_one_that_is_being_stopped_has(self):
+        assert self.found(operation="stop run 1a2b3c4d").passed
+        assert self.found(phase="stopping").passed
+
+    def test_one_that_is_to_run_is_no_such(self):
+        assert findings()[Health.RUNNING].passed
 
 
 class TestHangingJvm:
@@ -314,7 +349,7 @@ maybe = st.none() | st.floats(0, 100)
     maybe,
 )
 def test_every_finding_says_something(seen, sighting, decision, max_lag):
-    found = examine(sighting, seen, decision, max_lag)
+    found = examine(sighting, seen, decision, max_lag, now=NOW)
     assert set(found) == set(Health)
     assert all(f.text for f in found.values())
     assert found[Health.RUNNING].passed is not None
@@ -323,7 +358,7 @@ def test_every_finding_says_something(seen, sighting, decision, max_lag):
 class TestDeclarationApplied:
     def found(self, *drift: str, **fields):
         sighting = Sighting("clicks", **{"driver": driver(declared={})} | fields)
-        return examine(sighting, None, HOLD, drift=drift)[Health.DECLARATION_APPLIED]
+        return examine(sighting, None, HOLD, drift=drift, now=NOW)[Health.DECLARATION_APPLIED]
 
     def test_a_driver_with_what_is_declared_passes(self):
         assert self.found().passed is True

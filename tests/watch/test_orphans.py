@@ -2,13 +2,17 @@
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale import StandaloneCluster
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.watch.orphans import OrphanSearch, find_orphans
+from tests.clusters.host.begun import begun
 from tests.fakes import World, structured
 from tests.waiting import HANGS, wait_for
 from tests.watch.deployment import Deployment, failure_of
@@ -52,6 +56,34 @@ def test_it_is_shown_at_its_own_asset_once_and_in_every_tick(deployed: Deploymen
             "old: orphan: driver 1 is running (memory process 1), and no stream of that name is "
             "declared any more; declare it again, or run the job stop_orphan"
         ) in tick.data.skip_message
+
+
+def test_one_of_which_nothing_can_be_told_is_shown_as_it_may_run(deployed: Deployment) -> None:
+    def broken(stream: str) -> None:
+        if stream == "old":
+            raise ClusterError("agent.json: is not valid JSON")
+
+    deployed.world.on_find = broken
+    tick = deployed.tick()
+    assert (
+        "old: not declared here, and it can't be told whether it runs: agent.json: is not valid "
+        "JSON"
+    ) in tick.data.skip_message
+    assert ("web/old", "orphan") in told(tick)
+    assert told(deployed.tick()) == []
+
+
+def test_one_whose_record_is_broken_is_shown_beside_others(tmp_path: Path) -> None:
+    for stream in ("broken", "fine", "old"):
+        begun(tmp_path, stream)
+    for record in (tmp_path / "streams" / "broken" / "record").iterdir():
+        record.write_text("{")
+    cluster = StandaloneCluster(master="spark://127.0.0.1:7077", state_dir=str(tmp_path))
+    broken, old = find_orphans(cluster, ["fine"], OURS)
+    assert "broken: not declared here, and it can't be told whether it runs: " in str(broken)
+    assert "it is not JSON" in str(broken)
+    assert (broken.ours, broken.asset, broken.driver.epoch) == (False, ("broken",), 0)
+    assert not old.fault
 
 
 def test_it_is_told_again_when_something_of_it_has_changed(deployed: Deployment) -> None:

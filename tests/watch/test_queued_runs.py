@@ -1,6 +1,7 @@
 """A run that waits in a queue: one that will act is not asked for again, one that is void is."""
 
 import time
+from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -11,6 +12,7 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 
+from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER
 from dagster_sparkscale.operations import OPERATION_LIMIT, STALE_AFTER, in_flight
 from tests.watch.deployment import HOUR, Deployment, overload
 
@@ -54,6 +56,21 @@ def test_a_restart_that_is_queued_is_not_asked_for_a_second_time(deployed: Deplo
     tick = deployed.tick()
     assert tick.requests == []
     assert "restart run" in tick.data.skip_message
+
+
+@pytest.mark.parametrize("after", [-1.0, ASKED_LATER + 60])
+def test_a_restart_that_was_queued_does_not_undo_a_later_stop(
+    deployed: Deployment, after: float
+) -> None:
+    overload(deployed)
+    assert deployed.by_hand("stop", stream="clicks").success
+    with deployed.world.cluster.lease("clicks", "test") as lease:
+        lease.write(replace(lease.record, desired_since=time.time() + after))
+    done = deployed.by_hand("restart", stream="clicks")
+    (told,) = done.get_asset_observation_events()
+    text = told.asset_observation_data.asset_observation.description or ""
+    wanted = "restarted driver 2" if after < 0 else "nothing was done: 'clicks' was asked to stop 1"
+    assert done.success and text.startswith(wanted)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What drivers on this host need: Java, Spark, the state folder, their programs."""
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -43,13 +44,18 @@ def program_of(stream: Stream) -> Path:
     loaded, for that may be done elsewhere, as where an image is built.
 
     Raises:
-        ClusterError: there is none.
+        ClusterError: there is none, or that can't be told.
     """
     program = Path(stream.program).expanduser().absolute()
-    if not program.is_file():
-        raise ClusterError(
-            f"{stream.name}: program = {stream.program!r}: there is no file {program}"
-        )
+    try:
+        there = stat.S_ISREG(program.stat().st_mode)
+        fault = f"{program} is no file"
+    except (FileNotFoundError, NotADirectoryError):
+        there, fault = False, f"there is no file {program}"
+    except OSError as error:
+        there, fault = False, f"{program}: can't look at it: {error.strerror or error}"
+    if not there:
+        raise ClusterError(f"{stream.name}: program = {stream.program!r}: {fault}")
     return program
 
 

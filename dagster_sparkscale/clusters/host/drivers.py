@@ -112,6 +112,7 @@ class HostedDriver:
             ui_url=_text(note, "ui_url"),
             declared=record.declared,
             hold=record.hold,
+            asked_to_stop_at=record.asked_to_stop_at,
             restarted_at=record.restarted_at,
         )
 
@@ -144,8 +145,7 @@ class HostedDriver:
             driver,
             state=state,
             where=where,
-            ended_at=fate.ended_at,
-            stop_asked_at=record.desired_since if state is DriverState.STOPPED else None,
+            ended_at=fate.heard_of_at if fate.ended_at is None else fate.ended_at,
             exit_reason=reason,
             fenced=fenced is not None,
             ending=told.in_words() if told else None,

@@ -12,7 +12,13 @@ from pydantic import TypeAdapter
 from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import places
-from dagster_sparkscale.clusters.host.folders import StreamFolder, explained, is_name, make_private
+from dagster_sparkscale.clusters.host.folders import (
+    StreamFolder,
+    explained,
+    is_name,
+    make_private,
+    newer_or,
+)
 from dagster_sparkscale.clusters.host.registers import Register
 from dagster_sparkscale.clusters.store import Claim, Process, Record
 
@@ -57,10 +63,11 @@ class FolderStore:
         try:
             return replace(typed_json.read(_CLAIM, text), revision=int(path.name))
         except typed_json.Malformed as error:
-            raise ClusterError(
-                f"{path}: {error}; restore the file from a copy, or, when you are certain that no "
-                f"driver works on the checkpoint {checkpoint}, delete the folder {register.folder}"
-            ) from None
+            repair = (
+                "restore the file from a copy, or, when you are certain that no driver works on "
+                f"the checkpoint {checkpoint}, delete the folder {register.folder}"
+            )
+            raise ClusterError(f"{path}: {error}; {newer_or(repair)}") from None
 
     def swap_claim(self, claim: Claim) -> None:
         register = self._claims(claim.checkpoint)

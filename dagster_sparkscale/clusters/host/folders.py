@@ -95,7 +95,7 @@ class StreamFolder:
             # The name counts: a person may have put an older one back under the newest.
             return replace(record, revision=int(path.name)) if found else record
         except typed_json.Malformed as error:
-            raise ClusterError(f"{path}: {error}; {_repair(path, self.path)}") from None
+            raise ClusterError(f"{path}: {error}; {newer_or(_repair(path, self.path))}") from None
 
     def swap(self, record: Record) -> None:
         """Put `record` in the place of the one of the revision before.
@@ -318,6 +318,11 @@ def _read(path: Path) -> bytes | None:
             return path.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def newer_or(repair: str) -> str:
+    """What to do about a file of the store that can't be understood."""
+    return f"if a newer release has written it, use that one; else {repair}"
 
 
 def _repair(path: Path, folder: Path) -> str:

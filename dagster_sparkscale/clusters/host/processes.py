@@ -12,9 +12,10 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,10 @@ class Fate:
     """STARTING, RUNNING, FAILED or UNKNOWN."""
     pid: int | None = None
     ended_at: float | None = None
+    """When it was seen to end, seconds since the epoch."""
     reason: str | None = None
+    heard_of_at: float | None = None
+    """Of one whose end nobody has seen: when its supervisor last showed that it lived."""
 
 
 def here() -> str:
@@ -124,10 +128,13 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
     ended = _ended(folder)
     if ended:
         return ended
-    if record.gone == record.epoch:
-        return Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
     try:
-        fate = _seen(record, folder)
+        if record.gone == record.epoch:
+            fate = Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
+        else:
+            fate = _seen(record, folder)
+        if not fate.state.alive:
+            fate = replace(fate, heard_of_at=_touched_at(folder))
     except OSError as error:
         fate = Fate(DriverState.UNKNOWN, reason=f"it can't be told from here: {error}")
     if fate.state is not DriverState.UNKNOWN:
@@ -170,9 +177,27 @@ def _before_this_boot(record: Record, folder: SubmissionFolder) -> Fate:
     heard_of = max(record.submitted_at, _touched_at(folder) or 0.0)
     if up_since is None or time.time() - up_since < QUIET_SECONDS:
         return Fate(DriverState.UNKNOWN, reason="this machine was started a moment ago")
-    if heard_of >= up_since:
-        return Fate(DriverState.UNKNOWN, reason="it was heard of after this machine was started")
+    # Or the clock was ahead before the restart, and was set right since.
+    if heard_of >= up_since and not _is_silent(folder):
+        return Fate(
+            DriverState.UNKNOWN,
+            reason="by the clock it was heard of after this machine was started",
+        )
     return Fate(DriverState.FAILED, reason="the machine was restarted")
+
+
+def _is_silent(folder: SubmissionFolder) -> bool:
+    """Whether it is known that nobody touches its file any more. By the clock of the file system:
+    that of another machine may be another than ours.
+
+    Raises:
+        OSError: it can't be told.
+    """
+    touched = _touched_at(folder)
+    if touched is None or folders.is_locked(folder.alive) is not False:
+        return False
+    with tempfile.TemporaryFile(dir=folder.path) as made_now:
+        return os.fstat(made_now.fileno()).st_mtime - touched > QUIET_SECONDS
 
 
 def _touched_at(folder: SubmissionFolder) -> float | None:
@@ -204,21 +229,36 @@ def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
     if driver is not None:
         pid = _pid(driver, "pid", folder.driver)
         # A supervisor that outlives its driver is still clearing away what the driver left.
-        if lives(driver) or lives(driver, "supervisor_pid", "supervisor_birth"):
+        if _is_there(driver, record) or _is_there(driver, record, "supervisor_"):
             return Fate(_announced(folder), pid)
         return Fate(DriverState.FAILED, pid, reason=_NO_TRACE)
     if watcher is not None:
-        if lives(watcher):
-            return Fate(DriverState.STARTING)
+        # A full disk may have kept it from noting whom it has started.
+        if lives(watcher) or _anything_runs(record):
+            return Fate(_announced(folder))
         if folder.driver.exists():
             return _seen_by_pids(record, folder)
         reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
         return Fate(DriverState.FAILED, reason=reason)
     by = record.submitter or Process(pid=record.submitter_pid, birth=record.submitter_birth)
     submitter_lives = birth(by.pid) == by.birth is not None
-    if submitter_lives or marked(marker("", record.epoch, record.id)):
+    if submitter_lives or _anything_runs(record):
         return Fate(DriverState.STARTING)
     return Fate(DriverState.FAILED, reason="was never launched: the process submitting it died")
+
+
+def _anything_runs(record: Record) -> bool:
+    """Whether a process here carries the mark of the newest submission."""
+    return bool(marked(marker("", record.epoch, record.id)))
+
+
+def _is_there(note: Mapping[str, Any], record: Record, which: str = "") -> bool:
+    """Whether the process runs that `note` of the driver names. One whose birth could not be told
+    when it was written is known by its mark."""
+    if note.get(f"{which}birth", "") is not None:
+        return lives(note, f"{which}pid", f"{which}birth")
+    mark = marker("", record.epoch, record.id)
+    return any(process.pid == note.get(f"{which}pid") for process in marked(mark))
 
 
 def _ended(folder: SubmissionFolder) -> Fate | None:

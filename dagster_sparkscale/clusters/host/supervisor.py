@@ -11,11 +11,11 @@ gone when the driver dies, and an exit code is told to the parent only. In SUBMI
     exit.json     {"code": n|null, "signal": n|null, "at": t}, once nothing of the driver is left
 
 What must not change: standard library only (it may run where there is nothing but Spark); it never
-dies of a full disk or a vanished folder; it always drains the driver's output, because a driver
-whose pipe is full stands still; exit.json appears only after the last process has gone, because a
-new driver may be started on the same checkpoint as soon as it is there; a driver is started only
-while the stream's record says that it shall be, for whoever launched this may have been held up
-until another driver was started or a stop was asked for.
+dies of a full disk or a vanished folder; it always drains the driver's output, also while the disk
+hangs, because a driver whose pipe is full stands still; exit.json appears only after the last
+process has gone, because a new driver may be started on the same checkpoint as soon as it is there;
+a driver is started only while the stream's record says that it shall be, for whoever launched this
+may have been held up until another driver was started or a stop was asked for.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import ctypes
 import fcntl
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -38,6 +39,10 @@ from typing import Any
 _LINUX = Path("/proc/self/stat").exists()
 LOG_BYTES = 20_000_000
 LOG_FILES = 3
+BACKLOG = 256
+"""Pieces of the driver's output, of 64 KiB at most, that wait while the disk hangs."""
+BACKLOG_SECONDS = 1.0
+"""How long a driver waits for room among them, until the disk counts as hanging."""
 BEAT_SECONDS = 10.0
 """Between two touches of the file that is locked."""
 LEFTOVER_SECONDS = 10.0
@@ -168,14 +173,31 @@ class RotatingLog:
 
 
 def _drain(source: int, log: RotatingLog) -> None:
-    while True:
+    """Keep what the driver says until it says no more. While the log can't be written because the
+    disk hangs, what there is no room for is lost: a driver whose pipe is full stands still."""
+    waiting: queue.Queue[bytes] = queue.Queue(BACKLOG)
+
+    def write() -> None:
+        while data := waiting.get():
+            log.write(data)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()  # with the mask of this thread
+    lost = 0
+    data = b"?"
+    while data:
         try:
             data = os.read(source, 65536)
         except OSError:
-            return
-        if not data:
-            return
-        log.write(data)
+            data = b""
+        note = f"\n[{lost} bytes lost here: the disk hung]\n".encode() if lost and data else b""
+        try:
+            # A disk that is only slow may slow down the driver.
+            waiting.put(note + data, timeout=0.0 if lost else BACKLOG_SECONDS)
+            lost = 0
+        except queue.Full:
+            lost += len(data)
+    writer.join()
 
 
 def _adopt_orphans() -> None:

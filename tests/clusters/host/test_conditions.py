@@ -93,6 +93,18 @@ def test_a_program_that_is_gone(tmp_path: Path) -> None:
     assert f"there is no file {tmp_path / 'gone.py'}" in condition.text
 
 
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [(f"{'x' * 300}.py", "can't look at it: File name too long"), ("folder.py", "is no file")],
+    ids=["can't be looked at", "is a folder"],
+)
+def test_a_program_that_is_none(tmp_path: Path, name: str, fault: str) -> None:
+    (tmp_path / "folder.py").mkdir()
+    condition = told(tmp_path, "program", program=str(tmp_path / name))
+    assert condition.wrong
+    assert fault in condition.text
+
+
 def test_programs_that_are_there_take_no_line(tmp_path: Path) -> None:
     found = conditions_here(tmp_path, None, [structured(program=__file__)])
     assert "program" not in [condition.subject for condition in found]

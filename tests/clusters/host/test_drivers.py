@@ -166,12 +166,46 @@ class TestDescribed:
         submitted.ended(at=5000.0 + after)
         driver = submitted.driver()
         assert (driver.state, driver.exit_reason) == (DriverState.STOPPED, reason)
-        assert (driver.ended_at, driver.stop_asked_at) == (5000.0 + after, 5000.0)
+        assert (driver.ended_at, driver.asked_to_stop_at) == (5000.0 + after, 5000.0)
 
     def test_of_a_stream_that_is_to_run_an_end_is_a_failure(self, submitted: Submitted) -> None:
         submitted.ended(at=submitted.record.desired_since + 1)
         driver = submitted.driver()
         assert (driver.state, driver.exit_reason) == (DriverState.FAILED, "exit code 1")
+
+    @pytest.mark.parametrize("gone", [0, 3], ids=["without a trace", "declared gone"])
+    def test_one_whose_end_nobody_saw_counts_as_ended_when_it_last_showed_that_it_lived(
+        self, submitted: Submitted, gone: int
+    ) -> None:
+        """Counted from its start, it would have failed right after the restarts of long ago."""
+        ended = {"pid": os.getpid(), "birth": "another"}
+        submitted.submission.driver.write_text(json.dumps(ended))
+        submitted.submission.alive.touch()
+        os.utime(submitted.submission.alive, (8000.0, 8000.0))
+        submitted.record = replace(submitted.record, gone=gone)
+        driver = submitted.driver()
+        assert (driver.state, driver.ended_at) == (DriverState.FAILED, 8000.0)
+
+    def test_whether_it_ended_before_it_was_asked_to_is_told_only_where_that_was_seen(
+        self, submitted: Submitted
+    ) -> None:
+        """A supervisor that was killed has not shown anything of the driver since."""
+        ended = {"pid": os.getpid(), "birth": "another"}
+        submitted.submission.driver.write_text(json.dumps(ended))
+        submitted.submission.alive.touch()
+        os.utime(submitted.submission.alive, (8000.0, 8000.0))
+        submitted.record = replace(submitted.record, desired="stopped", desired_since=9000.0)
+        assert submitted.driver().exit_reason == "stop requested"
+
+    @pytest.mark.parametrize(
+        ("desired", "at"), [("stopped", 9000.0), ("restarting", None), ("running", None)]
+    )
+    def test_whether_it_was_asked_to_stop_is_told_while_it_runs(
+        self, submitted: Submitted, desired: Desired, at: float | None
+    ) -> None:
+        submitted.record = replace(submitted.record, desired=desired, desired_since=9000.0)
+        driver = submitted.driver()
+        assert (driver.state, driver.asked_to_stop_at) == (DriverState.STARTING, at)
 
     def test_on_another_host_it_runs_if_its_own_agent_says_so(self, submitted: Submitted) -> None:
         submitted.record = replace(submitted.record, host="another-host", submitter=None)

@@ -3,6 +3,7 @@
 Only proof is an end: all else is unknown, and counts as running.
 """
 
+import fcntl
 import json
 import os
 import subprocess
@@ -123,7 +124,8 @@ class TestBeforeARestartOfTheMachine:
 
     def test_it_has_ended_with_it(self, started: Started) -> None:
         self.touched(started, 7000.0)
-        assert seen(started) == Fate(DriverState.FAILED, reason="the machine was restarted")
+        fate = seen(started)
+        assert (fate.state, fate.reason) == (DriverState.FAILED, "the machine was restarted")
 
     def test_what_was_never_launched_has_too(self, started: Started) -> None:
         assert seen(started).state is DriverState.FAILED
@@ -134,6 +136,24 @@ class TestBeforeARestartOfTheMachine:
         self.touched(started, 10.0)
         assert seen(started).state is DriverState.UNKNOWN
         assert seen(started, answers=True).state is DriverState.RUNNING
+
+    def test_one_that_seems_to_be_heard_of_since_as_the_clock_was_ahead_before_has_ended(
+        self, started: Started
+    ) -> None:
+        """It is not touched any more, and a clone would."""
+        self.touched(started, 2 * processes.QUIET_SECONDS)
+        assert seen(started).state is DriverState.FAILED
+        self.touched(started, -3600.0)  # is silent once the clock has come by
+        assert seen(started).state is DriverState.UNKNOWN
+
+    def test_one_that_holds_the_lock_has_not_ended_though_nothing_touches_it(
+        self, started: Started
+    ) -> None:
+        """Its supervisor may have been killed."""
+        self.touched(started, 2 * processes.QUIET_SECONDS)
+        with open(started.submission.alive) as alive:
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            assert seen(started).state is DriverState.UNKNOWN
 
     def test_right_after_the_start_of_a_machine_a_clone_may_not_have_been_heard_of_yet(
         self, started: Started, monkeypatch: pytest.MonkeyPatch

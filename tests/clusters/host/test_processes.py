@@ -139,6 +139,37 @@ def test_another_process_with_the_same_pid_is_not_the_driver(started: Started) -
     assert started.fate().state is DriverState.FAILED
 
 
+def test_a_driver_whose_birth_could_not_be_told_is_known_by_its_mark(started: Started) -> None:
+    """As where its supervisor could not open any more files: null in the note proves nothing."""
+    note = {"pid": os.getpid(), "birth": None, "supervisor_pid": 1, "supervisor_birth": None}
+    started.submission.driver.write_text(json.dumps(note))
+    assert started.fate().state is DriverState.FAILED
+    unknown = subprocess.Popen(["sleep", "600"], env={**os.environ, MARKER: started.mark})
+    try:
+        wait_for("its environment to show", lambda: marked(started.mark))
+        assert started.fate().state is DriverState.FAILED  # not the one that the note names
+        for name in ("pid", "supervisor_pid"):
+            started.submission.driver.write_text(json.dumps({**note, name: unknown.pid}))
+            assert started.fate().state is DriverState.STARTING
+    finally:
+        unknown.kill()
+        unknown.wait()
+    assert started.fate().state is DriverState.FAILED
+
+
+def test_a_driver_that_its_supervisor_could_not_note_runs_all_the_same(started: Started) -> None:
+    """As where the disk was full for a moment: also when that supervisor is killed."""
+    started.launch(SLEEP).up()
+    started.submission.driver.unlink()
+    assert started.fate() == Fate(DriverState.RUNNING)
+    watcher = json.loads(started.submission.supervisor.read_text())["pid"]
+    os.kill(watcher, signal.SIGKILL)
+    wait_for("the supervisor to be gone", lambda: birth(watcher) is None)
+    assert started.fate() == Fate(DriverState.RUNNING)
+    processes.terminate(started.submission, started.mark, started.there)
+    assert started.fate().state is DriverState.FAILED
+
+
 def test_while_its_submitter_lives_it_may_yet_be_launched(started: Started) -> None:
     assert started.fate() == Fate(DriverState.STARTING)
     # As an older release has remembered it.

@@ -4,10 +4,12 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -236,6 +238,41 @@ def test_a_driver_whose_log_cannot_be_written_is_not_held_up(tmp_path: Path, run
     it = run("print('x' * 1_000_000)")
     assert it.process.wait(HANGS) == 0
     assert it.note("exit.json")["code"] == 0
+
+
+def test_a_driver_whose_log_hangs_is_not_held_up(tmp_path: Path, run: Any) -> None:
+    os.mkfifo(tmp_path / "driver.log")  # to open it waits for a reader, who never comes
+    it = run(f"print('x' * {2 * supervisor.BACKLOG * 65536})")
+    assert it.process.wait(HANGS) == 0
+    assert it.note("exit.json")["code"] == 0
+
+
+def test_what_was_lost_while_the_log_hung_is_told_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "BACKLOG", 2)
+    monkeypatch.setattr(supervisor, "BACKLOG_SECONDS", 0.01)
+    os.mkfifo(tmp_path / "driver.log")
+    source, driver = os.pipe()
+    drain = threading.Thread(
+        target=supervisor._drain, args=(source, RotatingLog(tmp_path / "driver.log")), daemon=True
+    )
+    drain.start()
+    for _ in range(20):
+        os.write(driver, b"x" * 65536)
+    log, told = os.open(tmp_path / "driver.log", os.O_RDONLY), b""
+    os.set_blocking(log, False)
+
+    def is_told() -> bool:
+        nonlocal told
+        os.write(driver, b"and on\n")
+        with contextlib.suppress(BlockingIOError):
+            told += os.read(log, 1 << 20)
+        return b"and on" in told
+
+    wait_for("the log to go on", is_told)
+    os.close(driver)
+    assert re.search(rb"x\n\[\d+ bytes lost here: the disk hung\]\n", told)
 
 
 @pytest.mark.parametrize(
