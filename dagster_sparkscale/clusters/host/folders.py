@@ -192,7 +192,8 @@ class SubmissionFolder:
             ClusterError: it can't be told.
         """
         with explained("read", self.took):
-            return self.took.exists()
+            # One that found another's there, after its own word, proves nothing of that one's end.
+            return self.took.exists() and not self.fenced.exists()
 
     def settings(self) -> dict[str, str]:
         """Spark's, as they were written for the driver; empty if they can't be read."""

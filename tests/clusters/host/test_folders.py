@@ -264,6 +264,19 @@ def test_the_folder_of_a_submission_is_made_once(folder: StreamFolder) -> None:
     assert submission.read_token() == "t"
 
 
+def test_a_driver_that_was_refused_after_its_word_has_not_taken_its_checkpoint(
+    folder: StreamFolder,
+) -> None:
+    """Between its word and its mark another came: that one's mark is no earlier driver's."""
+    submission = folder.submission(1)
+    submission.create()
+    assert not submission.has_taken_its_checkpoint()
+    submission.took.touch()
+    assert submission.has_taken_its_checkpoint()
+    submission.fenced.touch()
+    assert not submission.has_taken_its_checkpoint()
+
+
 def test_known_streams_are_those_with_a_folder(tmp_path: Path) -> None:
     assert FolderStore(tmp_path).streams() == []
     for name in ("b", "a"):
