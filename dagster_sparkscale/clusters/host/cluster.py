@@ -219,8 +219,7 @@ class HostedCluster(ClusterManager):
             AlreadyRunning: one does, or may.
         """
         record = lease.record
-        if record.epoch:
-            HostedDriver(self.store().folder(lease.stream), record).make_way()
+        HostedDriver(self.store().folder(lease.stream), record).make_way()
         if checkpoint is None:
             return
         self._refuse_if_an_older_release_has(lease.stream, checkpoint)

@@ -318,11 +318,33 @@ def clear_up_to(stream: str, epoch: int, record_id: str) -> None:
     """
 
     def matches(mark: str) -> bool:
-        name, _, rest = mark.partition(":")
-        number, _, id = rest.partition(":")
-        return (name, id) == (stream, record_id) and number.isdigit() and int(number) <= epoch
+        number = _epoch_in(mark, stream, record_id)
+        return number is not None and number <= epoch
 
     kill_all(lambda: carrying(MARKER, matches), _IN_THE_WAY)
+
+
+def later_than(stream: str, epoch: int, record_id: str) -> list[int]:
+    """The live processes of the stream's submissions after that epoch.
+
+    Raises:
+        ClusterError: it can't be told.
+    """
+
+    def matches(mark: str) -> bool:
+        number = _epoch_in(mark, stream, record_id)
+        return number is not None and number > epoch
+
+    try:
+        return [process.pid for process in carrying(MARKER, matches)]
+    except OSError as error:
+        raise ClusterError(f"it can't be told what runs on this host: {error}") from error
+
+
+def _epoch_in(mark: str, stream: str, record_id: str) -> int | None:
+    name, _, rest = mark.partition(":")
+    number, _, id = rest.partition(":")
+    return int(number) if (name, id) == (stream, record_id) and number.isdigit() else None
 
 
 def kill_all(find: "Callable[[], list[psutil.Process]]", advice: str) -> int:

@@ -257,12 +257,26 @@ def test_a_start_that_was_held_up_ends_nothing_of_a_driver_that_came_meanwhile(
     started.launch(SLEEP).up()
     held_up = HostedDriver(started.folder, replace(started.record, epoch=0))
     left = HostedDriver(started.folder, replace(started.record, epoch=2))
-    held_up.make_way()
+    with pytest.raises(AlreadyRunning, match="was an older copy put back"):
+        held_up.make_way()
     assert started.fate().state is DriverState.RUNNING
     left.files.path.mkdir()
     left.files.exit.write_text('{"code": 1, "signal": null, "at": 7}')
     left.make_way()  # what one before its own has left is
     assert marked(started.mark) == []
+
+
+def test_nothing_is_started_beside_a_driver_that_an_older_copy_does_not_know(
+    started: Started,
+) -> None:
+    """Nor is it killed for a driver of its number that was started elsewhere meanwhile."""
+    started.launch(SLEEP).up()
+    there = replace(started.record.submitter or Process(), host="there", machine="x", boot="y")
+    elsewhere = replace(started.record, host="there", submitter=there, gone=1)
+    for older in (replace(started.record, epoch=0), elsewhere, replace(elsewhere, epoch=2, gone=2)):
+        with pytest.raises(AlreadyRunning, match=r"process \d+ on this host is of a driver of 'cl"):
+            HostedDriver(started.folder, older).make_way()
+    assert started.fate().state is DriverState.RUNNING
 
 
 def test_it_is_asked_to_end_before_it_is_killed(started: Started) -> None:
