@@ -26,11 +26,13 @@ from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import is_name
 from dagster_sparkscale.clusters.host.launch import Runtime
+from dagster_sparkscale.clusters.host.processes import marker
 from dagster_sparkscale.clusters.host.strangers import Stranger, strangers_on
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.spark_settings import settings
 from dagster_sparkscale.clusters.starts import Start
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare import checkpoints, drift
 from dagster_sparkscale.declare.streams import Stream
 
@@ -228,8 +230,10 @@ class HostedCluster(ClusterManager):
         except OSError as error:
             raise ClusterError(f"it can't be told what runs on this host: {error}") from error
         for stranger in found:
-            if self._knows(stranger):
-                continue  # another stream's of this store: its claim decides
+            other = self._owner(stranger)
+            if other is not None and (who := self._who_runs(stranger.stream)):
+                fault = starts.taken(checkpoint, lease.stream, stranger.stream, who, other)
+                raise AlreadyRunning(fault)
             raise AlreadyRunning(
                 f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by "
                 f"{stranger.in_words(self._state_path())}. Two drivers on one checkpoint lose data"
@@ -253,11 +257,12 @@ class HostedCluster(ClusterManager):
             if same and (who := self._who_runs(name)):
                 raise AlreadyRunning(starts.taken(checkpoint, stream, name, who, record))
 
-    def _knows(self, stranger: Stranger) -> bool:
-        """Whether it is of a stream in this store."""
+    def _owner(self, stranger: Stranger) -> Record | None:
+        """The record of the stream in this store whose newest driver it is of."""
         stream = stranger.stream
         known = self.store().read(stream) if is_name(stream) else None
-        return known is not None and known.id == stranger.submission.rpartition(":")[2]
+        its = known and stranger.submission == marker(stream, known.epoch, known.id)
+        return known if its else None
 
     def _who_runs(self, stream: str) -> str | None:
         driver = self.find(stream)
