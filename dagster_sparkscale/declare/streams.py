@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import Declaration, Seconds
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 
@@ -77,7 +78,8 @@ class Stream(Declaration):
     """Further Spark settings. They reach the driver in a file only its user can read."""
 
     checkpoint_location: str | None = None
-    """Where the program keeps its checkpoint. No two streams may share one."""
+    """Where the program keeps its checkpoint: an absolute path or a URI. No two streams may share
+    one."""
 
     autoscale: AutoscalePolicy | None = None
     """None: the stream keeps its `executors` until somebody rescales it by hand."""
@@ -124,6 +126,13 @@ class Stream(Declaration):
     def _program_is_python(cls, value: str) -> str:
         if not value.endswith(".py"):
             raise ValueError("must be the path of a Python file (.py)")
+        return value
+
+    @field_validator("checkpoint_location")
+    @classmethod
+    def _checkpoint_is_one_place(cls, value: str | None) -> str | None:
+        if value is not None:
+            normalized(value)
         return value
 
     @field_validator("autoscale")

@@ -45,9 +45,7 @@ class Stranger:
         epoch = self.submission.partition(":")[2].partition(":")[0]
         text = f"process {self.pid}, a driver of {self.stream!r}, epoch {epoch}, that was started"
         if self.state_dir and os.path.realpath(self.state_dir) == os.path.realpath(here):
-            return (
-                f"{text} from this state folder, in which it has ended: end that process first"
-            )
+            return f"{text} from this state folder, in which it has ended: end that process first"
         elsewhere = "stop it in the deployment that started it, else its recovery brings it back"
         if self.state_dir:
             return f"{text} from another state folder, {self.state_dir}: {elsewhere}"
