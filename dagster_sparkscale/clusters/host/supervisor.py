@@ -178,12 +178,13 @@ def _drain(source: int, log: RotatingLog) -> None:
         log.write(data)
 
 
-def _adopt_orphans() -> None:
-    # As "child subreaper" this process becomes the parent of whatever the driver leaves behind, so
-    # it can see exactly when nothing is left. Where that does not exist the process group must do.
+def _adopt_orphans() -> bool:
+    """As "child subreaper" this process becomes the parent of whatever the driver leaves behind, so
+    it can see exactly when nothing is left. False where that does not exist."""
     if _LINUX:
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+            return bool(ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0)  # PR_SET_CHILD_SUBREAPER
+    return False
 
 
 def _children() -> list[int]:
@@ -196,8 +197,13 @@ def _children() -> list[int]:
     return found
 
 
-def _clear_leftovers(group: int, patience: float) -> None:
-    """Return when nothing of the driver is left; after `patience` seconds kill what is."""
+def _clear_leftovers(group: int | None, patience: float) -> None:
+    """Return when nothing of the driver is left; after `patience` seconds kill what is.
+
+    Args:
+        group: the driver's, where its orphans are not adopted: the process group must do, although
+            another may have its number once the driver's is empty.
+    """
     deadline = time.monotonic() + patience
     hard_deadline = deadline + patience
     while time.monotonic() < hard_deadline:
@@ -207,11 +213,12 @@ def _clear_leftovers(group: int, patience: float) -> None:
             orphans = True
         except ChildProcessError:
             orphans = False
-        if not orphans and not _group_lives(group):
+        if not orphans and (group is None or not _group_lives(group)):
             return
         if time.monotonic() > deadline:
-            with contextlib.suppress(OSError):
-                os.killpg(group, signal.SIGKILL)
+            if group is not None:
+                with contextlib.suppress(OSError):
+                    os.killpg(group, signal.SIGKILL)
             for pid in _children():
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
@@ -310,7 +317,7 @@ def supervise(
         umask: of the driver; -1: that of this process.
     """
     log = RotatingLog(directory / "driver.log")
-    _adopt_orphans()
+    adopts = _adopt_orphans()
     try:
         life = Life(directory / "alive")
     except BlockingIOError:
@@ -372,7 +379,7 @@ def supervise(
     _start(reader)
     result = _await(driver)
     ended = time.time()
-    _clear_leftovers(driver.pid, patience)
+    _clear_leftovers(None if adopts else driver.pid, patience)
     reader.join(2.0)
     code, number = (None, -result) if result < 0 else (result, None)
     _leave_word(directory / "exit.json", {"code": code, "signal": number, "at": ended})

@@ -159,6 +159,27 @@ def test_what_the_driver_leaves_behind_is_killed_before_the_end_is_told(
     assert not any(psutil.pid_exists(child) for child in children)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nothing but the group")
+def test_a_process_that_only_has_the_number_of_the_drivers_group_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    """Once a group is empty its number is free for another."""
+    program = (
+        "from dagster_sparkscale.clusters.host import supervisor; import sys, pathlib;"
+        "sys.exit(supervisor.supervise(pathlib.Path(sys.argv[1]), sys.argv[2:], 0.5))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), "sleep", "600"]
+    with subprocess.Popen(command) as process:
+        wait_for("the driver", (tmp_path / "driver.json").exists)
+        driver = json.loads((tmp_path / "driver.json").read_text())["pid"]
+        # It joins the driver's group, as nobody can wait until a number comes round.
+        with subprocess.Popen(["sleep", "600"], process_group=driver) as stranger:
+            os.kill(driver, signal.SIGKILL)
+            assert process.wait(HANGS) == 128 + signal.SIGKILL
+            assert stranger.poll() is None
+            stranger.kill()
+
+
 def test_orphans_of_the_program_are_reaped_while_it_runs(run: Any) -> None:
     it = run(
         "import subprocess, time\n"
