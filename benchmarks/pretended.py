@@ -1,6 +1,5 @@
 """Streams that a cluster manager takes for submitted, though nobody has submitted them."""
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,12 +32,9 @@ def pretend_submitted(
             submission.driver,
             {
                 "pid": pid,
-                "pgid": pid,
                 "birth": birth(pid),
                 "supervisor_pid": pid,
                 "supervisor_birth": birth(pid),
-                "host": processes.here(),
-                "started_at": time.time(),
             },
         )
     return list(urls)

@@ -6,7 +6,7 @@ It exists because nobody else is there to do it: the Dagster run that started th
 gone when the driver dies, and an exit code is told to the parent only. In SUBMISSION_DIR it writes
 
     alive         locked by supervisor and driver while they live, and touched every ten seconds
-    driver.json   pids and birth times of driver and supervisor, their host, and when it started
+    driver.json   pids and birth times of driver and supervisor
     driver.log    the driver's stdout and stderr, rotated by size (driver.log.1, driver.log.2)
     exit.json     {"code": n|null, "signal": n|null, "at": t}, once nothing of the driver is left
 
@@ -25,7 +25,6 @@ import fcntl
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -270,18 +269,16 @@ class Life:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        self.locked = False
-        """False where the file system knows no locks."""
         deadline = time.monotonic() + 5.0
-        while not self.locked:
+        while True:
             try:
                 fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self.locked = True
+                break
             except BlockingIOError:  # somebody is looking whether it is locked
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
-            except OSError:
+            except OSError:  # the file system knows no locks
                 break
         _start(threading.Thread(target=self._beat, name="beat", daemon=True))
 
@@ -365,13 +362,9 @@ def supervise(
         directory / "driver.json",
         {
             "pid": driver.pid,
-            "pgid": driver.pid,
             "birth": _birth_if_known(driver.pid),
             "supervisor_pid": os.getpid(),
             "supervisor_birth": _birth_if_known(os.getpid()),
-            "host": socket.gethostname(),
-            "locked": life.locked,
-            "started_at": time.time(),
         },
         attempts=3,
     )

@@ -92,7 +92,7 @@ def test_it_tells_who_runs(run: Any) -> None:
     assert birth(note["pid"]) == note["birth"]
     assert note["supervisor_pid"] == it.process.pid
     assert birth(it.process.pid) == note["supervisor_birth"]
-    assert os.getpgid(note["pid"]) == note["pgid"] == note["pid"]
+    assert os.getpgid(note["pid"]) == note["pid"]
 
 
 def test_a_killed_driver_is_told_by_its_signal(run: Any) -> None:
@@ -299,7 +299,6 @@ def test_a_record_that_is_gone_starts_nothing(tmp_path: Path, run: Any) -> None:
 def test_while_either_lives_a_lock_shows_it(tmp_path: Path, run: Any) -> None:
     it = run("import os, sys, time; print('up', flush=True); time.sleep(600)")
     note = it.note("driver.json")
-    assert note["locked"] is True
     assert is_locked(tmp_path / "alive") is True
     it.process.kill()
     it.process.wait()
