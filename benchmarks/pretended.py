@@ -1,11 +1,11 @@
 """Streams that a cluster manager takes for submitted, though nobody has submitted them."""
 
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.agents import TOKEN
 from dagster_sparkscale.clusters import leases, starts
-from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
@@ -27,7 +27,7 @@ def pretend_submitted(
         submission = HostedDriver(store.folder(name), start.record).files
         submission.create()
         submission.write_private(submission.token, TOKEN)
-        write_json(submission.agent, {"url": url, "pid": pid, "host": processes.here()})
+        write_json(submission.agent, {"url": url, "pid": pid, "host": socket.gethostname()})
         write_json(
             submission.driver,
             {

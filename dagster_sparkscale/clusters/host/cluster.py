@@ -224,7 +224,6 @@ class HostedCluster(ClusterManager):
         HostedDriver(self.store().folder(lease.stream), record).make_way()
         if checkpoint is None:
             return
-        self._refuse_if_an_older_release_has(lease.stream, checkpoint)
         try:
             found = strangers_on(checkpoint, record.id)
         except OSError as error:
@@ -238,24 +237,6 @@ class HostedCluster(ClusterManager):
                 f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by "
                 f"{stranger.in_words(self._state_path())}. Two drivers on one checkpoint lose data"
             )
-
-    def _refuse_if_an_older_release_has(self, stream: str, checkpoint: str) -> None:
-        """Drivers that were started before 0.1.0 have neither claim nor mark: only their settings
-        tell what they work on. To be removed with the first release after it."""
-        for name in self.store().streams():
-            if name == stream:
-                continue
-            try:
-                record = self.store().read(name)
-            except ClusterError:
-                continue  # its own start tells; one broken file must not bar every other stream
-            if record is None or not record.epoch or record.submitter is not None:
-                continue
-            settings = self.store().folder(name).submission(record.epoch).settings()
-            theirs = settings.get("spark.sparkscale.checkpointLocation")
-            same = theirs and place_of(theirs, {**self.spark_conf, **settings}) == checkpoint
-            if same and (who := self._who_runs(name)):
-                raise AlreadyRunning(starts.taken(checkpoint, stream, name, who, record))
 
     def _owner(self, stranger: Stranger) -> Record | None:
         """The record of the stream in this store whose newest driver it is of."""

@@ -198,10 +198,7 @@ class HostedDriver:
 
     def _is_here(self) -> bool:
         """Whether its processes can be seen, and signalled, from here."""
-        submitter = self.record.submitter
-        if submitter is None:
-            return self.record.host == processes.here()
-        return places.same_namespace(submitter)
+        return places.same_namespace(self.record.submitter)
 
     def agrees_to_stop(self, graceful: bool, patience: float, operation: int | None) -> bool:
         """Ask the agent to end the driver; whether it has agreed to."""

@@ -10,7 +10,6 @@ for ended only when nothing of it can be running any more.
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import folders, places, supervisor
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
-from dagster_sparkscale.clusters.store import Process, Record
+from dagster_sparkscale.clusters.store import Record
 
 if TYPE_CHECKING:
     import psutil
@@ -55,11 +54,6 @@ class Fate:
     pid: int | None = None
     ended_at: float | None = None
     reason: str | None = None
-
-
-def here() -> str:
-    """The name by which this host is remembered."""
-    return socket.gethostname()
 
 
 def marker(stream: str, epoch: int, record_id: str) -> str:
@@ -139,10 +133,6 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
 def _seen(record: Record, folder: SubmissionFolder) -> Fate:
     """What can be seen from here of a submission that has left no word."""
     started_by = record.submitter
-    if started_by is None:  # an older release remembered the host's name only
-        if record.host != here():
-            return _far_away(record)
-        return _seen_by_pids(record, folder)
     if places.same_kernel(started_by):
         if places.same_namespace(started_by):
             return _seen_by_pids(record, folder)
@@ -214,7 +204,7 @@ def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
             return _seen_by_pids(record, folder)
         reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
         return Fate(DriverState.FAILED, reason=reason)
-    by = record.submitter or Process(pid=record.submitter_pid, birth=record.submitter_birth)
+    by = record.submitter
     submitter_lives = birth(by.pid) == by.birth is not None
     if submitter_lives or marked(marker("", record.epoch, record.id)):
         return Fate(DriverState.STARTING)
