@@ -1,12 +1,11 @@
 """Streams that a cluster manager takes for submitted, though nobody has submitted them."""
 
-import time
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.agents import TOKEN
 from dagster_sparkscale.clusters import leases, starts
-from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
@@ -28,17 +27,14 @@ def pretend_submitted(
         submission = HostedDriver(store.folder(name), start.record).files
         submission.create()
         submission.write_private(submission.token, TOKEN)
-        write_json(submission.agent, {"url": url, "pid": pid, "host": processes.here()})
+        write_json(submission.agent, {"url": url, "pid": pid, "host": socket.gethostname()})
         write_json(
             submission.driver,
             {
                 "pid": pid,
-                "pgid": pid,
                 "birth": birth(pid),
                 "supervisor_pid": pid,
                 "supervisor_birth": birth(pid),
-                "host": processes.here(),
-                "started_at": time.time(),
             },
         )
     return list(urls)

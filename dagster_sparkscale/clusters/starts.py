@@ -32,7 +32,8 @@ class Drivers:
     runs: Callable[[str], str | None]
     """Who runs, or may run, as the newest driver of that stream, in words; None: nobody."""
     took: Callable[[str, int], bool]
-    """Whether that stream's driver of that epoch has left word of taking its checkpoint."""
+    """Whether that stream's driver of that epoch has left word of taking its checkpoint, and none
+    of having lost it."""
     lease: Callable[[str], AbstractContextManager[Lease]]
     """Takes that stream's lease for a moment."""
 

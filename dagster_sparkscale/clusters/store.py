@@ -91,10 +91,8 @@ class Record:
     host: str
     """The host that the newest driver was started on."""
     history: tuple[Submission, ...]
-    submitter: Process | None = None
-    """Who launched the newest driver; None in a record of an older release, which has these:"""
-    submitter_pid: int = 0
-    submitter_birth: str | None = None
+    submitter: Process = Process()
+    """Who launched the newest driver."""
     revision: int = 0
     """Grows by one with every change."""
     operations: int = 0
@@ -113,7 +111,7 @@ class Record:
     asset: tuple[str, ...] = ()
     """Its asset's key; empty: not known."""
     executors: int | None = None
-    """Last requested of the newest driver; None in a record of an older release."""
+    """Last requested of the newest driver; None where there was none."""
 
     @classmethod
     def new(cls, id: str) -> Self:

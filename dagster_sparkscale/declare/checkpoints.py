@@ -10,6 +10,10 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 _SAME = {"s3": "s3a", "s3n": "s3a"}
 _CONTAINER_AT = ("abfs", "abfss", "wasb", "wasbs")
 """Schemes of URIs such as abfss://container@account.dfs.core.windows.net/path."""
+_WRONG = (
+    "must be an absolute path or a URI, such as /data/checkpoints/clicks or s3a://bucket/clicks; a "
+    "relative one is another place wherever it is started from"
+)
 
 
 def normalized(location: str, settings: Mapping[str, str] | None = None) -> str:
@@ -23,19 +27,20 @@ def normalized(location: str, settings: Mapping[str, str] | None = None) -> str:
         settings: Spark's, of the stream.
 
     Raises:
-        ValueError: it is neither a path nor a URI.
+        ValueError: it is neither an absolute path nor a URI.
     """
     text = location.strip()
-    if not text:
-        raise ValueError(f"checkpoint_location = {location!r}: must be a path or a URI")
-    if not _SCHEME.match(text):
+    if text.startswith("/"):
         base = (settings or {}).get(DEFAULT_FS, "file:///")
-        text = base.rstrip("/") + "/" + text.lstrip("/") if text.startswith("/") else f"file:{text}"
+        text = base.rstrip("/") + "/" + text.lstrip("/")
+    elif not _SCHEME.match(text):
+        raise ValueError(_WRONG)
     try:
         parts = urlsplit(text.replace("?", "\0").replace("#", "\1"))
     except ValueError as error:
-        fault = f"checkpoint_location = {location!r}: must be a path or a URI; {error}"
-        raise ValueError(fault) from None
+        raise ValueError(f"{_WRONG}; {error}") from None
+    if parts.path and not parts.path.startswith("/"):
+        raise ValueError(_WRONG)
     scheme = parts.scheme.lower()
     path = posixpath.normpath(parts.path or "/")
     path = "/" + path.lstrip("/") if path.startswith("/") else path

@@ -56,9 +56,6 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
         return ()
     now = declared(stream)
     names = [name for name in (*now, *(before.keys() - now.keys())) if _differs(name, before, now)]
-    # Before 0.1.0 the checkpoint was remembered as it was declared.
-    if "checkpoint_location" in names and _same_place(before.get("checkpoint_location"), stream):
-        names.remove("checkpoint_location")
     return tuple(_line(name, before.get(name), now.get(name)) for name in sorted(names))
 
 
@@ -100,16 +97,6 @@ def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bo
     if name in _INITIAL and (name not in before or now.get(name, "none") == "none"):
         return False  # not known; or nothing is declared any more, and what is there stays
     return before.get(name) != now.get(name)
-
-
-def _same_place(before: str | None, stream: Stream) -> bool:
-    if before is None or stream.checkpoint_location is None:
-        return False
-    try:
-        place = normalized(before, stream.spark_conf)
-    except ValueError:
-        return False
-    return place == normalized(stream.checkpoint_location, stream.spark_conf)
 
 
 def _line(name: str, before: str | None, now: str | None) -> str:

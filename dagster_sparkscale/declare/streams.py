@@ -71,7 +71,8 @@ class Stream(Declaration):
     """Further Spark settings. They reach the driver in a file only its user can read."""
 
     checkpoint_location: Place | None = None
-    """Where the program keeps its checkpoint. No two streams may share one."""
+    """Where the program keeps its checkpoint: an absolute path or a URI. No two streams may share
+    one."""
 
     autoscale: AutoscalePolicy | None = None
     """None: the stream keeps its `executors` until somebody rescales it by hand."""

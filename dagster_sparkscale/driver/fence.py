@@ -6,7 +6,8 @@ there who it is before its program runs, refuses to where somebody else stands w
 and ends itself when another has come in its place.
 
 It is no lock: object stores can't swap. Of two that write within the same moment the last one
-stays, and the other sees that in its first looks.
+stays, and the other sees that in its first looks; of two of one record it is the newer, which
+writes its mark again.
 """
 
 import itertools
@@ -150,7 +151,7 @@ class Fence:
         except Exception as error:
             self._say("cannot be written", error)
             return
-        if found != self._mine:
+        if found != self._mine and not self._is_older(found):
             raise Taken(f"another driver has taken the checkpoint at this moment: {found}")
         self._stands = True
 
@@ -175,6 +176,11 @@ class Fence:
             if self._files.read() is None and self._files.has_folder():
                 self._write(self._mine)
             return None
+        if self._stands and self._is_older(found):
+            # It was held up between its look and its word, and knows nothing of this one. It sees
+            # that in its own looks: of the two it is never this one that is the older.
+            self._write(self._mine)
+            return None
         # Where it does not stand, nothing could be read or written before.
         if self._stands or why_not(found, self._mine, self._succeeds):
             return found
@@ -183,6 +189,10 @@ class Fence:
         self._stands = True
         say(f"the checkpoint's fence {self._files.name} stands now")
         return None
+
+    def _is_older(self, found: Mark | None) -> bool:
+        mine = self._mine
+        return found is not None and found.record == mine.record and found.epoch < mine.epoch
 
     def release(self) -> None:
         """Say that this driver is done with the checkpoint; not for longer than it may take."""

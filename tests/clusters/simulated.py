@@ -1,4 +1,4 @@
-"""Two hosts, their processes, supervisors and drivers, for the walk of test_start_machine.py.
+"""What two Dagsters do on two hosts (`simulated_world.py`), for the walk of test_start_machine.py.
 
 What is real: leases, `begin`, `reconcile`, `stop` and `recover`. Simulated are the atoms of the
 store, each a moment at which anything else may happen, the processes and the clocks.
@@ -7,20 +7,19 @@ store, each a moment at which anything else may happen, the processes and the cl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.starts import Drivers, Start, begin, refuse_if_held
+from dagster_sparkscale.clusters.starts import Drivers, begin, refuse_if_held
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.driver.fence import Mark, why_not
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
+from tests.clusters.simulated_world import Launched, World
 from tests.fakes import structured
 
 CHECKPOINT = "file:///data/clicks"
@@ -45,6 +44,7 @@ class Operation:
         self.world = world
         self.dead = self.done = False
         self.lease: Lease | None = None
+        self._fault: Exception | None = None
         self._arrived, self._go = threading.Semaphore(0), threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, args=(act,), daemon=True)
         self._thread.start()
@@ -52,9 +52,12 @@ class Operation:
 
     def _run(self, act: Callable[["Side"], Any]) -> None:
         _current.operation = self
-        with suppress(Crashed, ClusterError):
-            self.pause()
-            act(Side(self))
+        try:
+            with suppress(Crashed, ClusterError):
+                self.pause()
+                act(Side(self))
+        except Exception as error:
+            self._fault = error
         self.done = True
         self._arrived.release()
 
@@ -69,6 +72,8 @@ class Operation:
         if not self.done:
             self._go.release()
             self._arrived.acquire()
+        if self._fault is not None:
+            raise self._fault
 
     def crash(self) -> None:
         self.dead = True
@@ -100,64 +105,6 @@ _current = _Current()
 def moment() -> None:
     if _current.operation is not None:
         _current.operation.pause()
-
-
-@dataclass
-class Launched:
-    """A supervisor and its driver."""
-
-    stream: str
-    start: Start
-    host: str
-    phase: str = "spawned"
-    """`spawned`, `looked` (at the record, and may start), `alive`, `ended`."""
-    ended_at: float | None = None
-
-    @property
-    def epoch(self) -> int:
-        return self.start.record.epoch
-
-    def end(self, at: float) -> None:
-        if self.phase != "ended":
-            self.phase, self.ended_at = "ended", at
-
-
-@dataclass
-class World:
-    now: float = 1000.0
-    wall: float = 1e9
-    pids: int = 0
-    records: dict[str, Record] = field(default_factory=dict)
-    claims: dict[str, Claim] = field(default_factory=dict)
-    folders: set[tuple[str, int]] = field(default_factory=set)
-    launched: dict[tuple[str, int], Launched] = field(default_factory=dict)
-    took: set[tuple[str, int]] = field(default_factory=set)
-    mark: Mark | None = None
-    """In the checkpoint."""
-    operations: list[Operation] = field(default_factory=list)
-    reachable: bool = True
-    """Whether agents are reached from the other host."""
-
-    def process_lives(self, process: Process | None) -> bool:
-        return any(o.process == process and o.alive for o in self.operations)
-
-    def look(self, it: Launched) -> None:
-        """What a supervisor does first of all."""
-        record = self.records[it.stream]
-        wanted = (record.epoch, record.desired) == (it.epoch, "running")
-        if wanted and record.gone != it.epoch:
-            it.phase = "looked"
-        else:
-            it.end(self.wall)
-
-    def take(self, it: Launched) -> None:
-        """What its driver does once it has Spark. That of an earlier one is never in its way: only
-        what this store does not know of would be."""
-        record = it.start.record
-        mine = Mark(it.stream, record.id, it.epoch, f"{it.stream} {it.epoch}", self.wall, it.host)
-        assert why_not(self.mark, mine, it.start.succeeds) is None
-        self.took.add((it.stream, it.epoch))
-        self.mark, it.phase = mine, "alive"
 
 
 class Side(ClusterManager):
@@ -229,9 +176,7 @@ class Side(ClusterManager):
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
         lease.check(stream.name)
         refuse_if_held(stream.name, lease.record)
-        before = self._describe(stream.name, lease.record)
-        if before is not None and before.state.alive:
-            raise AlreadyRunning(str(before))
+        self._make_way(stream.name, lease.record)
         start = begin(
             self,
             lease,
@@ -247,10 +192,22 @@ class Side(ClusterManager):
         self._world.folders.add(key)
         moment()
         self._world.launched[key] = Launched(stream.name, start, self._host)
+        self._world.there.append(self._world.launched[key])
         moment()
         driver = self._describe(stream.name, start.record)
         assert driver is not None
         return driver
+
+    def _make_way(self, stream: str, record: Record) -> None:
+        before = self._describe(stream, record)
+        if before is not None and before.state.alive:
+            raise AlreadyRunning(str(before))
+        if others := self._world.in_the_way(self._host, record):
+            raise AlreadyRunning(str(others))
+        for it in self._world.there:
+            if it.host == self._host and it.start.record.id == record.id:
+                assert it.phase != "alive", f"a start kills a driver: {it}"
+                it.end(self._world.wall)
 
     def _who_runs(self, stream: str) -> str | None:
         driver = self.find(stream)
@@ -258,7 +215,8 @@ class Side(ClusterManager):
 
     def _took(self, stream: str, epoch: int) -> bool:
         moment()
-        return (stream, epoch) in self._world.took
+        key = (stream, epoch)
+        return key in self._world.took and key not in self._world.fenced
 
     def find(self, stream: str) -> Driver | None:
         record = self.read(stream)
@@ -273,7 +231,15 @@ class Side(ClusterManager):
         if state is DriverState.FAILED and record.desired == "stopped":
             state = DriverState.STOPPED
         ended = it.ended_at if it is not None else None
-        return Driver(stream, record.epoch, state, record.submitted_at, ended_at=ended, where="?")
+        return Driver(
+            stream,
+            record.epoch,
+            state,
+            record.submitted_at,
+            ended_at=ended,
+            where="?",
+            fenced=(stream, record.epoch) in self._world.fenced,
+        )
 
     def _state(self, record: Record, it: Launched | None) -> DriverState:
         if (it is not None and it.phase == "ended") or record.gone == record.epoch:
@@ -281,8 +247,13 @@ class Side(ClusterManager):
         if record.host != self._host:
             answers = it is not None and it.phase == "alive" and self._world.reachable
             return DriverState.RUNNING if answers else DriverState.UNKNOWN
+        if it is not None and it.phase == "lingers":
+            return DriverState.FAILED
         if it is not None:
             return DriverState.RUNNING if it.phase == "alive" else DriverState.STARTING
+        for it in self._world.there:  # its files are not there, its processes are
+            if it.phase != "ended" and (it.start.record.id, it.epoch) == (record.id, record.epoch):
+                return DriverState.STARTING
         lives = self._world.process_lives(record.submitter)
         return DriverState.STARTING if lives else DriverState.FAILED
 

@@ -1,6 +1,5 @@
 """The cluster managers as Dagster resources: their fields, what they refuse, what they cost."""
 
-import os
 import socketserver
 import subprocess
 import sys
@@ -13,14 +12,12 @@ import pytest
 
 from dagster_sparkscale.clusters import local
 from dagster_sparkscale.clusters.base import Capacity
-from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, OperationInProgress
-from dagster_sparkscale.clusters.host.supervisor import birth
+from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.declaration import DeclarationError
-from tests.clusters.host.begun import begun, changed
+from tests.clusters.host.begun import begun
 from tests.fakes import structured
 from tests.waiting import HANGS
 
@@ -218,24 +215,6 @@ def test_an_archive_that_is_given_takes_the_place_of_the_users_own(
     cluster = LocalCluster(state_dir=str(tmp_path), class_data_archive=str(archive))
     told = cluster._class_data(tmp_path, tmp_path)
     assert [f"-XX:SharedArchiveFile={archive}" in each for each in told.values()] == [True, True]
-
-
-def test_a_driver_of_an_older_release_keeps_its_checkpoint_although_nothing_claims_it(
-    tmp_path: Path,
-) -> None:
-    cluster = StandaloneCluster(master="spark://127.0.0.1:7077", state_dir=str(tmp_path))
-    older = begun(tmp_path, "older")
-    pid = os.getpid()  # which is what a record of before has
-    changed(older, submitter=None, submitter_pid=pid, submitter_birth=birth(pid))
-    older.files.create()
-    location = f"{tmp_path}/check points"
-    text = properties({"spark.sparkscale.checkpointLocation": location, "spark.a": "b=c"})
-    older.files.write_private(older.files.properties, text)
-    with pytest.raises(AlreadyRunning, match="is that of 'older': its driver 1 is starting"):
-        cluster._refuse_if_an_older_release_has("renamed", f"file://{os.path.realpath(location)}")
-    cluster._refuse_if_an_older_release_has("renamed", "file:///elsewhere")
-    older.files.exit.write_text('{"code": 1, "signal": null, "at": 7}')
-    cluster._refuse_if_an_older_release_has("renamed", f"file://{os.path.realpath(location)}")
 
 
 def test_a_stream_whose_record_is_broken_bars_the_start_of_no_other(tmp_path: Path) -> None:

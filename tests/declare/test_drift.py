@@ -78,26 +78,6 @@ def test_a_number_to_begin_with_that_is_not_declared_any_more_changes_nothing() 
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "lines"),
-    [
-        ("/x/", "/x", ()),
-        ("s3://b/x", "s3a://b/x", ()),
-        ("ck", "ck", ()),
-        ("/x/", "/y", ("checkpoint_location /x/ -> file:///y",)),
-        ("none", "/y", ("checkpoint_location none -> file:///y",)),
-        ("/x/", None, ("checkpoint_location /x/ -> none",)),
-        ("//[", "/y", ("checkpoint_location //[ -> file:///y",)),
-    ],
-)
-def test_a_checkpoint_that_was_remembered_as_it_was_declared_is_compared_as_what_it_means(
-    before: str, now: str | None, lines: tuple[str, ...]
-) -> None:
-    """As releases before 0.1.0 did."""
-    stream = structured(checkpoint_location=now)
-    assert drift({**declared(stream), "checkpoint_location": before}, stream) == lines
-
-
-@pytest.mark.parametrize(
     ("started_with", "now", "maximum"),
     [(4, 8, 4), (4, None, 4), (8, 4, 4), (None, 4, 4), (4, 4, 4), (None, None, None)],
 )

@@ -26,11 +26,13 @@ from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import is_name
 from dagster_sparkscale.clusters.host.launch import Runtime
+from dagster_sparkscale.clusters.host.processes import marker
 from dagster_sparkscale.clusters.host.strangers import Stranger, strangers_on
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.spark_settings import settings
 from dagster_sparkscale.clusters.starts import Start
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare import checkpoints, drift
 from dagster_sparkscale.declare.streams import Stream
 
@@ -226,46 +228,29 @@ class HostedCluster(ClusterManager):
             AlreadyRunning: one does, or may.
         """
         record = lease.record
-        if record.epoch:
-            HostedDriver(self.store().folder(lease.stream), record).make_way()
+        HostedDriver(self.store().folder(lease.stream), record).make_way()
         if checkpoint is None:
             return
-        self._refuse_if_an_older_release_has(lease.stream, checkpoint)
         try:
             found = strangers_on(checkpoint, record.id)
         except OSError as error:
             raise ClusterError(f"it can't be told what runs on this host: {error}") from error
         for stranger in found:
-            if self._knows(stranger):
-                continue  # another stream's of this store: its claim decides
+            other = self._owner(stranger)
+            if other is not None and (who := self._who_runs(stranger.stream)):
+                fault = starts.taken(checkpoint, lease.stream, stranger.stream, who, other)
+                raise AlreadyRunning(fault)
             raise AlreadyRunning(
                 f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by "
                 f"{stranger.in_words(self._state_path())}. Two drivers on one checkpoint lose data"
             )
 
-    def _refuse_if_an_older_release_has(self, stream: str, checkpoint: str) -> None:
-        """Drivers that were started before 0.1.0 have neither claim nor mark: only their settings
-        tell what they work on. To be removed with the first release after it."""
-        for name in self.store().streams():
-            if name == stream:
-                continue
-            try:
-                record = self.store().read(name)
-            except ClusterError:
-                continue  # its own start tells; one broken file must not bar every other stream
-            if record is None or not record.epoch or record.submitter is not None:
-                continue
-            settings = self.store().folder(name).submission(record.epoch).settings()
-            theirs = settings.get("spark.sparkscale.checkpointLocation")
-            same = theirs and place_of(theirs, {**self.spark_conf, **settings}) == checkpoint
-            if same and (who := self._who_runs(name)):
-                raise AlreadyRunning(starts.taken(checkpoint, stream, name, who, record))
-
-    def _knows(self, stranger: Stranger) -> bool:
-        """Whether it is of a stream in this store."""
+    def _owner(self, stranger: Stranger) -> Record | None:
+        """The record of the stream in this store whose newest driver it is of."""
         stream = stranger.stream
         known = self.store().read(stream) if is_name(stream) else None
-        return known is not None and known.id == stranger.submission.rpartition(":")[2]
+        its = known and stranger.submission == marker(stream, known.epoch, known.id)
+        return known if its else None
 
     def _who_runs(self, stream: str) -> str | None:
         driver = self.find(stream)

@@ -41,14 +41,24 @@ class HostedDriver:
         """See to it that nothing of this submission, or of one before it, is left.
 
         Raises:
-            AlreadyRunning: its driver is alive, or may be.
+            AlreadyRunning: its driver is alive, or may be; or a driver of the stream of which
+                nothing is remembered is.
             ClusterError: a process that it has left behind can't be killed.
         """
-        driver = self.describe()
-        if driver.state.alive:
+        name, record = self.folder.stream, self.record
+        if record.epoch and (driver := self.describe()).state.alive:
             raise AlreadyRunning(self._occupied(driver))
+        # Where the newest was started here, whatever is older is known to have ended.
+        known = record.epoch if self._is_here() else 0
+        if unknown := processes.later_than(name, known, record.id):
+            raise AlreadyRunning(
+                f"process {unknown[0]} on this host is of a driver of {name!r} that is not the one "
+                f"remembered in {self.folder.path} (epoch {record.epoch}): was an older copy put "
+                "back while it ran? End that process first, or put the newer one back. Two drivers "
+                "on one checkpoint lose data"
+            )
         # A driver killed alone may leave its JVM behind, and that still writes the checkpoint.
-        processes.clear_up_to(self.folder.stream, self.record.epoch, self.record.id)
+        processes.clear_up_to(name, record.epoch, record.id)
 
     def launch(
         self,
@@ -189,10 +199,7 @@ class HostedDriver:
 
     def _is_here(self) -> bool:
         """Whether its processes can be seen, and signalled, from here."""
-        submitter = self.record.submitter
-        if submitter is None:
-            return self.record.host == processes.here()
-        return places.same_namespace(submitter)
+        return places.same_namespace(self.record.submitter)
 
     def agrees_to_stop(self, graceful: bool, patience: float, operation: int | None) -> bool:
         """Ask the agent to end the driver; whether it has agreed to."""

@@ -9,7 +9,6 @@ it, never taken for a stream that was never started, for that would put a second
 checkpoint.
 """
 
-import contextlib
 import fcntl
 import json
 import os
@@ -55,8 +54,6 @@ class StreamFolder:
         self.state_dir = state_dir
         self.path = state_dir / "streams" / stream
         self._records = Register(self.path / "record")
-        self._first = self.path / "record.json"
-        """Where releases before the register kept the record."""
 
     def create(self) -> None:
         """Make the folder, readable by this user only.
@@ -76,13 +73,7 @@ class StreamFolder:
         """
         with explained("read", self._records.folder):
             found = self._records.read()
-            text = None if found else _read(self._first)
-            if found is None and text is None:
-                found = self._records.read()  # it may just have moved there
-        path = self._first
-        if found is not None:
-            path, text = found
-        if text is None:
+        if found is None:
             if self._epochs():
                 raise ClusterError(
                     f"{self._records.folder}: missing, though {self.path / 'submissions'} shows "
@@ -90,10 +81,10 @@ class StreamFolder:
                     f"driver of {self.stream!r} runs any more, delete {self.path}"
                 )
             return None
+        path, text = found
         try:
-            record = typed_json.read(_RECORD, text)
             # The name counts: a person may have put an older one back under the newest.
-            return replace(record, revision=int(path.name)) if found else record
+            return replace(typed_json.read(_RECORD, text), revision=int(path.name))
         except typed_json.Malformed as error:
             raise ClusterError(f"{path}: {error}; {newer_or(_repair(path, self.path))}") from None
 
@@ -114,9 +105,6 @@ class StreamFolder:
         kept = replace(record, history=record.history[-HISTORY:])
         with explained("write", self._records.folder):
             self._records.swap(record.revision, json.dumps(asdict(kept)).encode())
-        with contextlib.suppress(OSError):
-            # Not to be found again by an older release, which would write it.
-            self._first.unlink(missing_ok=True)
 
     def submission(self, epoch: int) -> "SubmissionFolder":
         return SubmissionFolder(self.path / "submissions" / str(epoch))
@@ -192,16 +180,8 @@ class SubmissionFolder:
             ClusterError: it can't be told.
         """
         with explained("read", self.took):
-            return self.took.exists()
-
-    def settings(self) -> dict[str, str]:
-        """Spark's, as they were written for the driver; empty if they can't be read."""
-        try:
-            lines = self.properties.read_text(encoding="ascii").splitlines()
-        except (OSError, UnicodeDecodeError):
-            return {}
-        pairs = (line.partition("=")[::2] for line in lines)
-        return {key: value.encode().decode("unicode_escape") for key, value in pairs}
+            # One that found another's there, after its own word, proves nothing of that one's end.
+            return self.took.exists() and not self.fenced.exists()
 
     def ending(self) -> Stopped | None:
         """How the driver has ended, as it has told; None if it has not, or can't be understood."""

@@ -10,7 +10,6 @@ for ended only when nothing of it can be running any more.
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -24,7 +23,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import folders, places, supervisor
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
-from dagster_sparkscale.clusters.store import Process, Record
+from dagster_sparkscale.clusters.store import Record
 
 if TYPE_CHECKING:
     import psutil
@@ -59,11 +58,6 @@ class Fate:
     reason: str | None = None
     heard_of_at: float | None = None
     """Of one whose end nobody has seen: when its supervisor last showed that it lived."""
-
-
-def here() -> str:
-    """The name by which this host is remembered."""
-    return socket.gethostname()
 
 
 def marker(stream: str, epoch: int, record_id: str) -> str:
@@ -146,10 +140,6 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
 def _seen(record: Record, folder: SubmissionFolder) -> Fate:
     """What can be seen from here of a submission that has left no word."""
     started_by = record.submitter
-    if started_by is None:  # an older release remembered the host's name only
-        if record.host != here():
-            return _far_away(record)
-        return _seen_by_pids(record, folder)
     if places.same_kernel(started_by):
         if places.same_namespace(started_by):
             return _seen_by_pids(record, folder)
@@ -240,7 +230,7 @@ def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
             return _seen_by_pids(record, folder)
         reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
         return Fate(DriverState.FAILED, reason=reason)
-    by = record.submitter or Process(pid=record.submitter_pid, birth=record.submitter_birth)
+    by = record.submitter
     submitter_lives = birth(by.pid) == by.birth is not None
     if submitter_lives or _anything_runs(record):
         return Fate(DriverState.STARTING)
@@ -358,11 +348,33 @@ def clear_up_to(stream: str, epoch: int, record_id: str) -> None:
     """
 
     def matches(mark: str) -> bool:
-        name, _, rest = mark.partition(":")
-        number, _, id = rest.partition(":")
-        return (name, id) == (stream, record_id) and number.isdigit() and int(number) <= epoch
+        number = _epoch_in(mark, stream, record_id)
+        return number is not None and number <= epoch
 
     kill_all(lambda: carrying(MARKER, matches), _IN_THE_WAY)
+
+
+def later_than(stream: str, epoch: int, record_id: str) -> list[int]:
+    """The live processes of the stream's submissions after that epoch.
+
+    Raises:
+        ClusterError: it can't be told.
+    """
+
+    def matches(mark: str) -> bool:
+        number = _epoch_in(mark, stream, record_id)
+        return number is not None and number > epoch
+
+    try:
+        return [process.pid for process in carrying(MARKER, matches)]
+    except OSError as error:
+        raise ClusterError(f"it can't be told what runs on this host: {error}") from error
+
+
+def _epoch_in(mark: str, stream: str, record_id: str) -> int | None:
+    name, _, rest = mark.partition(":")
+    number, _, id = rest.partition(":")
+    return int(number) if (name, id) == (stream, record_id) and number.isdigit() else None
 
 
 def kill_all(find: "Callable[[], list[psutil.Process]]", advice: str) -> int:

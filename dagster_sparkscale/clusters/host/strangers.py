@@ -1,4 +1,4 @@
-"""What works on a checkpoint on this host for a stream that the state folder does not have.
+"""What works on a checkpoint on this host for another stream than the one that shall.
 
 Drivers are found by what all their processes inherit: a mark of the checkpoint, the submission, and
 the state folder that they were started from.
@@ -45,7 +45,7 @@ class Stranger:
         epoch = self.submission.partition(":")[2].partition(":")[0]
         text = f"process {self.pid}, a driver of {self.stream!r}, epoch {epoch}, that was started"
         if self.state_dir and os.path.realpath(self.state_dir) == os.path.realpath(here):
-            return f"{text} from this state folder before that was emptied: end that process first"
+            return f"{text} from this state folder, in which it has ended: end that process first"
         elsewhere = "stop it in the deployment that started it, else its recovery brings it back"
         if self.state_dir:
             return f"{text} from another state folder, {self.state_dir}: {elsewhere}"

@@ -6,7 +6,7 @@ It exists because nobody else is there to do it: the Dagster run that started th
 gone when the driver dies, and an exit code is told to the parent only. In SUBMISSION_DIR it writes
 
     alive         locked by supervisor and driver while they live, and touched every ten seconds
-    driver.json   pids and birth times of driver and supervisor, their host, and when it started
+    driver.json   pids and birth times of driver and supervisor
     driver.log    the driver's stdout and stderr, rotated by size (driver.log.1, driver.log.2)
     exit.json     {"code": n|null, "signal": n|null, "at": t}, once nothing of the driver is left
 
@@ -26,7 +26,6 @@ import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -200,12 +199,13 @@ def _drain(source: int, log: RotatingLog) -> None:
     writer.join()
 
 
-def _adopt_orphans() -> None:
-    # As "child subreaper" this process becomes the parent of whatever the driver leaves behind, so
-    # it can see exactly when nothing is left. Where that does not exist the process group must do.
+def _adopt_orphans() -> bool:
+    """As "child subreaper" this process becomes the parent of whatever the driver leaves behind, so
+    it can see exactly when nothing is left. False where that does not exist."""
     if _LINUX:
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+            return bool(ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0)  # PR_SET_CHILD_SUBREAPER
+    return False
 
 
 def _children() -> list[int]:
@@ -218,8 +218,13 @@ def _children() -> list[int]:
     return found
 
 
-def _clear_leftovers(group: int, patience: float) -> None:
-    """Return when nothing of the driver is left; after `patience` seconds kill what is."""
+def _clear_leftovers(group: int | None, patience: float) -> None:
+    """Return when nothing of the driver is left; after `patience` seconds kill what is.
+
+    Args:
+        group: the driver's, where its orphans are not adopted: the process group must do, although
+            another may have its number once the driver's is empty.
+    """
     deadline = time.monotonic() + patience
     hard_deadline = deadline + patience
     while time.monotonic() < hard_deadline:
@@ -229,11 +234,12 @@ def _clear_leftovers(group: int, patience: float) -> None:
             orphans = True
         except ChildProcessError:
             orphans = False
-        if not orphans and not _group_lives(group):
+        if not orphans and (group is None or not _group_lives(group)):
             return
         if time.monotonic() > deadline:
-            with contextlib.suppress(OSError):
-                os.killpg(group, signal.SIGKILL)
+            if group is not None:
+                with contextlib.suppress(OSError):
+                    os.killpg(group, signal.SIGKILL)
             for pid in _children():
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
@@ -285,18 +291,16 @@ class Life:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        self.locked = False
-        """False where the file system knows no locks."""
         deadline = time.monotonic() + 5.0
-        while not self.locked:
+        while True:
             try:
                 fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self.locked = True
+                break
             except BlockingIOError:  # somebody is looking whether it is locked
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
-            except OSError:
+            except OSError:  # the file system knows no locks
                 break
         _start(threading.Thread(target=self._beat, name="beat", daemon=True))
 
@@ -332,7 +336,7 @@ def supervise(
         umask: of the driver; -1: that of this process.
     """
     log = RotatingLog(directory / "driver.log")
-    _adopt_orphans()
+    adopts = _adopt_orphans()
     try:
         life = Life(directory / "alive")
     except BlockingIOError:
@@ -380,13 +384,9 @@ def supervise(
         directory / "driver.json",
         {
             "pid": driver.pid,
-            "pgid": driver.pid,
             "birth": _birth_if_known(driver.pid),
             "supervisor_pid": os.getpid(),
             "supervisor_birth": _birth_if_known(os.getpid()),
-            "host": socket.gethostname(),
-            "locked": life.locked,
-            "started_at": time.time(),
         },
         attempts=3,
     )
@@ -394,7 +394,7 @@ def supervise(
     _start(reader)
     result = _await(driver)
     ended = time.time()
-    _clear_leftovers(driver.pid, patience)
+    _clear_leftovers(None if adopts else driver.pid, patience)
     reader.join(2.0)
     code, number = (None, -result) if result < 0 else (result, None)
     _leave_word(directory / "exit.json", {"code": code, "signal": number, "at": ended})

@@ -20,7 +20,7 @@ from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
-from dagster_sparkscale.clusters.store import Desired, Record
+from dagster_sparkscale.clusters.store import Desired, Process, Record
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.announce import announce, url_of
@@ -208,7 +208,7 @@ class TestDescribed:
         assert (driver.state, driver.asked_to_stop_at) == (DriverState.STARTING, at)
 
     def test_on_another_host_it_runs_if_its_own_agent_says_so(self, submitted: Submitted) -> None:
-        submitted.record = replace(submitted.record, host="another-host", submitter=None)
+        submitted.record = replace(submitted.record, host="another-host", submitter=Process())
         submitted.announced(submitted.answering())
         assert submitted.driver().state is DriverState.RUNNING
 
@@ -220,7 +220,7 @@ class TestDescribed:
     def test_on_another_host_it_cannot_be_told_from_whatever_else_is_at_its_address(
         self, submitted: Submitted, there: dict[str, Any] | None
     ) -> None:
-        submitted.record = replace(submitted.record, host="another-host", submitter=None)
+        submitted.record = replace(submitted.record, host="another-host", submitter=Process())
         url = submitted.nobody() if there is None else submitted.answering(**there)
         submitted.announced(url)
         assert submitted.driver().state is DriverState.UNKNOWN

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import HISTORY, StreamFolder
-from dagster_sparkscale.clusters.store import Record, Submission
+from dagster_sparkscale.clusters.store import Process, Record, Submission
 
 
 @pytest.fixture
@@ -31,8 +31,7 @@ def started(folder: StreamFolder, epoch: int = 1) -> Record:
         desired="running",
         desired_since=5.0,
         host="h",
-        submitter_pid=7,
-        submitter_birth="b",
+        submitter=Process("h", 7, "b"),
         history=(Submission(epoch, 1.5, "manual"),),
     )
     folder.swap(record)
@@ -54,9 +53,9 @@ def test_a_record_that_a_person_has_repaired_is_read(folder: StreamFolder, encod
     record = started(folder)
     path = folder.path / "record" / "1"
     content = json.loads(path.read_text())
-    del content["submitter_birth"]
+    del content["submitter"]
     path.write_text(json.dumps(content, indent=2), encoding=encoding)
-    assert folder.read() == dataclasses.replace(record, submitter_birth=None)
+    assert folder.read() == dataclasses.replace(record, submitter=Process())
 
 
 def test_an_older_record_that_a_person_put_under_the_newest_name_goes_on_from_there(
@@ -133,7 +132,6 @@ def test_an_epoch_never_goes_back(folder: StreamFolder) -> None:
     assert folder.read() == record
 
 
-@pytest.mark.parametrize("name", ["record/3", "record.json"])
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
@@ -150,15 +148,15 @@ def test_an_epoch_never_goes_back(folder: StreamFolder) -> None:
         ),
         (
             '{"id": "x", "epoch": 1, "desired": "running", "desired_since": 1, "host": "h",'
-            ' "submitter_pid": 1, "history": [3]}',
+            ' "history": [3]}',
             "history: must be a list of objects",
         ),
     ],
 )
 def test_a_broken_record_is_an_error_that_names_it(
-    folder: StreamFolder, content: str, fault: str, name: str
+    folder: StreamFolder, content: str, fault: str
 ) -> None:
-    path = folder.path / name
+    path = folder.path / "record" / "3"
     path.parent.mkdir(exist_ok=True)
     path.write_text(content, encoding="latin-1")
     with pytest.raises(ClusterError) as caught:
@@ -191,27 +189,6 @@ def test_a_record_that_cannot_be_written_says_so_and_stays(
     monkeypatch.undo()
     assert folder.read() == record
     assert [path.name for path in (folder.path / "record").iterdir()] == ["1"]
-
-
-def test_the_record_of_a_release_before_is_read_and_then_moves(folder: StreamFolder) -> None:
-    before = {
-        "id": "0123",
-        "epoch": 4,
-        "desired": "running",
-        "desired_since": 5.0,
-        "host": "h",
-        "submitter_pid": 7,
-        "history": [{"epoch": 4, "at": 1.5, "cause": "manual"}],
-        "submitter_birth": "b",
-    }
-    (folder.path / "record.json").write_text(json.dumps(before))
-    record = folder.read()
-    assert record is not None and (record.epoch, record.revision) == (4, 0)
-    assert record.submitted_at == 1.5
-    with leases.hold(FolderStore(folder.path.parent.parent), "clicks", "test", 0.0):
-        assert not (folder.path / "record.json").exists()  # or an older release would write it
-    after = folder.read()
-    assert after == dataclasses.replace(record, revision=2, operations=1)
 
 
 def test_history_is_bounded_and_keeps_the_newest(folder: StreamFolder) -> None:
@@ -263,6 +240,19 @@ def test_the_folder_of_a_submission_is_made_once(folder: StreamFolder) -> None:
     with pytest.raises(ClusterError, match=r"submissions/1: is there already"):
         folder.submission(1).create()
     assert submission.read_token() == "t"
+
+
+def test_a_driver_that_was_refused_after_its_word_has_not_taken_its_checkpoint(
+    folder: StreamFolder,
+) -> None:
+    """Between its word and its mark another came: that one's mark is no earlier driver's."""
+    submission = folder.submission(1)
+    submission.create()
+    assert not submission.has_taken_its_checkpoint()
+    submission.took.touch()
+    assert submission.has_taken_its_checkpoint()
+    submission.fenced.touch()
+    assert not submission.has_taken_its_checkpoint()
 
 
 def test_known_streams_are_those_with_a_folder(tmp_path: Path) -> None:

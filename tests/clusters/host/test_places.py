@@ -112,7 +112,6 @@ class TestBeforeARestartOfTheMachine:
         """A driver of this machine's last life, not heard of since, which was up an hour ago."""
         monkeypatch.setattr(places, "_machine", lambda: "m")
         monkeypatch.setattr(places, "up_since", lambda: time.time() - 3600.0)
-        assert started.record.submitter is not None
         before = replace(started.record.submitter, machine="m", boot="before")
         first = replace(started.record.history[0], at=time.time() - 7200.0)
         started.record = replace(started.record, submitter=before, history=(first,))
@@ -216,7 +215,7 @@ class TestDeclaredGone:
         self, tmp_path: Path
     ) -> None:
         driver = begun(tmp_path / "state")
-        far = replace(driver.record.submitter or places.this_process(), machine="x", boot="y")
+        far = replace(driver.record.submitter, machine="x", boot="y")
         record = changed(driver, submitter=far, host="another-host")
         assert HostedDriver(driver.folder, record).describe().state is DriverState.UNKNOWN
         record = changed(driver, gone=1, gone_by="declare_gone run 1a2b")

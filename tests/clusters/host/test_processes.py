@@ -20,7 +20,7 @@ from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.processes import MARKER, Fate, launch, marked, marker
 from dagster_sparkscale.clusters.host.supervisor import birth
-from dagster_sparkscale.clusters.store import Process, Record
+from dagster_sparkscale.clusters.store import Record
 from tests.clusters.host.begun import begun
 from tests.waiting import HANGS, wait_for
 
@@ -172,14 +172,9 @@ def test_a_driver_that_its_supervisor_could_not_note_runs_all_the_same(started: 
 
 def test_while_its_submitter_lives_it_may_yet_be_launched(started: Started) -> None:
     assert started.fate() == Fate(DriverState.STARTING)
-    # As an older release has remembered it.
-    before = replace(started.record, submitter=None, submitter_pid=os.getpid())
-    started.record = replace(before, submitter_birth=birth(os.getpid()))
-    assert started.fate() == Fate(DriverState.STARTING)
 
 
 def test_a_submitter_that_died_launched_nothing(started: Started) -> None:
-    assert started.record.submitter is not None
     died = replace(started.record.submitter, birth="before the restart")
     started.record = replace(started.record, submitter=died)
     fate = started.fate()
@@ -188,7 +183,6 @@ def test_a_submitter_that_died_launched_nothing(started: Started) -> None:
 
 
 def test_a_submitter_that_died_after_it_had_launched_is_seen_through(started: Started) -> None:
-    assert started.record.submitter is not None
     died = replace(started.record.submitter, birth="before the restart")
     started.record = replace(started.record, submitter=died)
     orphan = subprocess.Popen(["sleep", "600"], env={**os.environ, MARKER: started.mark})
@@ -248,7 +242,7 @@ def test_a_broken_note_is_an_error_and_not_an_end(started: Started, name: str) -
 
 @pytest.fixture
 def elsewhere(started: Started) -> Started:
-    far = replace(started.record.submitter or Process(), host="another-host", machine="another")
+    far = replace(started.record.submitter, host="another-host", machine="another")
     started.record = replace(started.record, host="another-host", submitter=far)
     return started
 
@@ -288,12 +282,26 @@ def test_a_start_that_was_held_up_ends_nothing_of_a_driver_that_came_meanwhile(
     started.launch(SLEEP).up()
     held_up = HostedDriver(started.folder, replace(started.record, epoch=0))
     left = HostedDriver(started.folder, replace(started.record, epoch=2))
-    held_up.make_way()
+    with pytest.raises(AlreadyRunning, match="was an older copy put back"):
+        held_up.make_way()
     assert started.fate().state is DriverState.RUNNING
     left.files.path.mkdir()
     left.files.exit.write_text('{"code": 1, "signal": null, "at": 7}')
     left.make_way()  # what one before its own has left is
     assert marked(started.mark) == []
+
+
+def test_nothing_is_started_beside_a_driver_that_an_older_copy_does_not_know(
+    started: Started,
+) -> None:
+    """Nor is it killed for a driver of its number that was started elsewhere meanwhile."""
+    started.launch(SLEEP).up()
+    there = replace(started.record.submitter, host="there", machine="x", boot="y")
+    elsewhere = replace(started.record, host="there", submitter=there, gone=1)
+    for older in (replace(started.record, epoch=0), elsewhere, replace(elsewhere, epoch=2, gone=2)):
+        with pytest.raises(AlreadyRunning, match=r"process \d+ on this host is of a driver of 'cl"):
+            HostedDriver(started.folder, older).make_way()
+    assert started.fate().state is DriverState.RUNNING
 
 
 def test_it_is_asked_to_end_before_it_is_killed(started: Started) -> None:

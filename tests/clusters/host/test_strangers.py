@@ -1,5 +1,6 @@
 """Who else works on a checkpoint on this host, and what is said of them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 from dagster_sparkscale.clusters.errors import AlreadyRunning
 from dagster_sparkscale.clusters.host.processes import MARKER, marker
 from dagster_sparkscale.clusters.host.strangers import Stranger, marks, strangers_on
+from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.local import LocalCluster
+from tests.clusters.host.begun import begun
 from tests.fakes import structured
 
 SUBMISSION = marker("clicks", 3, "abc")
@@ -21,7 +24,7 @@ SUBMISSION = marker("clicks", 3, "abc")
 @pytest.mark.parametrize(
     ("state_dir", "words"),
     [
-        ("/here", "from this state folder before that was emptied: end that process first"),
+        ("/here", "from this state folder, in which it has ended: end that process first"),
         (
             "/there",
             "from another state folder, /there: stop it in the deployment that started it, else "
@@ -50,11 +53,11 @@ def test_a_state_folder_by_another_name_is_the_same(tmp_path: Path) -> None:
 
 
 @contextmanager
-def somebody_on(checkpoint: str, state_dir: Path) -> Iterator[int]:
+def somebody_on(checkpoint: str, state_dir: Path, submission: str = SUBMISSION) -> Iterator[int]:
     """The pid of a process that works on `checkpoint`."""
     process = subprocess.Popen(
         [sys.executable, "-c", "print(flush=True); input()"],
-        env={**os.environ, MARKER: SUBMISSION, **marks(checkpoint, state_dir)},
+        env={**os.environ, MARKER: submission, **marks(checkpoint, state_dir)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -89,3 +92,26 @@ def test_a_start_that_is_refused_for_one_starts_no_embedded_cluster(tmp_path: Pa
         cluster.submit(declared, lease)
     assert cluster.capacity() is None
     assert not (tmp_path / "here" / "cluster").exists()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_a_driver_of_another_name_left_behind_keeps_a_start_away_as_that_driver_did(
+    tmp_path: Path, runs: bool
+) -> None:
+    """Driver and supervisor were killed, and the JVM works on."""
+    place = os.path.realpath(tmp_path / "checkpoint")
+    cluster = LocalCluster(state_dir=str(tmp_path / "state"))
+    before = begun(tmp_path / "state", "before", checkpoint=f"file://{place}")
+    before.files.create()
+    submission = marker("before", 1, before.record.id)
+    left = r"worked on by process \d+, a driver of 'before', epoch 1, .* in which it has ended"
+    why = "is that of 'before': its driver 1 is running" if runs else left
+    with somebody_on(f"file://{place}", tmp_path / "state", submission) as pid:
+        note = {"pid": pid, "birth": birth(pid) if runs else "gone"}
+        before.files.driver.write_text(json.dumps(note))
+        before.files.agent.write_text("{}")
+        with (
+            cluster.lease("renamed", "start run 1") as lease,
+            pytest.raises(AlreadyRunning, match=why),
+        ):
+            cluster._make_way(lease, f"file://{place}")
