@@ -121,26 +121,38 @@ class StreamFolder:
             return []
 
 
+class _File:
+    """The path of a file in a submission's folder. Made when it is asked for: a tick looks at a
+    thousand folders, and at few files of each."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "SubmissionFolder", _: type) -> Path:
+        return folder.path / self._name
+
+
 class SubmissionFolder:
     """The files of one submission. Everything in it may hold secrets: mode 0700."""
 
+    properties = _File("spark.properties")
+    token = _File("token")
+    agent = _File("agent.json")
+    driver = _File("driver.json")
+    supervisor = _File("supervisor.json")
+    exit = _File("exit.json")
+    stopped = _File(stopped.FILE)
+    """Left by a driver that was asked to stop."""
+    fenced = _File(fence.WORD)
+    """Left by a driver that may not have its checkpoint."""
+    took = _File(fence.TOOK)
+    """Left by a driver before it marks its checkpoint as its own."""
+    alive = _File("alive")
+    """Locked by supervisor and driver while they live, and touched now and then."""
+    log = _File("driver.log")
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.properties = path / "spark.properties"
-        self.token = path / "token"
-        self.agent = path / "agent.json"
-        self.driver = path / "driver.json"
-        self.supervisor = path / "supervisor.json"
-        self.exit = path / "exit.json"
-        self.stopped = path / stopped.FILE
-        """Left by a driver that was asked to stop."""
-        self.fenced = path / fence.WORD
-        """Left by a driver that may not have its checkpoint."""
-        self.took = path / fence.TOOK
-        """Left by a driver before it marks its checkpoint as its own."""
-        self.alive = path / "alive"
-        """Locked by supervisor and driver while they live, and touched now and then."""
-        self.log = path / "driver.log"
 
     def create(self) -> None:
         """Make the folder. No other submission ever has it.
