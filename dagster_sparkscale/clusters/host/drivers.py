@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.errors import (
     AlreadyRunning,
     ClusterError,
 )
-from dagster_sparkscale.clusters.host import places, processes
+from dagster_sparkscale.clusters.host import fates, places, processes
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
 from dagster_sparkscale.clusters.host.strangers import marks
@@ -133,7 +133,7 @@ class HostedDriver:
                 return False
             return True
 
-        fate = processes.observe(record, files, running_there)
+        fate = fates.observe(record, files, running_there)
         state, reason = fate.state, fate.reason
         told = None if state.alive else files.ending()
         if told is not None and told.sigterm:

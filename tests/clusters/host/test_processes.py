@@ -14,11 +14,12 @@ import pytest
 from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host import fates, processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
+from dagster_sparkscale.clusters.host.fates import Fate
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
-from dagster_sparkscale.clusters.host.processes import MARKER, Fate, launch, marked, marker
+from dagster_sparkscale.clusters.host.processes import MARKER, launch, marked, marker
 from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.store import Record
 from tests.clusters.host.begun import begun
@@ -59,7 +60,7 @@ class Started:
         def asked() -> bool:
             raise AssertionError("only a driver elsewhere is asked")
 
-        return processes.observe(self.record, self.submission, asked)
+        return fates.observe(self.record, self.submission, asked)
 
     def ended(self) -> Fate:
         wait_for("the end", lambda: not self.fate().state.alive)
@@ -253,7 +254,7 @@ def elsewhere(started: Started) -> Started:
 def test_a_driver_elsewhere_is_what_its_agent_says(
     elsewhere: Started, answers: bool, state: DriverState
 ) -> None:
-    fate = processes.observe(elsewhere.record, elsewhere.submission, lambda: answers)
+    fate = fates.observe(elsewhere.record, elsewhere.submission, lambda: answers)
     assert fate.state is state
 
 
