@@ -41,6 +41,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "declare/fields.py": ("declare/test_wrong_values*.py", "declare/test_streams*.py"),
     "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
+    "clusters/host/last_words.py": ("clusters/host/test_last_words*.py",),
     "clusters/standalone/room.py": ("clusters/test_room*.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "driver/history.py": ("driver/test_history*.py",),

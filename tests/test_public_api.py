@@ -88,6 +88,7 @@ PURE = [
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
+    "clusters/host/last_words",
     *("cli/tail", "cli/words"),
 ]
 

@@ -7,7 +7,7 @@ any more; else it is an observation. Freshness policies and `eager()` see materi
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.watch import glance
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
-from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet import CRASH_LOOPING, Row, called
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.memory import StreamMemory
 from dagster_sparkscale.watch.occasions import Told, late_from, lesser, occasion, said
@@ -57,7 +57,7 @@ def told(
     """
     minutes = [*memory.minutes, minute]
     memory.advanced |= bool(minute.input_rate)
-    shown = glance.headline(row, sighting.driver, minute.at)
+    shown = called(row)
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     now = said(memory.told, minute, shown, late_from(max_lag, stream.batch_interval))
     checks = list(changed_checks(stream, assessment, memory, now, sighting.log_tail))
@@ -74,10 +74,13 @@ def told(
     if why is None:
         memory.minutes = minutes
         return
-    # With an event, which each stream has at a moment of its own: it costs a query. What this tick
-    # tells is not stored yet.
-    if memory.told.at and not checks and minute.at // AGAIN != memory.told.at // AGAIN:
-        forget_what_is_stored_otherwise(instance, stream, memory)
+    # With an event, which each stream has at a moment of its own: it costs a query. A run that has
+    # started a driver, or failed to, has stored checks of its own.
+    hourly = minute.at // AGAIN != memory.told.at // AGAIN
+    if hourly or (memory.told.headline, memory.told.epoch) != (now.headline, now.epoch):
+        # What this tick tells is not stored yet.
+        just_told = {each.check_name for each in checks}
+        forget_what_is_stored_otherwise(instance, stream, memory, just_told)
         yield from changed_checks(stream, assessment, memory, now, sighting.log_tail)
     wavers = why == lesser(memory.told, now)
     now = replace(now, lesser_at=minute.at if wavers else memory.told.lesser_at)
@@ -107,7 +110,7 @@ def told(
 def shown_by(now: Told, row: Row) -> str:
     """What must not stand in Overview once it is not so any more. A crash loop counts as one thing:
     its restarts are no data that moves on."""
-    if now.headline == "crash-looping":
+    if now.headline == CRASH_LOOPING:
         return now.headline
     shown = f"{now.headline} {now.epoch} {now.failing}"
     if now.headline != "running":
@@ -149,10 +152,14 @@ def _numbers(minute: Minute) -> dict[str, Any]:
 
 
 def forget_what_is_stored_otherwise(
-    instance: DagsterInstance, stream: Stream, memory: StreamMemory
+    instance: DagsterInstance, stream: Stream, memory: StreamMemory, but: Collection[str]
 ) -> None:
-    """Take what is stored of a check by others, or was wiped, for what has to be told anew."""
-    keys = [dg.AssetCheckKey(asset_key(stream), check) for check in memory.checks]
+    """Take what is stored of a check by others, or was wiped, for what has to be told anew; `but`
+    not those of these names."""
+    asset = asset_key(stream)
+    keys = [dg.AssetCheckKey(asset, check) for check in memory.checks if check not in but]
+    if not keys:
+        return
     stored = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     for key in keys:
         record = stored.get(key)

@@ -29,6 +29,12 @@ RESTARTS_WITHIN = 86400.0
 STATES = ("running", "starting", "failed", "unknown", ORPHAN, "stopped", "not started")
 GIVEN_UP = "given up"
 """What people call a failed stream that nothing but a person starts again."""
+CRASH_LOOPING = "crash-looping"
+CRASH_LOOP = 2
+"""Restarts within `CRASH_LOOP_WITHIN` that make a crash loop."""
+CRASH_LOOP_WITHIN = 3600.0
+SETTLED = 300.0
+"""Seconds that a driver runs until it counts as out of a crash loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,8 @@ class Row:
     """It has failed, and nothing but a person starts it again."""
     restarts: int | None = None
     """By recovery, within `RESTARTS_WITHIN`."""
+    looping: bool = False
+    """Whether it fails again and again: that it runs at the moment says little."""
     waits: str | None = None
     """What it waits for: an operation in flight, executors, a person."""
     failing: tuple[Failing, ...] = ()
@@ -86,6 +94,8 @@ class Row:
         """What is the matter, in a sentence; empty where nothing is."""
         if self.state in ("failed", ORPHAN):
             return self.reason
+        if self.looping:
+            return f"{self.restarts} restarts within 24 h; {self.waits or self.reason}"
         if self.failing and self.state != "stopped":
             return self.failing[0].text
         return self.waits or (self.reason if self.acts or self.state == "unknown" else "")
@@ -123,6 +133,7 @@ def row(
         acts=assessment.acts,
         gave_up=isinstance(decision, Hold) and decision.gave_up,
         restarts=_restarts(driver, now),
+        looping=loops(driver, now),
         waits=_waits(assessment, driver, operation),
         failing=_failing(assessment.health.items()),
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
@@ -142,6 +153,18 @@ def orphan_row(orphan: "Orphan", *, now: float) -> Row:
         reason=str(orphan).removeprefix(f"{driver.stream}: "),
         restarts=_restarts(driver, now),
     )
+
+
+def loops(driver: Driver | None, now: float) -> bool:
+    """Whether a driver is one of a crash loop."""
+    if driver is None or driver.restarted_at is None or driver.state not in _LOOPING:
+        return False
+    restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)
+    settled = driver.state.alive and now - driver.submitted_at >= SETTLED
+    return restarts >= CRASH_LOOP and not settled
+
+
+_LOOPING = (DriverState.FAILED, DriverState.STARTING, DriverState.RUNNING)
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
@@ -256,20 +279,20 @@ def called(row: Row) -> str:
     if row.gave_up:
         return GIVEN_UP
     running = (each for each in row.failing if each.check == Health.RUNNING.value)
-    if row.state != "running" or (failing := next(running, None)) is None:
-        return row.state
-    return NOT_STOPPED if failing.mark == NOT_STOPPED else NOT_ANSWERING
+    if row.state == "running" and (failing := next(running, None)) is not None:
+        return NOT_STOPPED if failing.mark == NOT_STOPPED else NOT_ANSWERING
+    return CRASH_LOOPING if row.looping else row.state
 
 
 def state(row: Row) -> str:
     """The state as people say it, and how long it has lasted where it is not the usual one."""
-    if row.since is None or row.state in ("running", ORPHAN, "unknown"):
+    if row.since is None or row.looping or row.state in ("running", ORPHAN, "unknown"):
         return called(row)
     return f"{called(row)} for {span(max(0.0, row.seen_at - row.since))}"
 
 
 _DASH = "-"
-_SAID = (GIVEN_UP, NOT_ANSWERING, NOT_STOPPED, *STATES)
+_SAID = (GIVEN_UP, CRASH_LOOPING, NOT_ANSWERING, NOT_STOPPED, *STATES)
 _UNBROKEN = "\u00a0"
 _LONGEST_PATH = 300
 """Characters of a link; a row must fit into a small table."""
@@ -307,7 +330,7 @@ _RANK_OF_FINE = 4
 
 
 def _rank(row: Row) -> int:
-    if row.state == "failed":
+    if row.state == "failed" or row.looping:
         return 0
     if row.state == "unknown" or (row.state == "running" and any(f.urgent for f in row.failing)):
         return 1

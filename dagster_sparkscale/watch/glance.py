@@ -12,14 +12,9 @@ from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.watch.fleet import Row, called, span
+from dagster_sparkscale.watch.fleet import CRASH_LOOPING, Row, span
 from dagster_sparkscale.watch.words import INLINE, clock, escaped, fitted
 
-CRASH_LOOP = 2
-"""Restarts within `CRASH_LOOP_WITHIN` that make a crash loop."""
-CRASH_LOOP_WITHIN = 3600.0
-SETTLED = 300.0
-"""Seconds that a driver runs until it counts as out of a crash loop."""
 DECISIONS = 10
 
 # Characters of Markdown; all of them together stay below `INLINE`.
@@ -42,20 +37,6 @@ class Decided:
     """By which the run is found that carried it out."""
 
 
-def headline(row: Row, driver: Driver | None, now: float) -> str:
-    """The state in a word or two: the row's, but for what only several looks tell."""
-    if (word := called(row)) != row.state:
-        return word
-    if driver is None or driver.restarted_at is None or row.state not in _LOOPING:
-        return row.state
-    restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)
-    settled = driver.state.alive and now - driver.submitted_at >= SETTLED
-    return row.state if restarts < CRASH_LOOP or settled else "crash-looping"
-
-
-_LOOPING = ("failed", "starting", "running")
-
-
 def sentence(row: Row, shown: str, minimum: int) -> str:
     """The stream in a sentence.
 
@@ -65,7 +46,7 @@ def sentence(row: Row, shown: str, minimum: int) -> str:
     """
     if row.state != "running":
         # When the driver came says nothing of since when it is unknown.
-        if shown == "crash-looping":
+        if shown == CRASH_LOOPING:
             # It stands while drivers come and go: each restart is told of as an event only.
             restarts = "several" if row.restarts is None else str(row.restarts)
             often = f"{shown}, {restarts} restarts within 24 h"

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.watch.fleet import STATES, Failing, Row
+from dagster_sparkscale.watch.fleet import STATES, Failing, Row, called, loops
 from dagster_sparkscale.watch.glance import (
     Decided,
     decisions,
     executors,
-    headline,
     sentence,
     state,
 )
@@ -36,7 +35,7 @@ def restarted(*ago, state=DriverState.RUNNING, up=60.0):
 
 class TestTheHeadline:
     def of(self, made, seen):
-        return headline(made, seen, NOW)
+        return called(replace(made, looping=loops(seen, NOW)))
 
     @pytest.mark.parametrize("known", STATES)
     def test_is_the_state_of_the_row(self, known):
@@ -57,9 +56,9 @@ class TestTheHeadline:
         assert self.of(row(state=known), restarted(0, 5)) == "crash-looping"
         assert self.of(row(state=known), restarted(-5, 5)) == known
 
-    @pytest.mark.parametrize("known", ["stopped", "unknown", "not started"])
+    @pytest.mark.parametrize("known", [DriverState.STOPPED, DriverState.UNKNOWN])
     def test_not_of_one_of_which_that_is_not_known(self, known):
-        assert self.of(row(state=known), restarted(5, 10)) == known
+        assert self.of(row(state=known.value), restarted(5, 10, state=known)) == known.value
 
     def test_until_a_driver_has_run_for_five_minutes(self):
         assert self.of(row(), restarted(400, 500, up=299)) == "crash-looping"
@@ -313,7 +312,7 @@ drivers = st.none() | st.builds(
 
 @given(rows, drivers, st.integers(0, 10**6))
 def test_the_state_is_small_whatever_it_says(made, seen, minimum):
-    text = state(made, headline(made, seen, NOW), minimum, seen)
+    text = state(made, called(made), minimum, seen)
     assert len(text) < 1000
     assert f"seen {clock(made.seen_at)}" in text
 

@@ -401,6 +401,23 @@ class TestChecksThatAreStoredOtherwise:
         clock[0] += 3600
         assert deployed.tick().checks()["running"] is True
 
+    def test_what_a_start_has_stored_does_not_stand_once_its_driver_has_failed(
+        self, deployed, clock
+    ):
+        assert deployed.tick().checks()["running"] is False  # never started
+        overload(deployed, batch_seconds=5)
+        deployed.instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=dg.AssetKey("clicks"), check_name="running", passed=True
+            )
+        )
+        deployed.world.end("clicks")
+        clock[0] += 60
+        checks = deployed.tick().checks()
+        assert checks["running"] is False
+        clock[0] += 60
+        assert "running" not in deployed.tick().checks()
+
     def test_those_of_an_asset_that_was_wiped_come_back(self, deployed, clock):
         overload(deployed, batch_seconds=5)
         stored = deployed.tick().checks()

@@ -15,6 +15,7 @@ from dagster_sparkscale.clusters.errors import (
 )
 from dagster_sparkscale.clusters.host import fates, places, processes
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
+from dagster_sparkscale.clusters.host.last_words import raised
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
 from dagster_sparkscale.clusters.host.strangers import marks
 from dagster_sparkscale.clusters.leases import Lease
@@ -24,6 +25,8 @@ from dagster_sparkscale.declare.streams import Stream
 
 ABRUPT_SECONDS = 15.0
 """How long a driver that shall end at once may take to, before it is killed."""
+LAST_LINES = 200
+"""Of the log of a driver that has failed, in which it is looked what was raised."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,8 @@ class HostedDriver:
 
         fate = fates.observe(record, files, running_there)
         state, reason = fate.state, fate.reason
+        if (reason or "").startswith("exit code") and (last := raised(files.tail(LAST_LINES))):
+            reason = f"{reason}: {last}"
         told = None if state.alive else files.ending()
         if told is not None and told.sigterm:
             reason = "ended by SIGTERM" if told.clean else f"ended by SIGTERM; {told.in_words()}"
