@@ -168,11 +168,24 @@ class TestTheEnvironment:
         monkeypatch.setenv("ALERTS_URL", server.url)
         assert webhook.send(ALERT).outcome is Outcome.TAKEN
 
+    def test_a_value_may_end_in_a_newline_as_that_of_a_file_does(self, server, monkeypatch):
+        monkeypatch.setenv("ALERTS_URL", server.url + "\n")
+        monkeypatch.setenv("TOKEN", " hunter2 \n")
+        webhook = Webhook(dg.EnvVar("ALERTS_URL"), {"Authorization": dg.EnvVar("TOKEN")})
+        assert webhook.send(ALERT).outcome is Outcome.TAKEN
+        assert server.paths == [server.url.partition(str(server.server_port))[2]]
+        assert server.headers[0]["Authorization"] == "hunter2"
+
     @pytest.mark.parametrize(
         ("value", "why"),
         [
             (None, "environment variable ALERTS_URL is not set"),
             ("", "environment variable ALERTS_URL is not set"),
+            (" \n", "environment variable ALERTS_URL is not set"),
+            (
+                "https://x.y/a hunter2",
+                "environment variable ALERTS_URL has no http or https address in it",
+            ),
             ("hunter2", "environment variable ALERTS_URL has no http or https address in it"),
             ("ftp://hunter2", "environment variable ALERTS_URL has no http or https address in it"),
         ],
@@ -187,7 +200,11 @@ class TestTheEnvironment:
 
 
 @pytest.mark.parametrize(
-    "url", ["hunter2", "ftp://hunter2/x", "http:///hunter2", "http://[hunter2", 5]
+    "url",
+    [
+        *("hunter2", "ftp://hunter2/x", "http:///hunter2", "http://[hunter2", 5),
+        *("https://x.y/hunter2\n", " https://x.y/hunter2", "https://x.y/hunter2 x"),
+    ],
 )
 def test_what_is_no_address_is_refused_and_not_shown(url):
     with pytest.raises(DeclarationError, match="must begin with https://") as refused:
@@ -211,7 +228,7 @@ def test_a_payload_that_fails_is_an_alert_that_is_dropped_and_no_error_of_the_ti
 
 
 def test_no_secret_shows_whatever_happens(server, caplog, capfd, monkeypatch):
-    monkeypatch.setenv("ODD", "hunter2\n")
+    monkeypatch.setenv("ODD", "hunter2\nx")
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, logger="urllib3")
     good = Webhook(server.url, headers={"Authorization": "hunter2"})
