@@ -187,10 +187,13 @@ def _post(url: str, headers: Mapping[str, str], body: str) -> Sent:
 
     _hush()
     try:
+        in_url = requests.utils.get_auth_from_url(url)
         with requests.post(
             url,
             data=body.encode(),
             headers={"Content-Type": "application/json", **headers},
+            # What requests finds in a .netrc would replace the header that was given.
+            auth=in_url if any(in_url) else lambda request: request,
             timeout=(CONNECT, ANSWER),
             # What it leads to was not chosen by whoever gave the address, and would get it.
             allow_redirects=False,

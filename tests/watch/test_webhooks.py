@@ -75,6 +75,27 @@ def test_a_payload_and_headers_of_ones_own(server, monkeypatch):
     assert server.headers[0]["Authorization"] == "hunter2"
 
 
+@pytest.fixture
+def netrc(tmp_path, monkeypatch):
+    """A .netrc that knows a password for the server's host."""
+    path = tmp_path / "netrc"
+    path.write_text("machine 127.0.0.1 login me password other\n")
+    monkeypatch.setenv("NETRC", str(path))
+
+
+@pytest.mark.usefixtures("netrc")
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer hunter2"}])
+def test_only_what_was_given_is_sent_to_identify_with(server, headers):
+    assert Webhook(server.url, headers).send(ALERT).outcome is Outcome.TAKEN
+    assert server.headers[0].get("Authorization") == headers.get("Authorization")
+
+
+@pytest.mark.usefixtures("netrc")
+def test_a_user_and_password_in_the_address_are_sent(server):
+    Webhook(server.url.replace("http://", "http://clicks:hunter2@")).send(ALERT)
+    assert server.headers[0]["Authorization"] == "Basic Y2xpY2tzOmh1bnRlcjI="
+
+
 @pytest.mark.parametrize(
     ("code", "outcome", "why"),
     [
