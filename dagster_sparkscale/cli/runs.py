@@ -46,7 +46,10 @@ def carry_out(
 
     Raises:
         click.ClickException: the run failed; says why in its words.
+        ClusterError: the cluster's settings are refused. Of a run only its page would say so.
     """
+    with deployed.cluster():
+        pass
     told = {key: value for key, value in config.items() if value is not None}
     run_id = str(uuid.uuid4())
     out = sys.stdout
