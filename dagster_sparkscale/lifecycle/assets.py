@@ -101,7 +101,7 @@ def _refused(stream: Stream) -> str | None:
     def nothing() -> None: ...
 
     for field, given in (
-        ("key_prefix", {}),
+        ("key_prefix" if stream.key_prefix else "name", {}),
         ("group", {"group_name": stream.group}),
         ("owners", {"owners": stream.owners}),
         ("tags", {"tags": stream.tags}),
