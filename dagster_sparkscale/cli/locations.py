@@ -135,14 +135,14 @@ def instance_of_home() -> dg.DagsterInstance:
     """Dagster's instance, as DAGSTER_HOME names it.
 
     Raises:
-        click.ClickException: it names none.
+        click.ClickException: it names none, or none that can be used; says why.
     """
     if not os.environ.get("DAGSTER_HOME"):
         raise click.ClickException(_NO_HOME)
     try:
         return dg.DagsterInstance.get()
-    except dg.DagsterError as error:
-        raise click.ClickException(str(error)) from error
+    except Exception as error:  # also of a YAML parser, a database, or an import
+        raise click.ClickException(f"{type(error).__name__}: {error}") from error
 
 
 def on_a_target(command: Callable[..., Any]) -> Callable[..., Any]:
