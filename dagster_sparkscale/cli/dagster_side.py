@@ -194,11 +194,15 @@ def _settings(instance: dg.DagsterInstance) -> Iterator[Condition]:
             "ticks that asked for a run are kept for ever",
             "purge_after_days in retention.sensor",
         )
-    if not instance.run_monitoring_enabled:
+    looks = instance.run_launcher.supports_check_run_worker_health
+    limit = instance.run_monitoring_max_runtime_seconds
+    if not instance.run_monitoring_enabled or not (looks or limit):
+        what = "without a limit" if instance.run_monitoring_enabled else "off"
+        also = "" if looks else " and max_runtime_seconds, above the longest run,"
         yield _better(
             "run monitoring",
-            'off: a run whose process died stays "started" for ever',
-            "enabled: true in run_monitoring",
+            f'{what}: a run whose process died stays "started" for ever',
+            f"enabled: true{also} in run_monitoring",
         )
 
 

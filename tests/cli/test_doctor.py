@@ -131,6 +131,17 @@ class TestDagster:
         ]
         assert "-> use_threads: true in sensors; see the sample dagster.yaml" in done.stdout
 
+    def test_run_monitoring_needs_a_limit_where_the_launcher_does_not_look(
+        self, healthy: Terminal
+    ) -> None:
+        sample = (healthy.folder / "home" / "dagster.yaml").read_text()
+        without = re.sub(r"\n  max_runtime_seconds: .*", "", sample)
+        (healthy.folder / "home" / "dagster.yaml").write_text(without)
+        done = healthy.ask("doctor")
+        (line,) = lines(done, "better")
+        assert line.startswith("run monitoring: without a limit: a run whose process died stays")
+        assert "-> enabled: true and max_runtime_seconds, above the longest" in done.stdout
+
 
 class TestSensor:
     def test_switched_off_by_a_person(self, healthy: Terminal) -> None:
