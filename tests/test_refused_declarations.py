@@ -22,6 +22,7 @@ from tests.fakes import World, structured
         ({"kinds": {"A b"}}, r"kinds = frozenset\(\{'A b'\}\): "),
         ({"deps": ["clicks"]}, r"deps = \('clicks',\): Asset \"clicks\" depends on itself"),
         ({"key_prefix": ["a/b"]}, r"key_prefix = \('a/b',\): "),
+        ({"name": "class"}, "name = 'class': "),
         ({"deps": [1]}, r"deps = \(1,\): each must be the name, the key or the definition"),
         ({"automation_condition": "eager"}, "automation_condition = 'eager': must be a dagster.Au"),
         ({"automation_condition": True}, "automation_condition = True: must be a dagster.Automat"),
@@ -30,8 +31,9 @@ from tests.fakes import World, structured
 def test_what_dagster_refuses_of_an_asset_names_stream_and_field(
     fields: dict[str, Any], fault: str
 ) -> None:
-    with pytest.raises(DeclarationError, match=f"^StructuredStream 'clicks': {fault}"):
-        build_defs([structured("other"), structured("clicks", **fields)], World().cluster)
+    declared = {"name": "clicks", **fields}
+    with pytest.raises(DeclarationError, match=f"^StructuredStream '{declared['name']}': {fault}"):
+        build_defs([structured("other"), structured(**declared)], World().cluster)
 
 
 def test_what_the_embedded_cluster_can_never_give_is_refused(tmp_path: Path) -> None:

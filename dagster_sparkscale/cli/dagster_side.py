@@ -66,8 +66,16 @@ def of_instance(instance: dg.DagsterInstance, now: float) -> Iterator[Condition]
     yield from _settings(instance)
 
 
-def of_sensor(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> Condition:
-    """The autoscaler of a cluster: whether it is switched on, and ticks."""
+def of_sensor(
+    instance: dg.DagsterInstance, deployed: Deployed, now: float, *, at_once: bool = True
+) -> Condition:
+    """The autoscaler of a cluster: whether it is switched on, and ticks.
+
+    Args:
+        now: seconds since the epoch.
+        at_once: whether it is wrong by one tick that failed, and not only when none of the last
+            `LATE` seconds was in order: one fails each time its code location is loaded anew.
+    """
     name = scoped("autoscaler", deployed.streams.cluster_key)
     selector = RepositorySelector(
         location_name=deployed.location, repository_name=deployed.repository.name
@@ -93,14 +101,19 @@ def of_sensor(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> C
             "start Dagster with this code location; where Dagster calls it otherwise, load it here "
             "by the same workspace file",
         )
-    return _ticking(instance, name, state, now)
+    return _ticking(instance, name, state, now, at_once)
 
 
 def _ticking(
-    instance: dg.DagsterInstance, name: str, state: InstigatorState, now: float
+    instance: dg.DagsterInstance, name: str, state: InstigatorState, now: float, at_once: bool
 ) -> Condition:
-    ticks = instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1)
-    if ticks and ticks[0].status is TickStatus.FAILURE:
+    key = state.instigator_origin_id, state.selector_id
+    ticks = instance.get_ticks(*key, limit=1)
+    failed = bool(ticks) and ticks[0].status is TickStatus.FAILURE
+    if failed and not at_once:
+        in_order = [TickStatus.SKIPPED, TickStatus.SUCCESS]
+        failed = not instance.get_ticks(*key, after=now - LATE, limit=1, statuses=in_order)
+    if failed:
         error = ticks[0].error
         why = error.message.strip() if error else "no reason is known"
         return Condition(name, f"its last tick failed: {why}", "see the tick in the UI")
@@ -157,7 +170,7 @@ def unwatched(instance: dg.DagsterInstance, deployed: Deployed, now: float) -> C
         now: seconds since the epoch.
     """
     daemon = of_daemon(instance, now, of=["SENSOR"])
-    why = daemon if daemon.wrong else of_sensor(instance, deployed, now)
+    why = daemon if daemon.wrong else of_sensor(instance, deployed, now, at_once=False)
     return why if why.wrong else None
 
 
@@ -181,11 +194,15 @@ def _settings(instance: dg.DagsterInstance) -> Iterator[Condition]:
             "ticks that asked for a run are kept for ever",
             "purge_after_days in retention.sensor",
         )
-    if not instance.run_monitoring_enabled:
+    looks = instance.run_launcher.supports_check_run_worker_health
+    limit = instance.run_monitoring_max_runtime_seconds
+    if not instance.run_monitoring_enabled or not (looks or limit):
+        what = "without a limit" if instance.run_monitoring_enabled else "off"
+        also = "" if looks else " and max_runtime_seconds, above the longest run,"
         yield _better(
             "run monitoring",
-            'off: a run whose process died stays "started" for ever',
-            "enabled: true in run_monitoring",
+            f'{what}: a run whose process died stays "started" for ever',
+            f"enabled: true{also} in run_monitoring",
         )
 
 

@@ -49,9 +49,13 @@ def _all(where: Target) -> Iterator[Condition]:
         deployed = []
     try:
         with instance_of_home() as instance:
-            yield from dagster_side.of_instance(instance, time.time())
-            for each in deployed:
-                yield dagster_side.of_sensor(instance, each, time.time())
+            try:
+                yield from dagster_side.of_instance(instance, time.time())
+                for each in deployed:
+                    yield dagster_side.of_sensor(instance, each, time.time())
+            except Exception as error:  # of whatever database it has
+                why = f"can't be asked: {type(error).__name__}: {error}"
+                yield Condition("Dagster", why, "mend its storage: see dagster.yaml")
     except click.ClickException as error:
         if not dagster_side.home().wrong:
             yield Condition("dagster.yaml", error.message, "mend it")

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +50,18 @@ class Deployed:
 
     @contextmanager
     def cluster(self) -> Iterator[ClusterManager]:
-        """The cluster manager, its settings read."""
+        """The cluster manager, its settings read.
+
+        Raises:
+            ClusterError: it refuses them, or one is not in the environment; says so in its words.
+        """
         key = self.streams.cluster_key
         resource = self.repository.get_top_level_resources()[key]
-        with dg.build_resources({key: resource}) as resources:
+        with ExitStack() as stack:
+            try:
+                resources = stack.enter_context(dg.build_resources({key: resource}))
+            except dg.DagsterError as error:
+                raise ClusterError(f"{self.owner}: {_cause(error)}") from error
             yield getattr(resources, key)
 
 
@@ -127,14 +135,14 @@ def instance_of_home() -> dg.DagsterInstance:
     """Dagster's instance, as DAGSTER_HOME names it.
 
     Raises:
-        click.ClickException: it names none.
+        click.ClickException: it names none, or none that can be used; says why.
     """
     if not os.environ.get("DAGSTER_HOME"):
         raise click.ClickException(_NO_HOME)
     try:
         return dg.DagsterInstance.get()
-    except dg.DagsterError as error:
-        raise click.ClickException(str(error)) from error
+    except Exception as error:  # also of a YAML parser, a database, or an import
+        raise click.ClickException(f"{type(error).__name__}: {error}") from error
 
 
 def on_a_target(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -238,6 +246,16 @@ def _not_declared(deployed: Deployed, name: str) -> str | None:
         f"it, by -f, -m or -w; where none does, `sparkscale forget {name} --whoever-declares-it` "
         "stops it"
     )
+
+
+def _cause(error: BaseException) -> str:
+    """What is behind an error of Dagster, which itself says where it came up, or adds a trace."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, dg.DagsterInvalidConfigError):
+        said = (each.message.partition("\n\nStack Trace:")[0] for each in error.errors)
+        return "; ".join(" ".join(each.split()) for each in said)
+    return str(error)
 
 
 def _names(deployed: Deployed) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import dagster as dg
 from dagster._core.errors import DagsterExecutionInterruptedError
-from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
+from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, REPOSITORY_LABEL_TAG
 from dagster._utils.interrupts import capture_interrupts
 
 from dagster_sparkscale.cli.locations import Deployed, instance_of_home
@@ -46,7 +46,10 @@ def carry_out(
 
     Raises:
         click.ClickException: the run failed; says why in its words.
+        ClusterError: the cluster's settings are refused. Of a run only its page would say so.
     """
+    with deployed.cluster():
+        pass
     told = {key: value for key, value in config.items() if value is not None}
     run_id = str(uuid.uuid4())
     out = sys.stdout
@@ -67,6 +70,8 @@ def carry_out(
                 run_id=run_id,
                 tags={
                     **tags,
+                    # The limit of run monitoring would mark a long stop as failed while it goes on.
+                    MAX_RUNTIME_SECONDS_TAG: "0",
                     # Whose it is: what a run from the UI has by its origin.
                     REPOSITORY_LABEL_TAG: f"{deployed.repository.name}@{deployed.location}",
                 },

@@ -80,6 +80,8 @@ class _Seen:
     rows: Sequence[Row]
     unwatched: str | None
     """Why nobody watches its streams, and what to do; None: somebody does, or it is not known."""
+    unknown: str | None
+    """Why that is not known."""
 
 
 @dataclass
@@ -94,7 +96,14 @@ class _Watched:
     def look(self) -> _Seen:
         streams, now = self.deployed.streams, time.time()
         sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
-        busy, unwatched = _of_dagster(self.deployed, now)
+        busy: Mapping[str, str] = {}
+        unwatched = unknown = None
+        try:
+            busy, unwatched = _of_dagster(self.deployed, now)
+        except click.ClickException as error:
+            unknown = error.message
+        except Exception as error:  # of whatever database it has: the table goes on
+            unknown = f"{type(error).__name__}: {error}"
         rows = []
         for stream in streams:
             sighting, operation = sightings[stream.name], busy.get(stream.name)
@@ -102,7 +111,7 @@ class _Watched:
             rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
         rows += [fleet.orphan_row(each, now=now) for each in found]
-        return _Seen(fleet.worst_first(rows), unwatched)
+        return _Seen(fleet.worst_first(rows), unwatched, unknown)
 
 
 @contextmanager
@@ -112,10 +121,13 @@ def _watched(deployed: Sequence[Deployed]) -> Iterator[list[_Watched]]:
 
 
 def _of_dagster(deployed: Deployed, now: float) -> tuple[Mapping[str, str], str | None]:
-    """The operations in flight, by stream, and why nobody watches, with what to do; nothing of
-    both where no Dagster would know."""
+    """The operations in flight, by stream, and why nobody watches, with what to do.
+
+    Raises:
+        click.ClickException: no Dagster would know.
+    """
     if not os.environ.get("DAGSTER_HOME"):
-        return {}, None
+        raise click.ClickException("no DAGSTER_HOME is set")
     with instance_of_home() as instance:
         busy = in_flight(instance, deployed.streams.cluster_key, now)
         why = unwatched(instance, deployed, now)
@@ -135,8 +147,8 @@ def _page(clusters: Sequence[_Watched]) -> Group:
             # Of another Dagster, or by another name of the code location, somebody may.
             text = f"By this DAGSTER_HOME nobody watches these streams. {seen.unwatched}"
             parts.append(Text(text, style="red"))
-        elif not os.environ.get("DAGSTER_HOME"):
-            parts.append(Text("Whether anybody watches them is not known: no DAGSTER_HOME is set"))
+        elif seen.unknown is not None:
+            parts.append(Text(f"Whether anybody watches them is not known: {seen.unknown}"))
     return Group(*parts)
 
 

@@ -39,7 +39,10 @@ _SAID = (
 
 
 def in_a_terminal(text: str, stream: str) -> str:
-    """`text`, which is about `stream`, with commands for what is to be done."""
+    """`text`, which is about `stream`, with commands for what is to be done.
+
+    It may hold what a record does, as the error of a query: what a terminal would obey is a "?".
+    """
     for page, terminal in _SAID:
         text = text.replace(page, terminal.format(stream))
-    return text
+    return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in text)

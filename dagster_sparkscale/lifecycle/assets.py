@@ -8,7 +8,8 @@ from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.reconcile import Action, reconcile
+from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.operations import Streams, as_operation, asset_key, location_of, told
 
 KINDS = ("spark", "streaming")
@@ -80,12 +81,25 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
             )
         context.log.info(describe(outcome))
         return dg.MaterializeResult(
-            # Until the sensor looks at it: what the Overview of the asset shows.
+            # Until the sensor tells of it again: what the Overview of the asset shows.
             metadata={"state": describe(outcome)}
+            | (_overview(context, stream) if outcome.action is Action.ATTACHED else {})
             | told(story_of(stream, outcome, config.reason or None))
         )
 
     return start
+
+
+def _overview(context: dg.AssetExecutionContext, stream: Stream) -> dict[str, dg.MetadataValue]:
+    """What Overview shows of a stream that goes on as it was. Neither numbers, which would be
+    points of a plot once more, nor the minutes, which history has."""
+    latest = context.instance.get_latest_materialization_event(asset_key(stream))
+    materialization = latest.asset_materialization if latest else None
+    return {
+        name: value
+        for name, value in (materialization.metadata if materialization else {}).items()
+        if isinstance(value, dg.MarkdownMetadataValue) and name != MINUTES
+    }
 
 
 _RIGHT = {
@@ -101,7 +115,7 @@ def _refused(stream: Stream) -> str | None:
     def nothing() -> None: ...
 
     for field, given in (
-        ("key_prefix", {}),
+        ("key_prefix" if stream.key_prefix else "name", {}),
         ("group", {"group_name": stream.group}),
         ("owners", {"owners": stream.owners}),
         ("tags", {"tags": stream.tags}),

@@ -69,7 +69,7 @@ class Webhook:
         if not isinstance(self.url, dg.EnvVar) and not _is_address(self.url):
             raise DeclarationError(
                 "url: no address (it is not shown, for it may hold a secret); must begin with "
-                'https:// or http://, or be dg.EnvVar("NAME")'
+                'https:// or http:// and have no space in it, or be dg.EnvVar("NAME")'
             )
         if isinstance(self.dagster_url, dg.EnvVar):
             raise DeclarationError(
@@ -78,7 +78,8 @@ class Webhook:
             )
         if self.dagster_url != "" and not _is_address(self.dagster_url):
             raise DeclarationError(
-                f"dagster_url = {shown(self.dagster_url)}: must begin with https:// or http://"
+                f"dagster_url = {shown(self.dagster_url)}: must begin with https:// or http:// "
+                "and have no space in it"
             )
         check_switch("texts", self.texts)
         _check_headers(self.headers)
@@ -186,10 +187,13 @@ def _post(url: str, headers: Mapping[str, str], body: str) -> Sent:
 
     _hush()
     try:
+        in_url = requests.utils.get_auth_from_url(url)
         with requests.post(
             url,
             data=body.encode(),
             headers={"Content-Type": "application/json", **headers},
+            # What requests finds in a .netrc would replace the header that was given.
+            auth=in_url if any(in_url) else lambda request: request,
             timeout=(CONNECT, ANSWER),
             # What it leads to was not chosen by whoever gave the address, and would get it.
             allow_redirects=False,
@@ -235,14 +239,15 @@ def _hush() -> None:
 
 
 def _plain(value: str) -> str:
-    """The value itself, also of what is in the environment.
+    """The value itself, also of what is in the environment: there it often ends in a newline, as
+    one that was read from a file does.
 
     Raises:
         LookupError: it is not there.
     """
     if not isinstance(value, dg.EnvVar):
         return value
-    plain = value.get_value()
+    plain = (value.get_value() or "").strip()
     if not plain:
         raise LookupError(f"{_name(value)} is not set")
     return plain
@@ -254,7 +259,7 @@ def _name(value: str) -> str:
 
 
 def _is_address(url: object) -> bool:
-    if not isinstance(url, str):
+    if not isinstance(url, str) or any(map(str.isspace, url)):
         return False
     try:
         parts = urlsplit(url)

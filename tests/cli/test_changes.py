@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -10,7 +11,7 @@ from unittest.mock import Mock
 import dagster as dg
 import pytest
 from dagster._core.errors import DagsterExecutionInterruptedError
-from dagster._daemon.monitoring.run_monitoring import monitor_started_run
+from dagster._daemon.monitoring.run_monitoring import check_run_timeout, monitor_started_run
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import STORY
@@ -155,6 +156,22 @@ def test_a_run_that_monitoring_gives_up_meanwhile_ends_as_what_it_came_to(
     assert (done.exit_code, terminal.kept().registered) == (0, 5)
     assert dg.DagsterRunStatus.FAILURE in seen
     assert terminal.run().is_success
+
+
+def test_a_limit_of_run_monitoring_does_not_end_it(terminal: Terminal) -> None:
+    """As a stop that is given hours needs it."""
+    seen = []
+
+    def monitored(kept: Kept) -> None:
+        with dg.DagsterInstance.get() as instance:
+            (record,) = instance.get_run_records()
+            hours_ago = record._replace(start_time=time.time() - 7200)
+            check_run_timeout(instance, hours_ago, logging.getLogger("test"), 3600.0)
+            seen.extend(run.status for run in instance.get_runs())
+
+    terminal.world.on_look = monitored
+    assert terminal.ask("scale", "clicks", "5").exit_code == 0
+    assert set(seen) == {dg.DagsterRunStatus.STARTED}
 
 
 class TestStartStopRestart:

@@ -1,6 +1,8 @@
 """`doctor`: what is wrong, and what to do about it."""
 
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import dagster as dg
@@ -74,6 +76,27 @@ class TestDagster:
         assert any(line.startswith("dagster.yaml: ") for line in lines(done, "WRONG"))
         assert "no_such_setting" in done.stdout
 
+    def test_settings_that_are_no_yaml(self, terminal: Terminal) -> None:
+        (terminal.folder / "home" / "dagster.yaml").write_text("a: [\n")
+        done = terminal.ask("doctor")
+        assert done.exit_code == 1
+        assert any(line.startswith("dagster.yaml: ") for line in lines(done, "WRONG"))
+
+    def test_a_storage_that_is_damaged(self, healthy: Terminal) -> None:
+        path = healthy.folder / "home" / "history" / "runs.db"
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("DROP TABLE daemon_heartbeats")
+        done = healthy.ask("doctor")
+        assert done.exit_code == 1
+        (line,) = lines(done, "WRONG")
+        assert line.startswith("Dagster: can't be asked: OperationalError: ")
+        assert "clicks: answers" in done.stdout
+        # What runs shows all the same, and that it is not known who watches.
+        done = healthy.ask("status", "--once")
+        assert done.exit_code == 0, done.output
+        assert "clicks  running" in done.stdout
+        assert "Whether anybody watches them is not known: " in done.stdout
+
     def test_no_daemon(self, terminal: Terminal) -> None:
         done = terminal.ask("doctor")
         assert "daemon: has never run with this DAGSTER_HOME" in lines(done, "WRONG")
@@ -107,6 +130,17 @@ class TestDagster:
             "run monitoring",
         ]
         assert "-> use_threads: true in sensors; see the sample dagster.yaml" in done.stdout
+
+    def test_run_monitoring_needs_a_limit_where_the_launcher_does_not_look(
+        self, healthy: Terminal
+    ) -> None:
+        sample = (healthy.folder / "home" / "dagster.yaml").read_text()
+        without = re.sub(r"\n  max_runtime_seconds: .*", "", sample)
+        (healthy.folder / "home" / "dagster.yaml").write_text(without)
+        done = healthy.ask("doctor")
+        (line,) = lines(done, "better")
+        assert line.startswith("run monitoring: without a limit: a run whose process died stays")
+        assert "-> enabled: true and max_runtime_seconds, above the longest" in done.stdout
 
 
 class TestSensor:

@@ -171,3 +171,40 @@ def test_an_unknown_stream_is_told_what_may_have_been_meant(terminal: Terminal) 
     assert (
         "stream = 'clikcs': no such stream; did you mean clicks? there is clicks, orders"
     ) in done.stderr
+
+
+class TestSettingsOfTheCluster:
+    """Such as come from the environment: what is wrong with them shows when they are read."""
+
+    @pytest.fixture
+    def local(self, terminal: Terminal) -> Terminal:
+        (terminal.folder / "definitions.py").write_text(
+            "import dagster as dg\n"
+            "from dagster_sparkscale import LocalCluster, build_defs\n"
+            "from tests.fakes import structured\n"
+            "workers = dg.EnvVar.int('SPARKSCALE_TEST_WORKERS')\n"
+            "defs = build_defs([structured()], LocalCluster(state_dir='state', workers=workers))\n"
+        )
+        return terminal
+
+    @pytest.mark.parametrize("words", [("doctor",), ("status",), ("start", "clicks")])
+    @pytest.mark.parametrize(
+        ("value", "said"),
+        [("0", "workers = 0: must be"), (None, '"SPARKSCALE_TEST_WORKERS" which is not set')],
+    )
+    def test_are_refused_in_the_words_of_who_refuses_them(
+        self,
+        local: Terminal,
+        monkeypatch: pytest.MonkeyPatch,
+        words: tuple[str, ...],
+        value: str | None,
+        said: str,
+    ) -> None:
+        monkeypatch.delenv("SPARKSCALE_TEST_WORKERS", raising=False)
+        if value is not None:
+            monkeypatch.setenv("SPARKSCALE_TEST_WORKERS", value)
+        done = local.ask(*words)
+        assert done.exit_code == 1
+        assert said in done.output
+        assert "Stack Trace" not in done.output
+        assert local.runs() == []

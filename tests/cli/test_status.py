@@ -123,6 +123,17 @@ class TestWhoWatches:
         tick(ago=900)
         assert "autoscaler: last ticked 15 min ago" in " ".join(table(healthy)[4:])
 
+    @pytest.mark.parametrize(("ago", "watched"), [(60.0, True), (900.0, False)])
+    def test_a_tick_that_failed_counts_when_none_has_been_in_order_for_long(
+        self, terminal: Terminal, ago: float, watched: bool
+    ) -> None:
+        beat()
+        tick(ago=ago)
+        tick(ago=5.0, error="the code location is being loaded")
+        why = of(terminal, "clicks")["unwatched"]
+        assert (why is None) is watched
+        assert watched or "its last tick failed: the code location is being" in str(why)
+
     def test_what_other_daemons_do_matters_to_nobody_here(self, healthy: Terminal) -> None:
         beat(ASSET=3600.0)
         assert of(healthy, "clicks")["unwatched"] is None

@@ -52,6 +52,12 @@ def test_the_stream_is_in_the_command() -> None:
     )
 
 
+def test_what_a_terminal_would_obey_does_not_reach_it() -> None:
+    text = "bad record \x1b]0;owned\x07 \x1b[2J \x9b2J \r\udc80\n\tat line 3: é 水 😀"
+    said = in_a_terminal(text, "clicks")
+    assert said == "bad record ?]0;owned? ?[2J ?2J ??\n\tat line 3: é 水 😀"
+
+
 def test_other_text_stays_as_it_is() -> None:
     text = "target = 40: 'clicks' has a maximum of 4; {braces} and 100 %"
     assert in_a_terminal(text, "clicks") == text

@@ -17,6 +17,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, port: int = 0) -> None:
         self.got: list[dict] = []
         self.headers: list[dict] = []
+        self.paths: list[str] = []
         self.answers: list[int] = []
         """The next ones; then 200."""
         self.location = ""
@@ -39,6 +40,7 @@ class Handler(BaseHTTPRequestHandler):
         if code == 200:
             self.server.got.append(json.loads(body))
             self.server.headers.append(dict(self.headers))
+            self.server.paths.append(self.path)
         self.send_response(code)
         if self.server.location:
             self.send_header("Location", self.server.location)

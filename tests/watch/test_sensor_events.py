@@ -11,7 +11,7 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.definitions import OPERATIONS, build_defs
-from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.names import MINUTES, STORY
 from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.observe.status import Query
@@ -321,9 +321,21 @@ class TestWhatOverviewShows:
 
     def test_a_run_that_attached_to_what_runs(self, deployed, clock):
         self.idle(deployed, clock)
+        before = deployed.instance.get_latest_materialization_event(dg.AssetKey("clicks"))
         job = deployed.defs.resolve_implicit_global_asset_job_def()
-        assert job.execute_in_process(instance=deployed.instance).success
-        assert "attached to it" in self.overview(deployed)
+        for _ in range(2):
+            assert job.execute_in_process(instance=deployed.instance).success
+            after = deployed.instance.get_latest_materialization_event(dg.AssetKey("clicks"))
+            shown = dict(after.asset_materialization.metadata)
+            assert shown.pop(STORY).data["action"] == "attached"
+            # What stood there, but for what would count once more.
+            told = before.asset_materialization.metadata
+            assert shown == {
+                name: value
+                for name, value in told.items()
+                if name in ("state", "last hours", "executors", "decisions")
+            }
+            assert "**running, 2 of 1 to 10 executors" in self.overview(deployed)
         clock[0] += 600
         deployed.tick()
         assert "**running, 2 of 1 to 10 executors" in self.overview(deployed)

@@ -75,6 +75,27 @@ def test_a_payload_and_headers_of_ones_own(server, monkeypatch):
     assert server.headers[0]["Authorization"] == "hunter2"
 
 
+@pytest.fixture
+def netrc(tmp_path, monkeypatch):
+    """A .netrc that knows a password for the server's host."""
+    path = tmp_path / "netrc"
+    path.write_text("machine 127.0.0.1 login me password other\n")
+    monkeypatch.setenv("NETRC", str(path))
+
+
+@pytest.mark.usefixtures("netrc")
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer hunter2"}])
+def test_only_what_was_given_is_sent_to_identify_with(server, headers):
+    assert Webhook(server.url, headers).send(ALERT).outcome is Outcome.TAKEN
+    assert server.headers[0].get("Authorization") == headers.get("Authorization")
+
+
+@pytest.mark.usefixtures("netrc")
+def test_a_user_and_password_in_the_address_are_sent(server):
+    Webhook(server.url.replace("http://", "http://clicks:hunter2@")).send(ALERT)
+    assert server.headers[0]["Authorization"] == "Basic Y2xpY2tzOmh1bnRlcjI="
+
+
 @pytest.mark.parametrize(
     ("code", "outcome", "why"),
     [
@@ -168,11 +189,24 @@ class TestTheEnvironment:
         monkeypatch.setenv("ALERTS_URL", server.url)
         assert webhook.send(ALERT).outcome is Outcome.TAKEN
 
+    def test_a_value_may_end_in_a_newline_as_that_of_a_file_does(self, server, monkeypatch):
+        monkeypatch.setenv("ALERTS_URL", server.url + "\n")
+        monkeypatch.setenv("TOKEN", " hunter2 \n")
+        webhook = Webhook(dg.EnvVar("ALERTS_URL"), {"Authorization": dg.EnvVar("TOKEN")})
+        assert webhook.send(ALERT).outcome is Outcome.TAKEN
+        assert server.paths == [server.url.partition(str(server.server_port))[2]]
+        assert server.headers[0]["Authorization"] == "hunter2"
+
     @pytest.mark.parametrize(
         ("value", "why"),
         [
             (None, "environment variable ALERTS_URL is not set"),
             ("", "environment variable ALERTS_URL is not set"),
+            (" \n", "environment variable ALERTS_URL is not set"),
+            (
+                "https://x.y/a hunter2",
+                "environment variable ALERTS_URL has no http or https address in it",
+            ),
             ("hunter2", "environment variable ALERTS_URL has no http or https address in it"),
             ("ftp://hunter2", "environment variable ALERTS_URL has no http or https address in it"),
         ],
@@ -187,7 +221,11 @@ class TestTheEnvironment:
 
 
 @pytest.mark.parametrize(
-    "url", ["hunter2", "ftp://hunter2/x", "http:///hunter2", "http://[hunter2", 5]
+    "url",
+    [
+        *("hunter2", "ftp://hunter2/x", "http:///hunter2", "http://[hunter2", 5),
+        *("https://x.y/hunter2\n", " https://x.y/hunter2", "https://x.y/hunter2 x"),
+    ],
 )
 def test_what_is_no_address_is_refused_and_not_shown(url):
     with pytest.raises(DeclarationError, match="must begin with https://") as refused:
@@ -211,7 +249,7 @@ def test_a_payload_that_fails_is_an_alert_that_is_dropped_and_no_error_of_the_ti
 
 
 def test_no_secret_shows_whatever_happens(server, caplog, capfd, monkeypatch):
-    monkeypatch.setenv("ODD", "hunter2\n")
+    monkeypatch.setenv("ODD", "hunter2\nx")
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, logger="urllib3")
     good = Webhook(server.url, headers={"Authorization": "hunter2"})
