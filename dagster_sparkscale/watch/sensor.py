@@ -7,6 +7,7 @@ for longer than its deadline.
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -132,21 +133,29 @@ def autoscale_sensor(
 def _assess_all(
     instance: DagsterInstance,
     streams: Streams,
-    sightings: Mapping[str, Sighting],
+    sightings: dict[str, Sighting],
     memory: Memory,
     now: float,
 ) -> dict[str, Assessment]:
+    """An assessment of each stream. One that can't be judged has a sighting that says so, from
+    then on."""
     due: dict[str, bool] = {}
 
     def assessed(stream: Stream, operation: str | None = None) -> Assessment:
-        return assess(
+        judged = partial(
+            assess,
             stream,
-            sightings[stream.name],
             now=now,
             operation=operation,
             due=due[stream.name],
             before=memory.of(stream.name).evaluated,
         )
+        try:
+            return judged(sightings[stream.name])
+        except Exception as error:  # an odd answer of one driver must not end the tick of all
+            why = f"it can't be judged: {type(error).__name__}: {error}"
+            sightings[stream.name] = Sighting(stream.name, error=why)
+            return judged(sightings[stream.name])
 
     assessments = {}
     for stream in streams:
