@@ -14,7 +14,7 @@ from dagster import DagsterInstance
 from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.streams import LONGEST_REPORT, Stream
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
@@ -92,9 +92,9 @@ def autoscale_sensor(
                 decision.reason if assessment.acts else None,
             )
             try:
+                rows.append(row(stream, assessment, sighting, now=now))
                 recent = recents.of(context.instance, stream.name, asset_key(stream), known)
                 recent.add(minute)
-                rows.append(row(stream, assessment, sighting, now=now))
                 events += told(
                     *(context.instance, stream, assessment, sighting, rows[-1]),
                     *(minute, known, recent),
@@ -103,6 +103,9 @@ def autoscale_sensor(
                 text = f"{stream.name}: can't be told of: {type(error).__name__}: {error}"
                 context.log.exception(text)
                 lines.append(text)
+                # As `told` comes to its end, or remembers nothing. No more than an event may have.
+                pending = [m for m in known.minutes if m.at > minute.at - LONGEST_REPORT]
+                known.minutes = [*pending, minute]
         events += told_of(orphans, memory)
         rows += [orphan_row(orphan, now=now) for orphan in orphans]
         events += told_of_fleet(streams, rows, memory.fleet, context.instance, owner, now)

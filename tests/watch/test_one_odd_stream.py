@@ -1,6 +1,12 @@
 """What is odd about one stream costs neither the others nor the tick anything."""
 
+import pytest
+
+from dagster_sparkscale.declare.streams import LONGEST_REPORT
+from dagster_sparkscale.observe.history import newest
 from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.watch import recent
+from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import QUERY, scaled
 from tests.watch.deployment import Deployment, overload
 
@@ -23,3 +29,44 @@ class TestOneThatCannotBeJudged:
         (row,) = (line for line in tick.fleet["streams 1"].splitlines() if "clicks" in line)
         assert "unknown" in row
         assert "clicks: it can't be judged: TypeError: " in tick.fleet["at a glance"]
+
+
+class TestOneWhoseEventsCannotBeReadBack:
+    @pytest.fixture
+    def restarted(self, clock, monkeypatch):
+        """The code location was started anew, and the database is locked when it reads."""
+        deployed = two()
+        deployed.world.end("clicks")
+        deployed.passing(2, clock)
+        monkeypatch.setattr(recent, "newest", locked)
+        return Deployment(deployed.streams, deployed.world, deployed.instance, deployed.cursor)
+
+    def test_loses_no_minute(self, restarted, clock, monkeypatch):
+        before = pending(restarted)
+        restarted.tick()
+        assert pending(restarted) == before + 1
+        monkeypatch.setattr(recent, "newest", newest)
+        clock[0] += 600
+        tick = restarted.tick()
+        assert len(tick.told()) == 1
+        assert len(tick.minutes()) == before + 2
+
+    def test_stays_in_the_fleet_and_its_problem_stands(self, restarted, clock):
+        clock[0] += 600
+        fleet = restarted.tick().fleet
+        assert fleet["at a glance"].partition(": ")[2].startswith("2 streams: ")
+        assert [each["problem"] for each in fleet["for alerts"]["problems"]] == ["failed"]
+
+    def test_fills_no_cursor_if_it_never_can(self, restarted, clock):
+        for _ in range(80):
+            clock[0] += 60
+            restarted.tick()
+        assert pending(restarted) == LONGEST_REPORT / 60
+
+
+def pending(deployed: Deployment) -> int:
+    return len(Memory.load(deployed.cursor).of("clicks").minutes)
+
+
+def locked(*_):
+    raise OSError("database is locked")
