@@ -157,7 +157,11 @@ class AlertMemory:
             before = known.get(what)
             if before and (what == _MORE or abs(one.since - before.since) < SAME):
                 current[what] = replace(one, since=before.since)
-        given_up = {one.stream for one in news.problems if one.problem == "given_up"}
+        lasting = {
+            what
+            for what, one in current.items()
+            if one.problem in after and now - one.since >= after[one.problem]
+        }
         listed, unlisted, alerts = [], [], []
         for what, one in known.items():
             again = current.get(what)
@@ -165,12 +169,14 @@ class AlertMemory:
                 listed.append(one)
             elif not again and news.left_out and one.problem != "unwatched":
                 unlisted.append(one)
-            elif resolved and not (one.problem == "failed" and one.stream in given_up):
+            elif one.problem == "failed" and (one.stream, "given_up") in current:
+                if (one.stream, "given_up") not in lasting:
+                    listed.append(one)  # it stands until that is told in its place, or is over
+            elif resolved:
                 alerts.append(Alert("resolved", one, now))
         stands = {_what(one) for one in listed}
         for what, one in current.items():
-            lasted = one.problem in after and now - one.since >= after[one.problem]
-            if what not in stands and lasted:
+            if what in lasting and what not in stands:
                 listed.append(one)
                 alerts.append(Alert("problem", one, now))
         queue = (*self.queue, *alerts)

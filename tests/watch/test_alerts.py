@@ -154,6 +154,26 @@ def test_given_up_does_not_mean_that_the_failure_is_over():
     ]
 
 
+def test_a_failure_that_was_told_is_over_also_where_nobody_is_told_that_it_was_given_up():
+    memory = AlertMemory()
+    for problems in ([one()], *[[one(problem="given_up", since=NOW + 60)]] * 3, []):
+        memory.learn(news(*problems), {"failed": 0.0}, NOW + 60)
+    assert queued(memory) == [("problem", "clicks", "failed"), ("resolved", "clicks", "failed")]
+    assert memory.told == ()
+
+
+def test_a_failure_stands_until_it_is_told_that_it_was_given_up():
+    memory, given_up = AlertMemory(), one(problem="given_up", since=NOW + 60)
+    for problems, at in (([one()], 0), ([given_up], 60), ([given_up], 660), ([], 720)):
+        memory.learn(news(*problems), {"failed": 0.0, "given_up": 600.0}, NOW + at)
+        assert len(memory.told) == (at < 720)
+    assert queued(memory) == [
+        ("problem", "clicks", "failed"),
+        ("problem", "clicks", "given_up"),
+        ("resolved", "clicks", "given_up"),
+    ]
+
+
 def test_what_is_not_listed_for_lack_of_place_is_not_over():
     memory = AlertMemory()
     memory.learn(news(one(), one("orders")), AT_ONCE, NOW)
