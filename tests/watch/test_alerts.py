@@ -245,6 +245,29 @@ def test_a_clock_that_was_set_back_makes_no_negative_time():
     assert str(Alert("resolved", one(), NOW - 5)) == "Over after 0 s: clicks has failed"
 
 
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_clock_that_was_set_back_puts_no_problem_off(problem):
+    memory = AlertMemory()
+    ahead = news(one(problem=problem, since=NOW + 28_800))
+    for passed in (0, 60):
+        memory.learn(ahead, AFTER, NOW + passed)
+    assert queued(memory) == [("problem", "clicks", problem)]
+    memory.learn(news(at=NOW + 120), AFTER, NOW + 120)
+    assert [each[0] for each in queued(memory)] == ["problem", "resolved"]
+
+
+def test_a_clock_that_was_set_back_does_not_put_off_that_nobody_watches_nor_make_it_so():
+    memory = AlertMemory()
+    for passed in (0, 30, 1799):
+        memory.learn(news(at=NOW + 28_800), AFTER, NOW + passed)
+        assert not memory.queue
+    for passed in (1800, 1830):
+        memory.learn(news(at=NOW + 28_800), AFTER, NOW + passed)
+    assert queued(memory) == [("problem", "fleet", "unwatched")]
+    memory.learn(news(at=NOW + 1860), AFTER, NOW + 1860)
+    assert [str(each) for each in memory.queue][1:] == ["Over after 31 min: fleet is not watched"]
+
+
 class TestAnAddressThatDoesNotTakeIt:
     def test_down_it_loses_nothing_and_gets_nothing_twice(self):
         memory = AlertMemory()
