@@ -5,6 +5,7 @@ of its code location and is cut off after 60 s, so it looks at its streams in pa
 for longer than its deadline.
 """
 
+import threading
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -52,7 +53,23 @@ def autoscale_sensor(
     intervals = [stream.autoscale.interval for stream in streams if stream.autoscale]
     collector, orphan_search, recents = Collector(), OrphanSearch(), Recents()
 
+    evaluating = threading.Lock()
+
     def evaluate_streams(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        began = time.monotonic()
+        # Whoever tests the sensor in the UI does so in this process, too: the looks of the one
+        # would count as hanging for the other.
+        if not evaluating.acquire(timeout=deadline / 2):
+            raise RuntimeError(
+                f"another evaluation of this sensor has gone on for {deadline / 2:g} s, as a test "
+                "of it from the UI: this one has looked at nothing"
+            )
+        try:
+            return evaluate(context, deadline - (time.monotonic() - began))
+        finally:
+            evaluating.release()
+
+    def evaluate(context: dg.SensorEvaluationContext, deadline: float) -> dg.SensorResult:
         now = time.time()
         memory = Memory.load(context.cursor)
         elapsed = {

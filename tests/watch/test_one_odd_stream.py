@@ -1,14 +1,24 @@
 """What is odd about one stream costs neither the others nor the tick anything."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+
+import dagster as dg
 import pytest
 
 from dagster_sparkscale.declare.streams import LONGEST_REPORT
+from dagster_sparkscale.definitions import OPERATIONS
 from dagster_sparkscale.observe.history import newest
 from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.watch import recent
 from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.sensor import autoscale_sensor
 from tests.fakes import QUERY, scaled
-from tests.watch.deployment import Deployment, overload
+from tests.waiting import HANGS
+from tests.watch.deployment import Deployment, Tick, overload
 
 
 def two() -> Deployment:
@@ -70,3 +80,52 @@ def pending(deployed: Deployment) -> int:
 
 def locked(*_):
     raise OSError("database is locked")
+
+
+class TestTwoEvaluationsAtOnce:
+    """As when somebody tests the sensor in the UI beside a tick."""
+
+    def test_both_see_every_stream(self):
+        deployed, together = two(), threading.Barrier(2)
+        deployed.world.on_look = lambda kept: time.sleep(0.3)
+
+        def tick(one: Deployment) -> Tick:
+            together.wait(HANGS)
+            return one.tick()
+
+        with ThreadPoolExecutor(2) as pool:
+            for told in pool.map(tick, [deployed, trial_of(deployed)]):
+                assert {told.seen(name).state for name in ("clicks", "orders")} == {"running"}
+                assert all(told.checks(name)["running"] for name in ("clicks", "orders"))
+
+    def test_one_that_waits_in_vain_says_so(self, monkeypatch):
+        deployed, begun, goes_on = two(), threading.Event(), threading.Event()
+
+        def owner(*_):
+            begun.set()
+            assert goes_on.wait(HANGS)
+            return "web/spark_cluster"
+
+        monkeypatch.setattr(Streams, "owner", owner)
+        known = Streams(deployed.streams, "spark_cluster")
+        stopped = dg.DefaultSensorStatus.STOPPED
+        deployed.sensor = autoscale_sensor(
+            known, Operations(known, OPERATIONS), default_status=stopped, deadline=0.1
+        )
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(trial_of(deployed).tick)
+            try:
+                assert begun.wait(HANGS)
+                with pytest.raises(RuntimeError, match="another evaluation of this sensor has"):
+                    deployed.tick()
+            finally:
+                goes_on.set()
+            first.result(HANGS)
+        deployed.tick()
+
+
+def trial_of(deployed: Deployment) -> Deployment:
+    """The same sensor, of which nothing is stored."""
+    trial = copy(deployed)
+    trial.instance = dg.DagsterInstance.ephemeral()
+    return trial
