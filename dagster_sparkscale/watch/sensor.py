@@ -27,7 +27,7 @@ from dagster_sparkscale.watch.fleet import Row, orphan_row, row
 from dagster_sparkscale.watch.fleet_events import told_of_fleet
 from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.memory import Memory
-from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
+from dagster_sparkscale.watch.orphans import OrphanSearch, remembered, told_of
 from dagster_sparkscale.watch.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting, missed
 
@@ -88,7 +88,10 @@ def autoscale_sensor(
         origin = context.code_location_origin
         owner = streams.owner(origin.location_name if origin else None)
         left = max(0.1, deadline - (time.time() - now))
-        orphans = orphan_search.search(streams.cluster(context), streams.by_name, owner, left)
+        orphans = orphan_search.search(
+            *(streams.cluster(context), streams.by_name, owner, left),
+            remembered(memory, streams.by_name),
+        )
         assessments = _assess_all(context.instance, streams, sightings, memory, now)
         recents.tick(streams.by_name)
         events: list[Event] = []
