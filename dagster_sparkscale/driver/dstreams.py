@@ -102,7 +102,8 @@ class DStreams:
         self._completed = completed
         # One more may complete between the two calls, so a few older ones are read too.
         read = self._jvm.read(listener.retainedCompletedBatches().takeRight(new + 2))
-        unseen = [b for b in map(batch_of, read) if b.batch_id not in self._recorded]
+        known = [batch for batch in map(batch_of, read) if batch is not None]
+        unseen = [batch for batch in known if batch.batch_id not in self._recorded]
         for batch in unseen:
             assert batch.batch_id is not None
             self._recorded.append(batch.batch_id)
@@ -124,17 +125,24 @@ def records_of(data: Mapping[str, Any]) -> int:
     return sum(info["numRecords"] for info in data["streamIdToInputInfo"].values())
 
 
-def batch_of(data: Mapping[str, Any]) -> Batch:
-    """A completed batch, from the JSON of `org.apache.spark.streaming.ui.BatchUIData`."""
+def batch_of(data: Mapping[str, Any]) -> Batch | None:
+    """A completed batch, from the JSON of `org.apache.spark.streaming.ui.BatchUIData`.
+
+    None: the machine's clock, which Spark goes by, was set back in it, and how long it took is not
+    known; unless it failed, for that it did is.
+    """
     submitted, start, end = (
         data[name] for name in ("submissionTime", "processingStartTime", "processingEndTime")
     )
+    failed = any(op.get("failureReason") for op in data["outputOperations"].values())
+    if end < start and not failed:
+        return None
     return Batch(
         query=QUERY,
         completed_at=end / 1000,
-        processing_ms=end - start,
-        scheduling_ms=start - submitted,
+        processing_ms=max(0, end - start),
+        scheduling_ms=start - submitted if start >= submitted else None,
         records=records_of(data),
-        failed=any(op.get("failureReason") for op in data["outputOperations"].values()),
+        failed=failed,
         batch_id=data["batchTime"]["millis"],
     )

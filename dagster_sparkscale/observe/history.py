@@ -15,9 +15,9 @@ _PAGE = 500
 """Events asked for at a time."""
 _CLOCKS = 60.0
 """Seconds that the clock of whoever stores events may be behind that of the sensor."""
-_LATE = 86400.0
-"""Seconds after a minute within which its event was stored: an hour as a rule, and more where a
-clock was ahead."""
+_AHEAD = 86400.0
+"""Seconds that the clock of the sensor was ahead at most, before it was set back: for so long
+events of later minutes may stand before those of earlier ones."""
 
 
 def history(
@@ -52,8 +52,8 @@ def history(
         raise LookupError(_unknown(instance, key))
     parts = []
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
-        for record in _records(fetch, key, since, until):
-            parts.append([each for each in _minutes(record) if since <= each.at < until])
+        for minutes in _told(fetch, key, since, until):
+            parts.append([each for each in minutes if since <= each.at < until])
     return merged(parts)
 
 
@@ -74,17 +74,20 @@ def newest(instance: DagsterInstance, key: dg.AssetKey, most: int) -> list[Minut
     return merged(map(_minutes, found))
 
 
-def _records(
+def _told(
     fetch: Callable[..., dg.EventRecordsResult], key: dg.AssetKey, since: float, until: float
-) -> Iterator[dg.EventLogRecord]:
-    """The events that may have some minutes of the span, the oldest first."""
-    wanted = dg.AssetRecordsFilter(
-        asset_key=key, after_timestamp=since - _CLOCKS, before_timestamp=until + _LATE
-    )
+) -> Iterator[list[Minute]]:
+    """The minutes of each event that may have some of the span, the oldest event first."""
+    # However late: minutes that were pending while Dagster was down come with its next event.
+    wanted = dg.AssetRecordsFilter(asset_key=key, after_timestamp=since - _CLOCKS)
     cursor, more = None, True
     while more:
         page = fetch(wanted, _PAGE, cursor, ascending=True)
-        yield from page.records
+        for record in page.records:
+            minutes = _minutes(record)
+            yield minutes
+            if record.timestamp > until + _AHEAD and any(each.at >= until for each in minutes):
+                return
         cursor, more = page.cursor, page.has_more
 
 

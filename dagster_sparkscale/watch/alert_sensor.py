@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from dagster import DagsterInstance
 from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
-from pydantic import TypeAdapter
 
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import did_you_mean, shown
@@ -22,18 +20,15 @@ from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, STREAMS, scoped
 from dagster_sparkscale.operations import Streams, owner_of
 from dagster_sparkscale.watch.alerts import AFTER, AlertMemory, News
-from dagster_sparkscale.watch.fleet_events import fleet_key, problems_told
+from dagster_sparkscale.watch.fleet_events import fleet_key, latest
 from dagster_sparkscale.watch.webhooks import LONGEST, Webhook
 
 INTERVAL = 30
 """Seconds between two ticks."""
 SENDING = 10.0
 """Seconds of a tick in which sending an alert may begin; the last may take `webhooks.LONGEST`."""
-OTHERS = 50
-"""Observations among which the last of this code location is looked for."""
 
 assert SENDING + LONGEST < 30
-_NEWS = TypeAdapter(News)
 
 
 def alert_sensor(
@@ -82,7 +77,7 @@ def alert_sensor(
         memory = AlertMemory.load(context.cursor)
         origin = context.code_location_origin
         owner = owner_of(origin.location_name if origin else None, cluster_key)
-        news = _latest(context.instance, key, owner)
+        news = latest(context.instance, key, owner)
         if news is not None:
             memory.learn(news, lasting, now, resolved=tell_resolved)
         else:
@@ -127,22 +122,6 @@ def _refuse_unknown(cluster_key: str, repository: dg.RepositoryDefinition | None
             f"cluster_key = {cluster_key!r}: must be that of a build_defs in this code location; "
             f"{there_is}"
         )
-
-
-def _latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | None:
-    """The fleet's latest observation by `owner`; None if there is none that can be read."""
-    for limit in (1, OTHERS):  # another code location may tell of a fleet of the same key
-        for record in instance.fetch_observations(key, limit=limit).records:
-            observation = record.asset_observation
-            text = problems_told(observation) if observation else None
-            try:
-                # Half a character, as a log may have it, could not be remembered.
-                news = _NEWS.validate_json((text or "").encode(errors="replace"))
-            except ValueError:  # pydantic's is one
-                continue
-            if news.of == owner:
-                return news
-    return None
 
 
 def _said(news: News | None, memory: AlertMemory, sent: int, why: str) -> str:

@@ -126,7 +126,8 @@ class AlertMemory:
     dropped: int = 0
     """Alerts that were not delivered, and that nobody has been told of."""
     silent_since: FiniteFloat | None = None
-    """When a tick first found that nothing was ever told of the fleet, seconds since the epoch."""
+    """When a tick first found that nothing was ever told of the fleet, or only ahead of the clock;
+    seconds since the epoch."""
 
     @classmethod
     def load(cls, cursor: str | None) -> "AlertMemory":
@@ -150,14 +151,22 @@ class AlertMemory:
             now: seconds since the epoch.
             resolved: whether it is also told that one is over.
         """
-        self.silent_since = None
+        if news.at <= now:
+            self.silent_since = None
+        else:  # the clock was set back: when it was told is not known
+            news = replace(news, at=self._silent_from(now))
         known = {_what(one): one for one in self.told}
         current = {_what(one): one for one in (*news.problems, *_of_the_news(news, after, now))}
         for what, one in current.items():
             before = known.get(what)
             if before and (what == _MORE or abs(one.since - before.since) < SAME):
                 current[what] = replace(one, since=before.since)
-        given_up = {one.stream for one in news.problems if one.problem == "given_up"}
+        lasting = {
+            what
+            for what, one in current.items()
+            # Below 0: the clock was set back since, and how long it has lasted is not known.
+            if one.problem in after and not 0 <= now - one.since < after[one.problem]
+        }
         listed, unlisted, alerts = [], [], []
         for what, one in known.items():
             again = current.get(what)
@@ -165,12 +174,14 @@ class AlertMemory:
                 listed.append(one)
             elif not again and news.left_out and one.problem != "unwatched":
                 unlisted.append(one)
-            elif resolved and not (one.problem == "failed" and one.stream in given_up):
+            elif one.problem == "failed" and (one.stream, "given_up") in current:
+                if (one.stream, "given_up") not in lasting:
+                    listed.append(one)  # it stands until that is told in its place, or is over
+            elif resolved:
                 alerts.append(Alert("resolved", one, now))
         stands = {_what(one) for one in listed}
         for what, one in current.items():
-            lasted = one.problem in after and now - one.since >= after[one.problem]
-            if what not in stands and lasted:
+            if what in lasting and what not in stands:
                 listed.append(one)
                 alerts.append(Alert("problem", one, now))
         queue = (*self.queue, *alerts)
@@ -189,13 +200,18 @@ class AlertMemory:
             after: seconds that a problem must last, by its name; others are not told at all.
             now: seconds since the epoch.
         """
-        # Not ahead of the clock, which may have been set back.
-        self.silent_since = min(now, now if self.silent_since is None else self.silent_since)
-        lasted = now - self.silent_since >= after.get("unwatched", math.inf)
+        since = self._silent_from(now)
+        lasted = now - since >= after.get("unwatched", math.inf)
         if lasted and _UNWATCHED not in map(_what, self.told):
-            one = Occurrence(*_UNWATCHED, self.silent_since, _NEVER, "")
+            one = Occurrence(*_UNWATCHED, since, _NEVER, "")
             self.told += (one,)
             self.queue += (Alert("problem", one, now),)
+
+    def _silent_from(self, now: float) -> float:
+        """Since when there has been no news, as far as is known."""
+        # Not ahead of the clock, which may have been set back.
+        self.silent_since = min(now, now if self.silent_since is None else self.silent_since)
+        return self.silent_since
 
     def settle(self, outcome: Outcome) -> bool:
         """Take the first of the queue for told, or not. Whether to go on with the next."""

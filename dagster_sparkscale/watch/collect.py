@@ -96,7 +96,7 @@ class Collector:
             answered = len(seen)
             if threads >= min(AT_ONCE, most) or todo.empty():
                 finished.wait(min(PATIENCE, left))
-        late = f"not looked at within {deadline:g} s: too many agents are slow"
+        late = f"not looked at within {deadline:.3g} s: too many agents are slow"
         if most <= 0:
             late = f"not looked at: {len(hanging)} looks hang, and no more begin until one returns"
 

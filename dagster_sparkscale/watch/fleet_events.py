@@ -8,15 +8,16 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 from dagster import DagsterInstance
+from pydantic import TypeAdapter
 
 from dagster_sparkscale.names import FLEET, scoped
 from dagster_sparkscale.observe.hidden import carried, hidden
 from dagster_sparkscale.operations import Streams, in_flight
-from dagster_sparkscale.watch.alerts import WORDS
+from dagster_sparkscale.watch.alerts import WORDS, News
 from dagster_sparkscale.watch.fleet import (
     AND_MORE,
     NAME,
@@ -29,12 +30,15 @@ from dagster_sparkscale.watch.fleet import (
     worst_first,
 )
 from dagster_sparkscale.watch.fleet_memory import QUIET, FleetMemory
+from dagster_sparkscale.watch.problems import Problem, Standing
 from dagster_sparkscale.watch.words import INLINE, clock, fitted
 
 PIECES, PIECE = 3, 1000
 """Tables on the page itself, and characters that each stays below."""
 ROWS, PROBLEMS = 200, 100
 """Rows of the whole table, and problems, that are stored at most; the rest is counted."""
+OTHERS = 50
+"""Observations among which the last of a code location is looked for."""
 
 # Short, as Dagster's page makes a column of them that takes its width from the table.
 AT_A_GLANCE = "at a glance"
@@ -42,6 +46,8 @@ WHAT_IS_UP = "what is up"
 ALL_STREAMS = "whole table"
 PROBLEMS_NOW = "problems"
 FOR_ALERTS = "for alerts"
+
+_NEWS = TypeAdapter(News)
 
 
 def fleet_key(cluster_key: str) -> dg.AssetKey:
@@ -76,6 +82,12 @@ def told_of_fleet(
         now: seconds since the epoch.
     """
     fleet = worst_first(rows)
+    key = fleet_key(streams.cluster_key)
+    if not memory.told_at and (last := latest(instance, key, owner)) is not None:
+        # Its cursor was lost, and what stands is not over.
+        for one in last.problems:
+            known = memory.problems.setdefault(one.stream, {})
+            known[cast(Problem, one.problem)] = Standing(one.since, last.at, one.text)
     if not memory.is_due(fleet, now):
         return
     busy = in_flight(instance, streams.cluster_key, now)
@@ -95,7 +107,7 @@ def told_of_fleet(
         }
         for row, problem, each in memory.standing(fleet, now)
     ]
-    told = observation(fleet_key(streams.cluster_key), fleet, standing, owner, now)
+    told = observation(key, fleet, standing, owner, now)
     if ALL_STREAMS in told.metadata and not memory.whole_is_due(now):
         elsewhere = f"in the event of {clock(memory.whole_at)}"
         told = told.with_metadata({**told.metadata, ALL_STREAMS: elsewhere})
@@ -132,6 +144,22 @@ def observation(
     text = json.dumps(news, separators=(",", ":"), ensure_ascii=False)
     metadata[FOR_ALERTS] = dg.MetadataValue.md(hidden("see alerts", text))
     return dg.AssetObservation(asset_key=key, metadata=metadata)
+
+
+def latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | None:
+    """What the fleet was told last by `owner`; None if there is nothing that can be read."""
+    for limit in (1, OTHERS):  # another code location may tell of a fleet of the same key
+        for record in instance.fetch_observations(key, limit=limit).records:
+            observation = record.asset_observation
+            text = problems_told(observation) if observation else None
+            try:
+                # Half a character, as a log may have it, could not be remembered.
+                news = _NEWS.validate_json((text or "").encode(errors="replace"))
+            except ValueError:  # pydantic's is one
+                continue
+            if news.of == owner:
+                return news
+    return None
 
 
 def problems_told(observation: dg.AssetObservation) -> str | None:

@@ -179,8 +179,9 @@ def _ratio(seen: Evaluation | None) -> Finding:
         return Finding(None, "R is unknown", urgent=False)
     worst = seen.loads[0] if seen and seen.loads else None
     text = f"R is {load:.2f}"
-    if worst is not None and worst.ratio == load and (worst.planning or 0) > load / 2:
-        text += f", of which the driver spends {worst.planning:.2f} on planning"
+    planning = worst.planning if worst is not None and worst.ratio == load else None
+    if planning is not None and planning > load / 2:
+        text += f", of which the driver spends {planning:.2f} on planning"
     return Finding(load < 1, text, urgent=False)
 
 

@@ -17,6 +17,10 @@ from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.occasions import NOTHING
 from dagster_sparkscale.watch.words import escaped
 
+_ORPHAN = "orphan"
+"""Where it is remembered among a stream's checks what was told of it as an orphan."""
+_NOT_YET = "no look for orphans has come to its end since the code location was started"
+
 
 @dataclass(frozen=True)
 class Orphan:
@@ -84,17 +88,24 @@ class OrphanSearch:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
-        self._found: Sequence[Orphan] = ()
+        self._found: Sequence[Orphan] | None = None
 
     def search(
-        self, cluster: ClusterManager, declared: Collection[str], owner: str, seconds: float
+        self,
+        cluster: ClusterManager,
+        declared: Collection[str],
+        owner: str,
+        seconds: float,
+        before: Sequence[Orphan] = (),
     ) -> Sequence[Orphan]:
-        """The orphans of `owner`, as the last look found them that came to its end.
+        """The orphans of `owner`, as the last look found them that came to its end; `before`
+        if none has.
 
         One that takes longer than `seconds` goes on, for a later tick to tell what it has found.
         """
         if self._thread is not None and self._thread.is_alive():
-            return self._found  # nothing is waited for twice: it may hang for good
+            # Nothing is waited for twice: it may hang for good.
+            return before if self._found is None else self._found
 
         def look() -> None:
             # Each declared stream's own look tells what is wrong.
@@ -105,7 +116,19 @@ class OrphanSearch:
         self._thread = threading.Thread(target=look, name="sparkscale-orphans", daemon=True)
         self._thread.start()
         self._thread.join(seconds)
-        return self._found
+        return before if self._found is None else self._found
+
+
+def remembered(memory: Memory, declared: Collection[str]) -> list[Orphan]:
+    """The orphans that were told of, as they were then: until a look comes to its end after a
+    restart of the code location, they are not gone."""
+    found = []
+    for name, known in memory.streams.items():
+        if name not in declared and _ORPHAN in known.checks:
+            epoch, state = known.checks[_ORPHAN].split()
+            driver = Driver(name, int(epoch), DriverState(state), 0.0)
+            found.append(Orphan(driver, (name,), ours=False, fault=_NOT_YET))
+    return found
 
 
 def told_of(
@@ -115,9 +138,9 @@ def told_of(
     for orphan in orphans:
         known = memory.of(orphan.driver.stream)
         now = f"{orphan.driver.epoch} {orphan.driver.state.value}"
-        if known.checks.get("orphan") == now:
+        if known.checks.get(_ORPHAN) == now:
             continue
-        known.checks["orphan"] = now
+        known.checks[_ORPHAN] = now
         known.told, known.shown = NOTHING, ""  # declared again, it is told of anew
         # Another code location may declare it: then its Overview is that one's.
         kind = dg.AssetMaterialization if orphan.ours else dg.AssetObservation

@@ -5,6 +5,7 @@ answer was lagging is no sign that it has caught up.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, get_args
 
 from pydantic import FiniteFloat
@@ -52,8 +53,11 @@ def problems(row: Row, before: Mapping[Problem, Standing]) -> Problems:
     standing: Problems = {}
     for problem in PROBLEMS:
         known = before.get(problem)
+        if known is not None:
+            # Not ahead of the clock, which may have been set back.
+            known = replace(known, seen=min(known.seen, now))
         if known is not None and problem not in found and _untold(problem, row):
-            if problem not in _LAPSE or 0 <= now - known.seen < UNTOLD_FOR:
+            if problem not in _LAPSE or now - known.seen < UNTOLD_FOR:
                 standing[problem] = known
         elif problem in found:
             text, mark = found[problem]

@@ -5,15 +5,17 @@ of its code location and is cut off after 60 s, so it looks at its streams in pa
 for longer than its deadline.
 """
 
+import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import dagster as dg
 from dagster import DagsterInstance
 from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.streams import LONGEST_REPORT, Stream
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
@@ -25,7 +27,7 @@ from dagster_sparkscale.watch.fleet import Row, orphan_row, row
 from dagster_sparkscale.watch.fleet_events import told_of_fleet
 from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.memory import Memory
-from dagster_sparkscale.watch.orphans import OrphanSearch, told_of
+from dagster_sparkscale.watch.orphans import OrphanSearch, remembered, told_of
 from dagster_sparkscale.watch.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting, missed
 
@@ -51,7 +53,23 @@ def autoscale_sensor(
     intervals = [stream.autoscale.interval for stream in streams if stream.autoscale]
     collector, orphan_search, recents = Collector(), OrphanSearch(), Recents()
 
+    evaluating = threading.Lock()
+
     def evaluate_streams(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        began = time.monotonic()
+        # Whoever tests the sensor in the UI does so in this process, too: the looks of the one
+        # would count as hanging for the other.
+        if not evaluating.acquire(timeout=deadline / 2):
+            raise RuntimeError(
+                f"another evaluation of this sensor has gone on for {deadline / 2:g} s, as a test "
+                "of it from the UI: this one has looked at nothing"
+            )
+        try:
+            return evaluate(context, deadline - (time.monotonic() - began))
+        finally:
+            evaluating.release()
+
+    def evaluate(context: dg.SensorEvaluationContext, deadline: float) -> dg.SensorResult:
         now = time.time()
         memory = Memory.load(context.cursor)
         elapsed = {
@@ -70,7 +88,10 @@ def autoscale_sensor(
         origin = context.code_location_origin
         owner = streams.owner(origin.location_name if origin else None)
         left = max(0.1, deadline - (time.time() - now))
-        orphans = orphan_search.search(streams.cluster(context), streams.by_name, owner, left)
+        orphans = orphan_search.search(
+            *(streams.cluster(context), streams.by_name, owner, left),
+            remembered(memory, streams.by_name),
+        )
         assessments = _assess_all(context.instance, streams, sightings, memory, now)
         recents.tick(streams.by_name)
         events: list[Event] = []
@@ -91,9 +112,9 @@ def autoscale_sensor(
                 decision.reason if assessment.acts else None,
             )
             try:
+                rows.append(row(stream, assessment, sighting, now=now))
                 recent = recents.of(context.instance, stream.name, asset_key(stream), known)
                 recent.add(minute)
-                rows.append(row(stream, assessment, sighting, now=now))
                 events += told(
                     *(context.instance, stream, assessment, sighting, rows[-1]),
                     *(minute, known, recent),
@@ -102,6 +123,9 @@ def autoscale_sensor(
                 text = f"{stream.name}: can't be told of: {type(error).__name__}: {error}"
                 context.log.exception(text)
                 lines.append(text)
+                # As `told` comes to its end, or remembers nothing. No more than an event may have.
+                pending = [m for m in known.minutes if m.at > minute.at - LONGEST_REPORT]
+                known.minutes = [*pending, minute]
         events += told_of(orphans, memory)
         rows += [orphan_row(orphan, now=now) for orphan in orphans]
         events += told_of_fleet(streams, rows, memory.fleet, context.instance, owner, now)
@@ -132,21 +156,29 @@ def autoscale_sensor(
 def _assess_all(
     instance: DagsterInstance,
     streams: Streams,
-    sightings: Mapping[str, Sighting],
+    sightings: dict[str, Sighting],
     memory: Memory,
     now: float,
 ) -> dict[str, Assessment]:
+    """An assessment of each stream. One that can't be judged has a sighting that says so, from
+    then on."""
     due: dict[str, bool] = {}
 
     def assessed(stream: Stream, operation: str | None = None) -> Assessment:
-        return assess(
+        judged = partial(
+            assess,
             stream,
-            sightings[stream.name],
             now=now,
             operation=operation,
             due=due[stream.name],
             before=memory.of(stream.name).evaluated,
         )
+        try:
+            return judged(sightings[stream.name])
+        except Exception as error:  # an odd answer of one driver must not end the tick of all
+            why = f"it can't be judged: {type(error).__name__}: {error}"
+            sightings[stream.name] = Sighting(stream.name, error=why)
+            return judged(sightings[stream.name])
 
     assessments = {}
     for stream in streams:

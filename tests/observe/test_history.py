@@ -6,8 +6,10 @@ from itertools import count
 
 import dagster as dg
 import pytest
+from dagster._core.test_utils import freeze_time
 
 from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe import history as history_module
 from dagster_sparkscale.observe.history import history, newest
 from dagster_sparkscale.observe.minutes import Minute
 from tests.observe.stored import store
@@ -114,6 +116,25 @@ class TestTheSpan:
         store(instance, key, minutes(30, 31), at=NOON + 86400)
         assert history(instance, key, NOON + 60 * 30, NOON + 60 * 31) == minutes(30)
         assert history(instance, key, NOON + 60 * 32, FOREVER) == []
+
+    @pytest.mark.parametrize("kind", [dg.AssetObservation, dg.AssetMaterialization])
+    def test_however_late(self, instance, key, kind):
+        """Dagster was down for a weekend, and something else was told first."""
+        monday = NOON + 3 * 86400
+        with freeze_time(monday):
+            instance.report_runless_asset_event(kind(key, metadata={"executors_after": 3}))
+        late = [*minutes(30, 31), replace(minutes(0)[0], at=monday + 60)]
+        store(instance, key, late, kind)
+        assert history(instance, key, NOON + 60 * 30, NOON + 60 * 32) == minutes(30, 31)
+
+    def test_no_event_is_read_behind_that_with_its_end(self, instance, key, monkeypatch):
+        for day in range(1, 8):
+            store(instance, key, [replace(minutes(0)[0], at=NOON + day * 86400)])
+        read = []
+        carried = history_module.carried
+        monkeypatch.setattr(history_module, "carried", lambda v: read.append(v) or carried(v))
+        assert history(instance, key, NOON, NOON + 1800) == minutes(*range(30))
+        assert len(read) == 3 + 2  # the first of them that are later may be, by a day
 
 
 def test_the_clock_of_who_stores_may_be_behind(instance, key):

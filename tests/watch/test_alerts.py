@@ -154,6 +154,26 @@ def test_given_up_does_not_mean_that_the_failure_is_over():
     ]
 
 
+def test_a_failure_that_was_told_is_over_also_where_nobody_is_told_that_it_was_given_up():
+    memory = AlertMemory()
+    for problems in ([one()], *[[one(problem="given_up", since=NOW + 60)]] * 3, []):
+        memory.learn(news(*problems), {"failed": 0.0}, NOW + 60)
+    assert queued(memory) == [("problem", "clicks", "failed"), ("resolved", "clicks", "failed")]
+    assert memory.told == ()
+
+
+def test_a_failure_stands_until_it_is_told_that_it_was_given_up():
+    memory, given_up = AlertMemory(), one(problem="given_up", since=NOW + 60)
+    for problems, at in (([one()], 0), ([given_up], 60), ([given_up], 660), ([], 720)):
+        memory.learn(news(*problems), {"failed": 0.0, "given_up": 600.0}, NOW + at)
+        assert len(memory.told) == (at < 720)
+    assert queued(memory) == [
+        ("problem", "clicks", "failed"),
+        ("problem", "clicks", "given_up"),
+        ("resolved", "clicks", "given_up"),
+    ]
+
+
 def test_what_is_not_listed_for_lack_of_place_is_not_over():
     memory = AlertMemory()
     memory.learn(news(one(), one("orders")), AT_ONCE, NOW)
@@ -223,6 +243,29 @@ def test_a_problem_that_a_later_release_has_can_be_told_of():
 
 def test_a_clock_that_was_set_back_makes_no_negative_time():
     assert str(Alert("resolved", one(), NOW - 5)) == "Over after 0 s: clicks has failed"
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_clock_that_was_set_back_puts_no_problem_off(problem):
+    memory = AlertMemory()
+    ahead = news(one(problem=problem, since=NOW + 28_800))
+    for passed in (0, 60):
+        memory.learn(ahead, AFTER, NOW + passed)
+    assert queued(memory) == [("problem", "clicks", problem)]
+    memory.learn(news(at=NOW + 120), AFTER, NOW + 120)
+    assert [each[0] for each in queued(memory)] == ["problem", "resolved"]
+
+
+def test_a_clock_that_was_set_back_does_not_put_off_that_nobody_watches_nor_make_it_so():
+    memory = AlertMemory()
+    for passed in (0, 30, 1799):
+        memory.learn(news(at=NOW + 28_800), AFTER, NOW + passed)
+        assert not memory.queue
+    for passed in (1800, 1830):
+        memory.learn(news(at=NOW + 28_800), AFTER, NOW + passed)
+    assert queued(memory) == [("problem", "fleet", "unwatched")]
+    memory.learn(news(at=NOW + 1860), AFTER, NOW + 1860)
+    assert [str(each) for each in memory.queue][1:] == ["Over after 31 min: fleet is not watched"]
 
 
 class TestAnAddressThatDoesNotTakeIt:

@@ -265,6 +265,31 @@ class TestTheSensor:
         (standing,) = Memory.load(deployed.cursor).fleet.problems["clicks"].values()
         assert standing.since == problem["since"]
 
+    def test_a_lost_cursor_makes_no_problem_another_one(self, clock):
+        deployed = Deployment([scaled("clicks", max_executors=2), scaled("orders")])
+        overload(deployed, deployed.streams[0])
+        deployed.world.run(structured("old"))
+        deployed.world.run(deployed.streams[1])
+        deployed.world.end("orders")
+        before = deployed.tick().fleet["for alerts"]["problems"]
+        deployed.passing(20, clock)
+        assert {each["problem"] for each in before} == {"pinned", "orphaned", "failed"}
+        deployed.world.streams["clicks"].reachable = False  # whether it is pinned can't be told now
+        deployed.cursor = None
+        first, second = deployed.passing(2, clock)
+        after = first.fleet["for alerts"]["problems"]
+        known = {(each["stream"], each["problem"], each["since"]) for each in after}
+        assert known >= {(each["stream"], each["problem"], each["since"]) for each in before}
+        assert second.fleet is None
+
+    def test_a_lost_cursor_leaves_no_problem_that_is_over(self, clock):
+        deployed = Deployment([scaled("clicks", max_executors=2)])
+        kept = overload(deployed, deployed.streams[0])
+        assert deployed.tick().fleet["for alerts"]["problems"]
+        kept.batch_seconds, deployed.cursor = 5, None
+        clock[0] += 60
+        assert deployed.tick().fleet["for alerts"]["problems"] == []
+
     def test_orphans_are_in_it(self):
         deployed = Deployment([scaled("clicks")])
         deployed.world.run(structured("old"))

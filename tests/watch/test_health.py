@@ -242,6 +242,9 @@ class TestRatioBelowOne:
         worked = findings(batches=(batch(12, planning_ms=5_000),))[Health.RATIO_BELOW_ONE]
         assert worked.text == "R is 1.20"
 
+    def test_a_batch_in_which_the_clock_was_set_back_can_be_told_of(self):
+        assert findings(batches=(batch(-20),))[Health.RATIO_BELOW_ONE].text == "R is -2.00"
+
     def test_a_stuck_batch_counts_as_what_it_has_taken(self):
         found = findings(queries=(Query("a", active=True, running_ms=25_000),))
         assert found[Health.RATIO_BELOW_ONE].text == "R is 2.50"

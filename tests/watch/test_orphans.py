@@ -183,7 +183,7 @@ def test_what_was_told_is_not_told_again_because_a_look_took_too_long(
     assert ("web/old", "orphan") in told(deployed.tick())
     answer = threading.Event()
     search = OrphanSearch.search
-    monkeypatch.setattr(OrphanSearch, "search", lambda *args: search(*args[:-1], 0.05))
+    monkeypatch.setattr(OrphanSearch, "search", lambda *args: search(*args[:4], 0.05, *args[5:]))
     deployed.world.on_find = lambda stream: stream != "old" or answer.wait(HANGS)
     try:
         assert "old: orphan: driver 1 is running" in deployed.tick().data.skip_message
@@ -191,3 +191,51 @@ def test_what_was_told_is_not_told_again_because_a_look_took_too_long(
         answer.set()
     deployed.world.on_find = lambda stream: None
     assert ("web/old", "orphan") not in told(deployed.tick())
+
+
+def orphaned(tick: object) -> list[float]:
+    """Since when, as alerts are told."""
+    problems = tick.fleet["for alerts"]["problems"]  # type: ignore[attr-defined]
+    return [each["since"] for each in problems if each["problem"] == "orphaned"]
+
+
+def test_one_that_can_be_told_nothing_of_for_a_tick_stays_a_problem(
+    deployed: Deployment, clock: list[float]
+) -> None:
+    since = orphaned(deployed.tick())
+    assert len(since) == 1
+    deployed.world.on_find = broken
+    for _ in range(2):
+        clock[0] += 600
+        assert orphaned(deployed.tick()) == since
+        deployed.world.on_find = lambda stream: None
+
+
+def broken(stream: str) -> None:
+    raise ClusterError(f"the record of {stream} can't be read: I/O error")
+
+
+def test_one_is_not_gone_because_no_look_has_ended_since_the_code_location_was_started(
+    deployed: Deployment, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since = orphaned(deployed.tick())
+    fresh = Deployment(deployed.streams, deployed.world, deployed.instance, deployed.cursor)
+    answer, search = threading.Event(), OrphanSearch.search
+    with monkeypatch.context() as patch:
+        patch.setattr(OrphanSearch, "search", lambda *args: search(*args[:4], 0.05, *args[5:]))
+        fresh.world.on_find = lambda stream: stream != "old" or answer.wait(HANGS)
+        try:
+            for _ in range(2):
+                clock[0] += 600
+                tick = fresh.tick()
+                assert orphaned(tick) == since
+                assert told(tick) == []
+                assert "no look for orphans has come to its end" in tick.data.skip_message
+        finally:
+            answer.set()
+    clock[0] += 600
+    wait_for("the look to end", lambda: "old: orphan: " in fresh.tick().data.skip_message)
+    assert told(fresh.tick()) == []
+    fresh.world.end("old")
+    clock[0] += 600
+    assert orphaned(fresh.tick()) == []

@@ -96,7 +96,14 @@ def test_what_cannot_be_told_for_long_is_forgotten(problem, check):
     row = line(untold=(check,))
     assert problems(row, {problem: Standing(1.0, NOW - UNTOLD_FOR + 1, "")})
     assert not problems(row, {problem: Standing(1.0, NOW - UNTOLD_FOR, "")})
-    assert not problems(row, {problem: Standing(1.0, NOW + 5, "")}), "the clock was set back"
+
+
+@pytest.mark.parametrize(
+    ("problem", "check"), [("lagging", "lag_within_limit"), ("losing_data", "no_data_lost")]
+)
+def test_a_clock_that_was_set_back_makes_none_stand_for_longer(problem, check):
+    ahead = Standing(NOW + 28_800, NOW + 28_800, "")
+    assert problems(line(untold=(check,)), {problem: ahead})[problem].seen == NOW
 
 
 @pytest.mark.parametrize(
@@ -134,6 +141,13 @@ class TestLostData:
         assert later == standing
         assert not is_over("losing_data", later["losing_data"], NOW + UNTOLD_FOR - 1)
         assert is_over("losing_data", later["losing_data"], NOW + UNTOLD_FOR)
+
+    def test_it_is_over_an_hour_after_a_clock_was_set_back_that_dated_it(self):
+        standing = problems(lost(1, NOW + 28_800), {})
+        for later in (0, UNTOLD_FOR - 1, UNTOLD_FOR):
+            standing = problems(lost(1, NOW + later), standing)
+            over = is_over("losing_data", standing["losing_data"], NOW + later)
+            assert over == (later == UNTOLD_FOR)
 
     def test_more_of_it_after_that_is_a_new_one(self):
         standing = problems(lost(1, NOW), {})
