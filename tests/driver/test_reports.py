@@ -15,7 +15,8 @@ from dagster_sparkscale.driver.reports import (
     read_report,
     report_of,
 )
-from tests.driver.test_queries import KAFKA_END, Told
+from tests.driver.test_progress import KAFKA_END
+from tests.driver.test_queries import Told
 
 TOLD = {"v": 1, "stream": "clicks", "behind_ms": 1234, "shards": 4, "lost": 0}
 
