@@ -40,6 +40,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "declare/faults.py": ("declare/test_wrong_values*.py", "declare/test_streams*.py"),
     "declare/fields.py": ("declare/test_wrong_values*.py", "declare/test_streams*.py"),
     "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
+    "clusters/fate.py": ("clusters/test_fate*.py", "clusters/host/test_drivers*.py"),
+    "clusters/driver_options.py": ("clusters/host/test_drivers*.py",),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
     "clusters/host/last_words.py": ("clusters/host/test_last_words*.py",),
     "clusters/standalone/room.py": ("clusters/test_room*.py",),

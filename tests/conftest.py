@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters.host import cluster
+from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import daemons
 from dagster_sparkscale.lifecycle import reconcile
@@ -60,7 +60,7 @@ def no_hurry() -> Iterator[None]:
     """What takes its time to come up on a busy machine is waited for."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(daemons, "START_SECONDS", HANGS)
-        patch.setattr(cluster, "ANNOUNCE_SECONDS", HANGS)
+        patch.setattr(spark_cluster, "ANNOUNCE_SECONDS", HANGS)
         patch.setattr(reconcile, "START_WAIT", HANGS)
         yield
 

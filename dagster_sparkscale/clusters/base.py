@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 import dagster as dg
 from pydantic import ValidationError
@@ -165,6 +165,16 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
     def prepare(self) -> None:
         """Make the cluster ready to take drivers, as `submit` does itself once nothing refuses the
         start. Nothing to do unless it is an embedded one."""
+
+    def at_a_glance(self) -> Self:
+        """This cluster, to look at many streams in a row: what `find`, `history`, `agent` and
+        `store().read` tell may then be as of this call, got for all streams together. Takes
+        seconds at most: a tick waits for it.
+
+        Raises:
+            ClusterError: nothing can be told of any stream.
+        """
+        return self
 
     def misfit(self, stream: Stream) -> str | None:
         """What of a declaration this cluster can never give, and what it could, in words; None: it

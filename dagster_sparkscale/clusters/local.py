@@ -135,19 +135,19 @@ class LocalCluster(HostedCluster):
         return dict.fromkeys(("driver", "executor"), class_data.options(archive)) if archive else {}
 
     def _mark(self) -> str:
-        return str(self._state_path())
+        return str(self.state_path())
 
     def _size(self) -> Size:
         return Size(self.workers, self.cores_per_worker, self.memory_per_worker)
 
     def _daemons(self) -> Daemons:
-        return Daemons(self._state_path())
+        return Daemons(self.state_path())
 
     def _master(self) -> str:
         addresses = self._daemons().addresses()
         if addresses is None:
             raise ClusterError(
-                f"the embedded cluster of {self._state_path()} has not been started: call "
+                f"the embedded cluster of {self.state_path()} has not been started: call "
                 "prepare(), or run `python -m dagster_sparkscale.clusters.local start`"
             )
         return addresses[0]
@@ -160,7 +160,7 @@ class LocalCluster(HostedCluster):
 
 
 def _describe(cluster: LocalCluster, capacity: Capacity | None) -> str:
-    addresses, folder = cluster._daemons().addresses(), f"state folder {cluster._state_path()}"
+    addresses, folder = cluster._daemons().addresses(), f"state folder {cluster.state_path()}"
     if addresses is None:
         return f"{folder}: no cluster has been started there."
     if capacity is None:
@@ -210,10 +210,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cluster.prepare()
         if options.action == "stop":
             if cluster._daemons().addresses() is None:
-                print(f"There is no cluster in {cluster._state_path()}.", file=sys.stderr)
+                print(f"There is no cluster in {cluster.state_path()}.", file=sys.stderr)
                 return 1
             cluster.shutdown(force=options.force)
-            print(f"Stopped the cluster of {cluster._state_path()}.")
+            print(f"Stopped the cluster of {cluster.state_path()}.")
         else:
             print(_describe(cluster, cluster.capacity()))
     except ClusterError as error:

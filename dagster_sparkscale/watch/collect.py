@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from queue import Empty, SimpleQueue
 
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.watch.coverage import to_ask_for
 from dagster_sparkscale.watch.sighting import Sighting, look
@@ -63,6 +64,10 @@ class Collector:
             hanging = dict(self._looking)
             self._turns = {name: at for name, at in self._turns.items() if name in declared}
             turns = dict(self._turns)
+        try:
+            cluster = cluster.at_a_glance()
+        except ClusterError as error:
+            return {name: Sighting(name, error=str(error)) for name in declared}
         waiting = [stream for name, stream in declared.items() if name not in hanging]
         waiting.sort(key=lambda stream: turns.get(stream.name, float("-inf")))
         todo: SimpleQueue[Stream] = SimpleQueue()

@@ -306,7 +306,7 @@ class TestCluster:
     def test_the_command_shows_it(self, up: LocalCluster) -> None:
         done = command("status", up)
         assert done.returncode == 0
-        assert done.stdout.startswith(f"state folder {up._state_path()}\n")
+        assert done.stdout.startswith(f"state folder {up.state_path()}\n")
         assert up._master() in done.stdout
         assert "1 worker(s), 3 of 3 cores free" in done.stdout
 

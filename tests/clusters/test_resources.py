@@ -226,7 +226,7 @@ def test_a_stream_whose_record_is_broken_bars_the_start_of_no_other(tmp_path: Pa
     with pytest.raises(ClusterError, match="broken"):
         cluster.store().read("broken")
     with cluster.lease("clicks", "test") as lease:
-        cluster._make_way(lease, "file:///x")  # is not refused
+        cluster.make_way(lease, "file:///x")  # is not refused
 
 
 def test_there_is_nothing_to_stop_where_no_cluster_ever_was(

@@ -197,3 +197,13 @@ class TestTurns:
         looked = ticks(4 * everybody, silent, healthy)
         for first in range(3 * everybody):
             assert len(set.union(*looked[first : first + everybody])) == silent + healthy
+
+
+def test_where_nothing_can_be_told_of_any_stream_each_says_why(world, monkeypatch):
+    def unreachable(cluster):
+        raise ClusterError("the API server does not answer")
+
+    monkeypatch.setattr(type(world.cluster), "at_a_glance", unreachable)
+    sightings = Collector().collect(world.cluster, STREAMS, deadline=HANGS)
+    assert list(sightings) == [stream.name for stream in STREAMS]
+    assert {each.error for each in sightings.values()} == {"the API server does not answer"}

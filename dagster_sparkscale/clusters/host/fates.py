@@ -8,12 +8,13 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.fate import Fate
 from dagster_sparkscale.clusters.host import folders, places
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.processes import lives, marked, marker
@@ -26,20 +27,6 @@ QUIET_SECONDS = 60.0
 _NO_TRACE = (
     "ended without a trace (killed together with its supervisor, or the machine was restarted)"
 )
-
-
-@dataclass(frozen=True)
-class Fate:
-    """What has become of a submission, whatever was wished for it."""
-
-    state: DriverState
-    """STARTING, RUNNING, FAILED or UNKNOWN."""
-    pid: int | None = None
-    ended_at: float | None = None
-    """When it was seen to end, seconds since the epoch."""
-    reason: str | None = None
-    heard_of_at: float | None = None
-    """Of one whose end nobody has seen: when its supervisor last showed that it lived."""
 
 
 def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[], bool]) -> Fate:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dagster_sparkscale.clusters.driver_options import driver_options
 from dagster_sparkscale.clusters.host import environments, processes
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
-from dagster_sparkscale.clusters.spark_settings import interval_ms
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.streams import Stream
 
@@ -70,17 +70,10 @@ def command(
         record: of this start.
         fence: the options that say what checkpoint it may take, and after whom.
     """
-    bounds = stream.bounds
-    executors = bounds.initial if record.executors is None else record.executors
-    maximum = [] if bounds.maximum is None else ["--max-executors", str(bounds.maximum)]
     return [
         *(runtime.python, "-m", "dagster_sparkscale.driver"),
-        *("--stream", stream.name, "--epoch", str(record.epoch)),
-        *("--interval-ms", str(interval_ms(stream))),
-        *("--initial-executors", str(executors)),
-        *maximum,
+        *driver_options(stream, record, fence),
         *("--token-file", str(files.token), "--announce", str(files.agent)),
         *("--bind", runtime.agent_bind),
-        *fence,
         *(str(program), *arguments),
     ]

@@ -270,9 +270,9 @@ class TestAsked:
         found = submitted.driver()
         assert found.agent_url is None
         with pytest.raises(AgentUnreachable, match="'clicks' has not announced its address"):
-            agent_of(found, submitted.submission).status()
+            agent_of(found.stream, found.epoch, submitted.submission, found.agent_url).status()
         submitted.announced(submitted.answering())
-        status = agent_of(found, submitted.submission).status()
+        status = agent_of(found.stream, found.epoch, submitted.submission, found.agent_url).status()
         assert (status.stream, status.epoch, status.phase) == ("clicks", 3, "starting")
 
     @pytest.mark.parametrize(
@@ -286,12 +286,12 @@ class TestAsked:
         with pytest.raises(
             AgentUnreachable, match=f"the agent of {who}, not that of 'clicks', epoch 3"
         ):
-            agent_of(submitted.driver(), submitted.submission).status()
+            submitted.hosted.agent().status()
 
     def test_a_token_that_is_refused_is_a_refusal(self, submitted: Submitted) -> None:
         submitted.announced(submitted.answering(token="of another driver entirely"))
         with pytest.raises(AgentRefused, match="refused the token"):
-            agent_of(submitted.driver(), submitted.submission).status()
+            submitted.hosted.agent().status()
 
     def test_an_agent_that_is_asked_to_stop_agrees(self, submitted: Submitted) -> None:
         submitted.announced(submitted.answering())

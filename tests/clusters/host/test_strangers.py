@@ -114,4 +114,4 @@ def test_what_a_driver_of_another_name_left_behind_keeps_a_start_away_as_that_dr
             cluster.lease("renamed", "start run 1") as lease,
             pytest.raises(AlreadyRunning, match=why),
         ):
-            cluster._make_way(lease, f"file://{place}")
+            cluster.make_way(lease, f"file://{place}")

@@ -1,0 +1,159 @@
+"""What all cluster managers have in common: Spark settings, and the way of a start.
+
+nothing bars it       no hold, a program, a checkpoint that nothing of this cluster works on
+all is at hand        the cluster is up; what the launch needs has been found
+epoch                 `starts.begin`: claims the checkpoint, swaps the record
+launch                the cluster manager's own
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from dagster_sparkscale.clusters import starts
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
+from dagster_sparkscale.clusters.starts import Start
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.submitted import SubmittedDriver
+from dagster_sparkscale.declare import checkpoints, drift
+from dagster_sparkscale.declare.streams import Stream
+
+ANNOUNCE_SECONDS = 30.0
+"""How long `submit` waits for the driver's agent before it returns a driver still starting."""
+
+_PATIENCE = LEASE_SECONDS + 5.0
+"""Seconds for the lease of another stream: as long as one takes to expire whose holder is gone."""
+
+# Settings that each stream makes for itself: one here would be overridden, or bound every stream
+# without its declaration knowing.
+_PER_STREAM = (
+    "spark.app.name",
+    "spark.cores.max",
+    "spark.driver.memory",
+    "spark.executor.cores",
+    "spark.executor.instances",
+    "spark.executor.memory",
+    "spark.master",
+)
+
+
+class SparkCluster(ClusterManager):
+    """Submits Spark applications, and looks after their drivers."""
+
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Spark settings of all streams. Dagster shows them: secrets as dg.EnvVar.",
+    )
+
+    @field_validator("spark_conf", mode="before")
+    @classmethod
+    def _settings_are_common(cls, value: Any) -> Any:
+        for key in value if isinstance(value, Mapping) else ():
+            if not str(key).startswith("spark."):
+                raise ValueError(f'{key}: a Spark setting begins with "spark."')
+            if key in _PER_STREAM:
+                raise ValueError(f"drop {key}: each stream declares its own")
+        return value
+
+    # What a cluster manager does its own way.
+
+    @abstractmethod
+    def driver_of(self, stream: str, record: Record) -> SubmittedDriver:
+        """The newest submission of a stream with that record."""
+
+    @abstractmethod
+    def refuse(self, stream: Stream) -> None:
+        """Find what keeps a driver of `stream` from being launched, whatever the cluster does.
+
+        Raises:
+            ClusterError: such as a program that is not there.
+        """
+
+    @abstractmethod
+    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
+        """All that a launch needs, looked up before the stream gets its next epoch; to be called
+        once it has it.
+
+        Args:
+            arguments: of its program.
+
+        Raises:
+            ClusterError: something is missing; nothing was started. From the call: it could not be
+                launched; nothing of it runs.
+        """
+
+    @abstractmethod
+    def took(self, stream: str, epoch: int) -> bool:
+        """Whether that driver, which has ended, may have left its mark in its checkpoint, and has
+        left no word of having lost it.
+
+        Raises:
+            ClusterError: it can't be told.
+        """
+
+    def place(self, location: str, settings: Mapping[str, str]) -> str:
+        """A checkpoint by its one name, as far as it can be told here."""
+        return checkpoints.normalized(location, settings)
+
+    def make_way(self, lease: Lease, checkpoint: str | None) -> None:
+        """See to it that nothing of this cluster works for the lease's stream, or on its
+        checkpoint.
+
+        Raises:
+            AlreadyRunning: something does, or may.
+        """
+        self.driver_of(lease.stream, lease.record).make_way()
+
+    # What follows from that.
+
+    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+        lease.check(stream.name)
+        starts.refuse_if_held(stream.name, lease.record)
+        self.refuse(stream)
+        arguments = stream.program_arguments()
+        checkpoint = self._checkpoint(stream)
+        self.make_way(lease, checkpoint)
+        # A start that is refused leaves no cluster behind that it has started.
+        self.prepare()
+        launch = self.launching(stream, arguments)
+        start = starts.begin(
+            self.store(),
+            lease,
+            starts.Drivers(
+                self.who_runs,
+                self.took,
+                lambda name: self.lease(name, lease.holder, wait=_PATIENCE),
+            ),
+            cause=cause,
+            checkpoint=checkpoint,
+            declared=drift.declared(stream),
+            executors=drift.executors_at_start(
+                stream, lease.record.executors, lease.record.declared
+            ),
+        )
+        launch(start)
+        return self.driver_of(stream.name, start.record).await_agent(ANNOUNCE_SECONDS)
+
+    def find(self, stream: str) -> Driver | None:
+        record = self.store().read(stream)
+        return self.driver_of(stream, record).describe() if record and record.epoch else None
+
+    def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
+        return self.driver_of(driver.stream, lease.record).end(lease, graceful, timeout)
+
+    def who_runs(self, stream: str) -> str | None:
+        """Who runs, or may, as the newest driver of that stream, in words; None: nobody."""
+        driver = self.find(stream)
+        if driver is None or not driver.state.alive:
+            return None
+        return f"its driver {driver.epoch} is {driver.state.value}, {driver.where}"
+
+    def _checkpoint(self, stream: Stream) -> str | None:
+        """The checkpoint of `stream` as the fence knows it; None if it declares none."""
+        if stream.checkpoint_location is None:
+            return None
+        return self.place(stream.checkpoint_location, {**self.spark_conf, **stream.spark_conf})

@@ -1,0 +1,179 @@
+"""One submission of a stream, wherever its driver runs: told of, waited for, ended.
+
+What must not change: whoever ends a driver holds the stream's lease all the while; an agent that
+does not answer is asked again for as long as there is time, since a driver that is ended without it
+has its batch cut; nobody is told that a driver has ended before nothing of it is left.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import ClassVar
+
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.fate import Seen, driver_of
+from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.store import Record
+
+ABRUPT_SECONDS = 15.0
+"""How long a driver that shall end at once may take to, before it is killed."""
+
+
+class SubmittedDriver(ABC):
+    """The newest submission of a stream, as its cluster manager sees it."""
+
+    EVERY: ClassVar[float] = 0.1
+    """Seconds between two looks at it while something is waited for."""
+
+    def __init__(self, stream: str, record: Record) -> None:
+        self.stream = stream
+        self.record = record
+
+    # What a cluster manager does its own way.
+
+    @abstractmethod
+    def look(self) -> Seen:
+        """What can be found of it now. What can't be told is UNKNOWN, never an end.
+
+        Raises:
+            ClusterError: what is remembered of it can't be read.
+        """
+
+    @abstractmethod
+    def agent(self) -> RemoteAgent:
+        """Its agent.
+
+        Raises:
+            AgentUnreachable: its address is not known, or not yet.
+            ClusterError: its token can't be read.
+        """
+
+    @abstractmethod
+    def log(self, lines: int) -> str:
+        """The last lines of its log; empty if there is none."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it by force. Returns when nothing of it is left.
+
+        Raises:
+            ClusterError: it can't be ended from here, or something of it is left; says what.
+        """
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove what it has left behind, having ended.
+
+        Raises:
+            ClusterError: something can't be removed; says what.
+        """
+
+    def log_place(self) -> str:
+        """Where its log is, for people; empty: wherever `sparkscale logs` finds it."""
+        return ""
+
+    def out_of_reach(self) -> str:
+        """Why nothing can be told of it from here, and what to do."""
+        return (
+            "It can't be told whether it still runs: look again when what tells of it answers, "
+            "or, when you are certain that it is gone for good, run the job declare_gone for "
+            f"epoch {self.record.epoch}"
+        )
+
+    # What follows from that.
+
+    def describe(self) -> Driver:
+        """The driver as it is now.
+
+        Raises:
+            ClusterError: what is remembered of it can't be read.
+        """
+        return driver_of(self.stream, self.record, self.look())
+
+    def make_way(self) -> None:
+        """See to it that nothing of this submission, or of one before it, is left.
+
+        Raises:
+            AlreadyRunning: its driver is alive, or may be.
+            ClusterError: something that it has left behind can't be removed.
+        """
+        self.refuse_if_alive()
+        self.clear()
+
+    def refuse_if_alive(self) -> None:
+        """Refuse to go on while its driver is alive, or may be.
+
+        Raises:
+            AlreadyRunning: it is; says where, and what to do.
+        """
+        if self.record.epoch and (driver := self.describe()).state.alive:
+            raise AlreadyRunning(self.occupied(driver))
+
+    def await_agent(self, seconds: float) -> Driver:
+        """The driver once its agent is known, or still starting after `seconds`.
+
+        Raises:
+            ClusterError: it has ended; shows the end of its log.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            driver = self.describe()
+            if driver.state is DriverState.FAILED:
+                place = f" ({self.log_place()})" if self.log_place() else ""
+                raise ClusterError(
+                    f"the driver of {self.stream!r} ended at once: {driver.exit_reason}. "
+                    f"The end of its log{place}:\n{self.log(20)}"
+                )
+            if driver.state is DriverState.RUNNING or time.monotonic() > deadline:
+                return driver
+            time.sleep(self.EVERY)
+
+    def end(self, lease: Lease, graceful: bool, timeout: float) -> Driver:
+        """End the driver and return once nothing of it is left; by force after `timeout` seconds.
+
+        An agent that does not answer is asked again until then: it may be busy, and what is ended
+        by force instead has its batch cut.
+
+        Raises:
+            LeaseLost: the lease was lost meanwhile.
+            ClusterError: something of it is left that can't be ended from here; says what.
+        """
+        seconds = timeout if graceful else min(timeout, ABRUPT_SECONDS)
+        deadline = time.monotonic() + seconds
+        agreed = False
+        while (there := self.describe().state.alive) and time.monotonic() < deadline:
+            lease.check()
+            left = deadline - time.monotonic()
+            agreed = agreed or self.agrees_to_stop(graceful, left, lease.number)
+            time.sleep(self.EVERY)
+        lease.check()
+        if there:
+            self.kill()
+        else:
+            self.clear()
+        ended = self.describe()
+        if ended.state.alive:
+            raise ClusterError(
+                f"{ended.stream!r} is {ended.state.value} still, though it was told to end "
+                f"({ended.where}): {self.occupied(ended)}"
+            )
+        if there and ended.ending is None:
+            killed = f"killed after {seconds:g} s; it is not known what was drained"
+            return replace(ended, ending=killed)
+        return ended
+
+    def agrees_to_stop(self, graceful: bool, patience: float, operation: int | None) -> bool:
+        """Ask the agent to end the driver; whether it has agreed to."""
+        try:
+            self.agent().stop(graceful, patience, operation=operation)
+        except ClusterError:
+            return False
+        return True
+
+    def occupied(self, driver: Driver) -> str:
+        """Why no driver can be started now, and what to do."""
+        name, state = driver.stream, driver.state
+        text = f"{name!r} is {state.value} already, epoch {driver.epoch}, {driver.where}"
+        return f"{text}. {self.out_of_reach()}" if state is DriverState.UNKNOWN else text

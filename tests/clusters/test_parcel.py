@@ -1,0 +1,40 @@
+import subprocess
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+from dagster_sparkscale.clusters.parcel import NAME, parcel
+
+
+def test_the_driver_runs_from_the_parcel_alone(tmp_path: Path) -> None:
+    where = tmp_path / NAME
+    where.write_bytes(parcel())
+    # Isolated from this package, which is installed here.
+    answer = subprocess.run(
+        [sys.executable, "-S", "-m", "dagster_sparkscale.driver", "--help"],
+        env={"PYTHONPATH": str(where)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--token-file" in answer.stdout
+
+
+def test_it_has_the_driver_and_the_sources_and_nothing_of_dagsters() -> None:
+    names = zipfile.ZipFile(BytesIO(parcel())).namelist()
+    assert {"pyspark_kinesis_direct.py", "dagster_sparkscale/__init__.py"} <= set(names)
+    rooms = {name.split("/")[1] for name in names if name.count("/") > 1}
+    assert rooms == {"driver", "sources"}
+
+
+def test_the_same_code_gives_the_same_bytes() -> None:
+    before = parcel()
+    parcel.cache_clear()
+    assert parcel() == before
+
+
+def test_it_fits_where_managers_put_it() -> None:
+    # A ConfigMap holds 1 MiB, beside the program.
+    assert len(parcel()) < 400_000
