@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrameReader
+from pyspark.sql.streaming import DataStreamReader
 
+from dagster_sparkscale.driver import lacking
 from dagster_sparkscale.driver.releases import TooOld, minor, need, release_at
 from dagster_sparkscale.driver.session import CannotStart, refuse_if_too_old
 
@@ -64,3 +67,46 @@ class TestDriver:
         refuse_if_too_old("4.3.0", home)
         said = f"pyspark is 4.3.0, and SPARK_HOME={home} is Spark 4.1.4"
         assert said in capfd.readouterr().err
+
+
+class TestLacking:
+    @pytest.fixture
+    def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """What Spark itself is asked for by programs; it is only noted."""
+        asked: list[str] = []
+        for reader in (DataFrameReader, DataStreamReader):
+            monkeypatch.setattr(reader, "format", lambda self, source: asked.append(source))
+        return asked
+
+    @pytest.mark.parametrize(
+        ("version", "lacks"),
+        [
+            ("3.5.9", {"read": "4.0", "readStream": "4.2"}),
+            ("4.1.4", {"readStream": "4.2"}),
+            ("4.2.0", {}),
+        ],
+    )
+    def test_a_program_is_told_where_it_asks_and_for_nothing_else(
+        self,
+        version: str,
+        lacks: dict[str, str],
+        asked: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("pyspark.__version__", version)
+        lacking.say_where_asked_for()
+        readers = {"read": DataFrameReader, "readStream": DataStreamReader}
+        for how, kind in readers.items():
+            reader = object.__new__(kind)
+            reader.format("rate")
+            if least := lacks.get(how):
+                with pytest.raises(TooOld) as caught:
+                    reader.format("kinesis-direct")
+                assert str(caught.value) == (
+                    f'spark.{how}.format("kinesis-direct") needs Spark {least} or newer; '
+                    f"this is Spark {version}"
+                )
+            else:
+                reader.format(source="kinesis-direct")
+        assert asked.count("rate") == 2
+        assert asked.count("kinesis-direct") == 2 - len(lacks)
