@@ -11,22 +11,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
 import pytest
 
-from dagster_sparkscale.driver.releases import minor
 from dagster_sparkscale.driver.stopped import NOT_CLEAN
 from dagster_sparkscale.observe.status import Status
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster, Driver, told
 from tests.driver.shared import Shared
+from tests.releases import has
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
 # Without it an executor of Spark 3.5 takes along what was received when a socket receiver on it is
 # stopped: `drain.may_lose`.
-_LOGGED = minor(pyspark.__version__) == "3.5"
+_LOGGED = not has("4.0")
 _SETTINGS = {"spark.streaming.receiver.writeAheadLog.enable": str(_LOGGED).lower()}
 PAUSE = "1.5"
 """Seconds that a batch takes at least; the interval is one second, so batches queue up."""

@@ -7,27 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from dagster_sparkscale.driver.releases import TooOld, need
+from dagster_sparkscale.driver.releases import TooOld
 from dagster_sparkscale.sources import kinesis
+from tests.releases import has
 from tests.sources.kinesis.delivered import row
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import ONE, Sink, local_session, run, settings, streamed
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Stream]
-
-
-def has(least: str) -> bool:
-    """Whether this Spark is at least that release."""
-    try:
-        need("", least, pyspark.__version__)
-    except TooOld:
-        return False
-    return True
 
 
 @pytest.fixture(scope="module")
