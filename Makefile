@@ -18,6 +18,8 @@ ARGS ?=
 # `make test-spark SPARK=3.5`: the Spark, in an environment of its own in .cache; `make venv
 # BOUND='pyspark==4.1.*'`: releases that an environment is bound to.
 SPARK ?= 3.5
+# `make test-dagster DAGSTER=1.11`: likewise the Dagster.
+DAGSTER ?= 1.11
 BOUND ?=
 # `make soak MINUTES=60 SEED=7`: how long each scenario repeats, and the seed of its kills.
 MINUTES ?= 10
@@ -33,7 +35,7 @@ PYTEST = $(PY) -m pytest -n auto --max-worker-restart=2
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo screenshots test test-spark soak lint types bench mutants clean
+.PHONY: help venv java demo screenshots test test-spark test-dagster soak lint types bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
@@ -73,6 +75,10 @@ ON_SPARK = tests/e2e/test_faults.py tests/clusters/test_local.py tests/driver \
 test-spark: ## the tests of Spark itself on another release, SPARK=3.5; ARGS for pytest in place of which tests
 	@JDK_JAVA_OPTIONS="-Xshare:auto $$JDK_JAVA_OPTIONS" $(MAKE) --no-print-directory test VENV=.cache/spark-$(SPARK) \
 		BOUND='pyspark==$(SPARK).*' CLASS_DATA=true ARGS='$(or $(ARGS),$(ON_SPARK))'
+
+test-dagster: ## the tests that need no Spark on another release of Dagster, DAGSTER=1.11; ARGS as above
+	@$(MAKE) --no-print-directory test VENV=.cache/dagster-$(DAGSTER) BOUND='dagster==$(DAGSTER).*' \
+		CLASS_DATA=true ARGS='$(or $(ARGS),-m "not spark")'
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
 	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
