@@ -35,7 +35,7 @@ def conditions_here(
     try:
         yield _spark(spark_home())
     except ClusterError as error:
-        yield Condition("Spark", "not there", str(error))
+        yield Condition("Spark", "none that will do", str(error))
     yield _folder(state)
     for stream in streams:
         try:
@@ -43,6 +43,10 @@ def conditions_here(
         except ClusterError as error:
             cure = "put it there, or declare where it is: its driver can't be started again"
             yield Condition("program", str(error), cure)
+        try:
+            check_spark_of(stream)
+        except ClusterError as error:
+            yield Condition("Spark", f"of {stream.name}: too old", str(error))
 
 
 def in_the_clear(bind: str, tls: bool) -> Iterator[Condition]:
