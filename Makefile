@@ -69,8 +69,9 @@ test: $(STAMP) ## set up and run all tests; ARGS="-k ratio -x" for pytest
 
 # All that another release of Spark may do otherwise: a stream's life, the contract of a cluster, the
 # driver. No archive of class data is made for it.
-ON_SPARK = tests/e2e/test_faults.py tests/clusters/test_local.py tests/driver \
-	tests/sources/kinesis/test_any_spark.py tests/sources/kinesis/test_dstream.py -m spark -k "not kinesalite"
+ON_SPARK = tests/e2e/test_faults.py tests/clusters/test_local.py tests/clusters/test_standalone.py \
+	tests/driver tests/sources/kinesis/test_any_spark.py tests/sources/kinesis/test_dstream.py \
+	-m spark -k "not kinesalite"
 
 test-spark: ## the tests of Spark itself on another release, SPARK=3.5; ARGS for pytest in place of which tests
 	@JDK_JAVA_OPTIONS="-Xshare:auto $$JDK_JAVA_OPTIONS" $(MAKE) --no-print-directory test VENV=.cache/spark-$(SPARK) \
