@@ -2,13 +2,9 @@
 
 import pyspark
 
-from dagster_sparkscale.driver.releases import TooOld, need
+from dagster_sparkscale.driver.releases import is_before
 
 
 def has(least: str) -> bool:
     """Whether it is that release, such as "4.2", or a later one."""
-    try:
-        need("", least, pyspark.__version__)
-    except TooOld:
-        return False
-    return True
+    return not is_before(least, pyspark.__version__)

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from .releases import need
+from .releases import is_before, need
 
 SOURCES = {"kinesis-direct": {"read": "4.0", "readStream": "4.2"}}
 """Of each format, the first releases that can read it by `spark.read` and `spark.readStream`."""
@@ -19,9 +19,11 @@ def say_where_asked_for() -> None:
     from pyspark.sql import DataFrameReader
     from pyspark.sql.streaming import DataStreamReader
 
+    version = pyspark.__version__
     for reader, how in ((DataFrameReader, "read"), (DataStreamReader, "readStream")):
         least = {source: releases[how] for source, releases in SOURCES.items()}
-        reader.format = _checked(reader.format, how, least, pyspark.__version__)
+        if any(is_before(each, version) for each in least.values()):
+            reader.format = _checked(reader.format, how, least, version)
 
 
 def _checked(original: Any, how: str, least: Mapping[str, str], version: str) -> Any:

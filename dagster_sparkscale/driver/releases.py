@@ -12,6 +12,12 @@ class TooOld(Exception):
     """This release of Spark lacks what was asked for; the text says what, and which one has it."""
 
 
+def is_before(least: str, version: str) -> bool:
+    """Whether `version` is before the release `least`; False where that can't be told."""
+    here = _numbers(version)
+    return here is not None and here < (_numbers(least) or here)
+
+
 def need(what: str, least: str, version: str) -> None:
     """
     Args:
@@ -21,8 +27,7 @@ def need(what: str, least: str, version: str) -> None:
     Raises:
         TooOld: it is an older one.
     """
-    here = _numbers(version)
-    if here is not None and here < (_numbers(least) or here):
+    if is_before(least, version):
         raise TooOld(f"{what} needs Spark {least} or newer; this is Spark {version}")
 
 
