@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, RemoteDisconnected
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -149,6 +149,8 @@ def _reason(error: Exception, timeout: float) -> str:
         return f"nothing within {timeout:g} s"
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
+    if isinstance(error, RemoteDisconnected):
+        return "it hung up without a word"
     if isinstance(error, socket.gaierror):
         return "its host name is unknown here"
     if isinstance(error, ssl.SSLError):

@@ -31,7 +31,9 @@ class Word:
     def __init__(self, announced: Path | None = None, in_one: Path | None = None) -> None:
         self._announced, self._in_one = announced, in_one
         self._lock = threading.Lock()
-        self._words: LastWords | None = None
+        self._words = LastWords()
+        self._told: LastWords | None = None
+        """What stands in both, the file and the log; None: nothing yet."""
 
     def took(self) -> None:
         """The driver is about to mark its checkpoint as its own.
@@ -84,16 +86,27 @@ class Word:
         if self._in_one is None:
             return
         with self._lock:
-            before = self._words
-            words = replace(before or LastWords(), **more)
-            if words == before:
+            words = replace(self._words, **more)
+            if words == self._told:
                 return
             text = words.as_json()
-            if self._in_one != IN_THE_LOG:
-                # In place: nothing can be renamed to a file that is mounted.
-                self._in_one.write_text(text + "\n", encoding="ascii")
+            # The log first: the disk of the file may be full, or hang. But where a mark can't be
+            # told of none is left, so nothing may say that it was.
+            first, then = self._in_log, self._in_file
+            if "took" in more:
+                first, then = then, first
+            first(text)
             self._words = words
-            # Where the output is gone or closed, the stream matters more than its log. Not what the
-            # program may have put in its place.
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                print(f"{MARKER}{text}", file=sys.__stdout__, flush=True)
+            then(text)
+            self._told = words
+
+    def _in_file(self, text: str) -> None:
+        if self._in_one is not None and self._in_one != IN_THE_LOG:
+            # In place: nothing can be renamed to a file that is mounted.
+            self._in_one.write_text(text + "\n", encoding="ascii")
+
+    def _in_log(self, text: str) -> None:
+        # Where the output is gone or closed, the stream matters more than its log. Not what the
+        # program may have put in its place.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            print(f"{MARKER}{text}", file=sys.__stdout__, flush=True)

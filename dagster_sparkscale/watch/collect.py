@@ -66,8 +66,10 @@ class Collector:
             turns = dict(self._turns)
         try:
             cluster = cluster.at_a_glance()
-        except ClusterError as error:
-            return {name: Sighting(name, error=str(error)) for name in declared}
+        except Exception as error:  # the tick still has to tell that nothing can be told
+            known = isinstance(error, ClusterError)
+            why = str(error) if known else f"{type(error).__name__}: {error}"
+            return {name: Sighting(name, error=why) for name in declared}
         waiting = [stream for name, stream in declared.items() if name not in hanging]
         waiting.sort(key=lambda stream: turns.get(stream.name, float("-inf")))
         todo: SimpleQueue[Stream] = SimpleQueue()

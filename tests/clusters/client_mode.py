@@ -28,10 +28,12 @@ class ClientModeContract(ClusterContract):
         return not processes.marked(processes.marker(name, epoch, record.id))
 
     def tokens(self, cluster: HostedCluster) -> list[str]:
-        """Those of the agents, and the keys of their certificates."""
+        """Those of the agents, and the keys of their certificates: each line by itself, as the
+        whole would not be found where its ends of lines are written otherwise."""
         folder = Path(cluster.state_dir)
-        found = [*folder.rglob("token"), *folder.rglob("agent.key")]
-        return [path.read_text().strip() for path in found]
+        tokens = [path.read_text().strip() for path in folder.rglob("token")]
+        keys = [path.read_text().splitlines()[1:-1] for path in folder.rglob("agent.key")]
+        return [*tokens, *(line for lines in keys for line in lines)]
 
     def folders(self, cluster: HostedCluster) -> list[Path]:
         return [Path(cluster.state_dir)]

@@ -137,6 +137,18 @@ def test_a_server_without_tls_at_the_address_is_told_apart(
     assert agent.asked == []
 
 
+def test_an_agent_with_tls_at_the_address_of_one_without_hangs_up(
+    connections: Connections, made: Credentials, tmp_path: Path
+) -> None:
+    there = driver_agent.Agent(serving.options())
+    with serving.serving(there, lambda *_: None, serving.tls(tmp_path, made)) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        with pytest.raises(
+            AgentUnreachable, match=r"gave no answer: (it hung up|Connection reset)"
+        ):
+            RemoteAgent("clicks", 3, url, "token", connections).status(HANGS)
+
+
 def test_no_authority_of_this_machine_vouches_for_an_agent(
     connections: Connections, secure: Agent
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from dagster_sparkscale.driver.last_words import MARKER, LastWords
 from dagster_sparkscale.driver.stopped import Stopped
 from dagster_sparkscale.driver.word import IN_THE_LOG, Word
 from dagster_sparkscale.observe.last_words import read_last_words
+from tests.waiting import HANGS, wait_for
 
 HOW = Stopped(1.5, True, True)
 
@@ -84,6 +86,55 @@ def test_who_can_not_tell_that_its_mark_may_be_there_does_not_leave_one(
         word.fenced("another has it")
         word.over()
     assert "cannot be written: " in capfd.readouterr().err
+
+
+def test_the_log_has_what_the_file_has_no_room_for(capfd: pytest.CaptureFixture[str]) -> None:
+    word = Word(None, Path("/dev/full"))
+    word.raised(ValueError("no such topic"))
+    word.stopped(HOW)
+    assert said(capfd)[-1] == LastWords(stopped=HOW, raised="ValueError: no such topic")
+
+
+def test_the_log_does_not_wait_for_a_file_that_hangs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "last-words"
+    os.mkfifo(file)  # opening it hangs until somebody reads
+    telling = threading.Thread(target=Word(None, file).fenced, args=("another has it",))
+    telling.start()
+    try:
+        out = ""
+
+        def is_said() -> bool:
+            nonlocal out
+            out += capfd.readouterr().out
+            return MARKER in out
+
+        wait_for("it is in the log", is_said)
+        assert read_last_words(out) == LastWords(fenced="another has it")
+    finally:
+        read_last_words(file.read_text())
+        telling.join(HANGS)
+
+
+def test_what_could_not_be_written_is_tried_once_more_at_the_end(tmp_path: Path) -> None:
+    folder = tmp_path / "not-yet"
+    word = Word(None, folder / "last-words")
+    word.raised(ValueError("no such topic"))
+    folder.mkdir()
+    word.over()
+    left = read_last_words((folder / "last-words").read_text())
+    assert left == LastWords(raised="ValueError: no such topic")
+
+
+def test_a_mark_that_could_not_be_told_of_is_in_no_later_word(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    word = Word(None, tmp_path / "no" / "words")
+    with pytest.raises(OSError, match="No such file"):
+        word.took()
+    word.raised("it could not be told")
+    assert said(capfd) == [LastWords(raised="it could not be told")]
 
 
 def test_the_programs_own_output_is_not_written_to(

@@ -199,11 +199,18 @@ class TestTurns:
             assert len(set.union(*looked[first : first + everybody])) == silent + healthy
 
 
-def test_where_nothing_can_be_told_of_any_stream_each_says_why(world, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ClusterError("the API server does not answer"), "the API server does not answer"),
+        (KeyError("items"), "KeyError: 'items'"),
+    ],
+)
+def test_where_nothing_can_be_told_of_any_stream_each_says_why(world, monkeypatch, error, told):
     def unreachable(cluster):
-        raise ClusterError("the API server does not answer")
+        raise error
 
     monkeypatch.setattr(type(world.cluster), "at_a_glance", unreachable)
     sightings = Collector().collect(world.cluster, STREAMS, deadline=HANGS)
     assert list(sightings) == [stream.name for stream in STREAMS]
-    assert {each.error for each in sightings.values()} == {"the API server does not answer"}
+    assert {each.error for each in sightings.values()} == {told}

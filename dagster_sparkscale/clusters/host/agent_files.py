@@ -1,10 +1,11 @@
 """What the agent of a driver is asked by, as it lies in the folder of its submission."""
 
+import ssl
 from collections.abc import Mapping
 
 from dagster_sparkscale.clusters import credentials
 from dagster_sparkscale.clusters.agents import RemoteAgent
-from dagster_sparkscale.clusters.errors import AgentUnreachable
+from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
 
 
@@ -54,6 +55,15 @@ def text_in(content: Mapping[str, object], name: str) -> str | None:
 def _certificate_in(files: SubmissionFolder) -> str | None:
     try:
         with explained("read", files.certificate):
-            return files.certificate.read_text()
+            content = files.certificate.read_bytes()
     except FileNotFoundError:
         return None
+    try:
+        certificate = content.decode("ascii")
+        ssl.PEM_cert_to_DER_cert(certificate)
+    except ValueError:
+        raise ClusterError(
+            f"{files.certificate}: must be a certificate, PEM; without it the driver can only be "
+            "stopped, not asked"
+        ) from None
+    return certificate

@@ -51,6 +51,16 @@ def test_a_certificate_that_can_not_be_read_is_named(files: SubmissionFolder) ->
         agent_of("clicks", 3, files, "https://127.0.0.1:1")
 
 
+@pytest.mark.parametrize("content", [b"", bytes(600), b"\xff\xfe", b"-----BEGIN CERTIFICATE-----"])
+def test_a_certificate_that_a_loss_of_power_has_spoilt_is_named(
+    files: SubmissionFolder, content: bytes
+) -> None:
+    write_credentials("clicks", 3, files, tls=True)
+    files.certificate.write_bytes(content)
+    with pytest.raises(ClusterError, match=r"agent\.certificate: must be a certificate, PEM; with"):
+        agent_of("clicks", 3, files, "https://127.0.0.1:1")
+
+
 def test_one_that_has_announced_nothing_can_not_be_asked_yet(files: SubmissionFolder) -> None:
     with pytest.raises(AgentUnreachable, match="has not announced its address"):
         agent_of("clicks", 3, files)
