@@ -38,11 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     stopper = Stopper(agent, None if announced is None else announced.with_name(FILE))
     stopper.heed_sigterm(options.term_seconds)
     try:
-        server = Server(options.bind, options.port, agent, stopper.request)
+        server = Server(options.bind, options.port, agent, stopper.request, options.tls)
     except OSError as error:
         say(f"cannot listen on {options.bind} port {options.port}: {error}")
         return 1
-    url = url_of(_host(options), server.server_port)
+    url = url_of(_host(options), server.server_port, options.tls is not None)
     server.start()
     say(f"agent of {options.stream}, epoch {options.epoch}, at {url}")
 
