@@ -33,6 +33,8 @@ class Options:
     """What the agent proves by that it is this driver's; None: it speaks HTTP without TLS."""
     record: str = ""
     """Id of the stream's record, by which the checkpoint's fence knows it; empty: it has none."""
+    last_words: Path | None = None
+    """File to leave its last words in, and in the log; `-`: in the log alone; None: neither."""
     succeeds: tuple[str, int] | None = None
     """Record and epoch of the last driver that is known to have taken the checkpoint, and has
     ended; None: of none it is known."""
@@ -67,6 +69,9 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument("--advertise", help="host to announce instead of the one listened on")
     parser.add_argument("--certificate", help="PEM file; with it the agent speaks TLS")
     parser.add_argument("--key", help="PEM file with the certificate's key, without a password")
+    parser.add_argument(
+        "--last-words", help="file for how it ended, told in the log too; -: in the log alone"
+    )
     parser.add_argument("--record", default="", help="id by which a checkpoint's fence knows it")
     parser.add_argument(
         "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that took it last, and has ended"
@@ -98,8 +103,9 @@ def parse(argv: Sequence[str]) -> Options:
         tls = tls_of(given.certificate, given.key)
     except ValueError as error:
         parser.error(str(error))
-    if given.announce and not os.path.isdir(os.path.dirname(given.announce) or "."):
-        parser.error(f"--announce: {given.announce}: its folder does not exist")
+    for option, file in (("--announce", given.announce), ("--last-words", given.last_words)):
+        if file and not os.path.isdir(os.path.dirname(file) or "."):
+            parser.error(f"{option}: {file}: its folder does not exist")
     return Options(
         stream=given.stream,
         epoch=given.epoch,
@@ -113,6 +119,7 @@ def parse(argv: Sequence[str]) -> Options:
         advertise=given.advertise,
         tls=tls,
         record=given.record,
+        last_words=Path(given.last_words) if given.last_words else None,
         succeeds=given.succeeds,
         term_seconds=given.term_seconds,
         program=program,
