@@ -26,7 +26,7 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.driver import Yarn, YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
-from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered
+from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, room_of
 from dagster_sparkscale.clusters.yarn.submission import (
     Files,
     Place,
@@ -160,11 +160,7 @@ class YarnCluster(StateFolderCluster):
                 self._refuse_stranger(lease, checkpoint, app)
 
     def capacity(self) -> Capacity | None:
-        try:
-            cores, free, lines = applications.room(self._manager().nodes())
-        except (Unanswered, ValueError):
-            return None
-        return Capacity(cores, free, len(lines), tuple(lines))
+        return room_of(self._manager())
 
     def _refuse_stranger(
         self, lease: Lease, checkpoint: str, app: applications.Application
@@ -192,12 +188,7 @@ class YarnCluster(StateFolderCluster):
         yield Condition("hadoop_conf_dir", str(conf), None if there else needed)
 
     def _refuse_if_not_ready(self) -> None:
-        conf = Path(self.hadoop_conf_dir).expanduser()
-        if not (conf / "yarn-site.xml").is_file():
-            raise ClusterError(
-                f"hadoop_conf_dir = {self.hadoop_conf_dir!r}: there is no yarn-site.xml: must be "
-                "the folder of the cluster's core-site.xml and yarn-site.xml"
-            )
+        refuse_without_settings(self.hadoop_conf_dir)
         if self.keytab and not Path(self.keytab).is_file():
             raise ClusterError(f"keytab = {self.keytab!r}: there is no such file")
         self._client()
@@ -206,11 +197,8 @@ class YarnCluster(StateFolderCluster):
     def _files(self, driver: Driver) -> SubmissionFolder:
         return self.store().folder(driver.stream).submission(driver.epoch)
 
-    def _user(self) -> str:
-        return self.user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-
     def _manager(self) -> ResourceManager:
-        return ResourceManager(tuple(self.resource_managers), self._user())
+        return ResourceManager(tuple(self.resource_managers), user_or_me(self.user))
 
     def _client(self) -> Client:
         return Client(
@@ -223,6 +211,24 @@ class YarnCluster(StateFolderCluster):
 
     def _yarn(self) -> Yarn:
         return Yarn(self._manager(), self._client(), self.staging_dir)
+
+
+def refuse_without_settings(hadoop_conf_dir: str) -> None:
+    """Refuse a folder without the settings of a cluster.
+
+    Raises:
+        ClusterError: it has none.
+    """
+    if not (Path(hadoop_conf_dir).expanduser() / "yarn-site.xml").is_file():
+        raise ClusterError(
+            f"hadoop_conf_dir = {hadoop_conf_dir!r}: there is no yarn-site.xml: must be the folder "
+            "of the cluster's core-site.xml and yarn-site.xml"
+        )
+
+
+def user_or_me(user: str | None) -> str:
+    """Who asks YARN, and whose its applications are."""
+    return user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
 
 
 def _shippable(stream: Stream) -> Path:

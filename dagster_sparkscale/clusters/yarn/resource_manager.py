@@ -12,6 +12,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from dagster_sparkscale.clusters.base import Capacity
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.applications import Application
@@ -144,6 +145,15 @@ class ResourceManager:
                 return content
             faults.append(f"{url}: answered something else than a ResourceManager")
         raise Unanswered(f"no ResourceManager answers ({'; '.join(faults)})")
+
+
+def room_of(manager: ResourceManager) -> Capacity | None:
+    """What the nodes offer now; None where that can't be told."""
+    try:
+        cores, free, lines = applications.room(manager.nodes())
+    except (Unanswered, ValueError):
+        return None
+    return Capacity(cores, free, len(lines), tuple(lines))
 
 
 def runs(node: str, container: str, user: str, timeout: float = 5.0) -> bool | None:
