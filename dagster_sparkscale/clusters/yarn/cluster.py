@@ -24,8 +24,9 @@ from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.yarn import applications
-from dagster_sparkscale.clusters.yarn.driver import Yarn, YarnDriver
+from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
+from dagster_sparkscale.clusters.yarn.looking import Yarn
 from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, room_of
 from dagster_sparkscale.clusters.yarn.submission import (
     Files,

@@ -88,6 +88,8 @@ def spark_settings(
         "spark.yarn.submit.waitAppCompletion": "false",
         "spark.executor.instances": str(executors),
         "spark.dynamicAllocation.enabled": "false",
+        # By its pages the agent is found.
+        "spark.ui.enabled": "true",
     }
     if place.staging_dir:
         asked["spark.yarn.stagingDir"] = place.staging_dir

@@ -44,6 +44,7 @@ def test_what_we_rely_on_can_not_be_set_otherwise() -> None:
         "spark.yarn.submit.waitAppCompletion": "false",
         "spark.dynamicAllocation.enabled": "false",
         "spark.executor.instances": "2",
+        "spark.ui.enabled": "true",
         "spark.master": "yarn",
     }
     made = settings(**{name: "otherwise" for name in fixed})
