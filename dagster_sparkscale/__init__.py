@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dagster_sparkscale.clusters.standalone.cluster import (
         StandaloneCluster as StandaloneCluster,
     )
+    from dagster_sparkscale.clusters.yarn.client_mode import YarnClientCluster as YarnClientCluster
+    from dagster_sparkscale.clusters.yarn.cluster import YarnCluster as YarnCluster
     from dagster_sparkscale.declare.bounds import Bounds as Bounds
     from dagster_sparkscale.declare.decisions import Hold as Hold
     from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
@@ -52,6 +54,8 @@ _HOMES = {
     "StandaloneCluster": "clusters.standalone.cluster",
     "StructuredStream": "declare.streams",
     "Webhook": "watch.webhooks",
+    "YarnClientCluster": "clusters.yarn.client_mode",
+    "YarnCluster": "clusters.yarn.cluster",
     "alert_sensor": "watch.alert_sensor",
     "build_defs": "definitions",
     "history": "observe.history",

@@ -44,6 +44,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "clusters/driver_options.py": ("clusters/host/test_drivers*.py",),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
     "clusters/standalone/room.py": ("clusters/test_room*.py",),
+    "clusters/yarn/applications.py": ("clusters/yarn/test_applications*.py",),
+    "clusters/yarn/submission.py": ("clusters/yarn/test_submission*.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "driver/history.py": ("driver/test_history*.py",),
     "driver/last_words.py": ("observe/test_last_words*.py",),

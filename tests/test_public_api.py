@@ -89,6 +89,7 @@ PURE = [
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
+    "clusters/yarn/applications",
     *("cli/tail", "cli/words"),
 ]
 

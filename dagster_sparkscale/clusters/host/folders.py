@@ -153,6 +153,10 @@ class SubmissionFolder:
     alive = _File("alive")
     """Locked by supervisor and driver while they live, and touched now and then."""
     log = _File("driver.log")
+    application = _File("application.json")
+    """On YARN: its application, once it is known."""
+    ended = _File("ended.json")
+    """On YARN: what was found of its end; YARN forgets it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

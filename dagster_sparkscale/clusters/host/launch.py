@@ -2,8 +2,8 @@
 
 import os
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dagster_sparkscale.clusters.driver_options import driver_options
@@ -28,6 +28,8 @@ class Runtime:
     agent_tls: bool = False
     pass_environment: Sequence[str] = ()
     """Variables that drivers are given besides those that Spark needs: names and patterns."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that drivers need to find the cluster."""
 
 
 def environment(
@@ -36,6 +38,7 @@ def environment(
     """The environment of the driver: what it is given of this process's, what Spark needs, and the
     stream's own."""
     env = environments.for_driver(os.environ, runtime.pass_environment)
+    env.update(runtime.env)
     env["JAVA_HOME"] = str(runtime.java)
     env["SPARK_HOME"] = str(runtime.spark)
     env["PYTHONUNBUFFERED"] = "1"  # the log in the order in which things happened

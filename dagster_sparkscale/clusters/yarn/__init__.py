@@ -1,0 +1,1 @@
+"""YARN: drivers in ApplicationMasters of their own."""

@@ -1,0 +1,170 @@
+"""What a ResourceManager says of applications, and what it means. Pure.
+
+What must not change: an application is taken for ended only by a state that is final; what its
+diagnostics say of a node that was lost is no end, for containers may live on there.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+FINAL = ("FINISHED", "FAILED", "KILLED")
+_LOST = (-100,)
+"""Exit status of a container that YARN gave up with its node: ContainerExitStatus.ABORTED."""
+_STATUS = re.compile(r"(?:exited with status|exitCode:|Exit code is) (-?\d+)")
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Application:
+    """One application, as the ResourceManager tells of it."""
+
+    id: str
+    state: str
+    final_status: str
+    diagnostics: str
+    tags: frozenset[str]
+    queue: str
+    user: str
+    finished_at: float | None
+    """Seconds since the epoch, by the ResourceManager's clock; None: it has not."""
+    node: str | None
+    """Host and port of the NodeManager that has its driver's container; None: not yet."""
+    container: str | None
+
+    @property
+    def final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def host(self) -> str | None:
+        """The host of its driver."""
+        return urlsplit(f"//{self.node}").hostname if self.node else None
+
+    @property
+    def status(self) -> int | None:
+        """The exit status that its diagnostics tell, the last of them; None: none."""
+        found = _STATUS.findall(self.diagnostics)
+        return int(found[-1]) if found else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was given up because its node was: it may live on there."""
+        return self.state == "FAILED" and self.status in _LOST
+
+
+def read(content: Any) -> list[Application]:
+    """The applications in an answer to `/ws/v1/cluster/apps`.
+
+    Raises:
+        ValueError: it has not the form that YARN gives it.
+    """
+    try:
+        return [_application(each) for each in (content["apps"] or {}).get("app", ())]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"no list of applications: {error!r}") from None
+
+
+def _application(told: Any) -> Application:
+    finished = int(told.get("finishedTime") or 0)
+    links = urlsplit(str(told.get("amContainerLogs") or "")).path.split("/")
+    container = [part for part in links if part.startswith("container_")]
+    return Application(
+        id=str(told["id"]),
+        state=str(told["state"]),
+        final_status=str(told.get("finalStatus") or ""),
+        diagnostics=str(told.get("diagnostics") or ""),
+        tags=frozenset(filter(None, str(told.get("applicationTags") or "").split(","))),
+        queue=str(told.get("queue") or ""),
+        user=str(told.get("user") or ""),
+        finished_at=finished / 1000 if finished else None,
+        node=told.get("amHostHttpAddress") or None,
+        container=container[0] if container else None,
+    )
+
+
+def of_record(record_id: str) -> str:
+    """The tag of all drivers of a stream. YARN knows tags in lower case only."""
+    return f"sparkscale-{record_id}".lower()
+
+
+def of_epoch(record_id: str, epoch: int) -> str:
+    """The tag of one driver."""
+    return f"{of_record(record_id)}-{epoch}"
+
+
+def of_checkpoint(checkpoint: str) -> str:
+    """The tag of whoever works on a checkpoint, from whatever state folder it was started."""
+    return f"sparkscale-on-{hashlib.sha256(checkpoint.encode()).hexdigest()[:32]}"
+
+
+def newest(apps: Iterable[Application], tag: str) -> Application | None:
+    """That of several with one tag which lives, or else the one that was submitted last."""
+    ours = [each for each in apps if tag in each.tags]
+    return max(ours, key=lambda each: (not each.final, each.id), default=None)
+
+
+def waiting_for(app: Application) -> str:
+    """Where an application is that does not run yet, and why, in words."""
+    why = in_one_line(app.diagnostics)
+    return f"{app.id}, {app.state} in queue {app.queue}{f': {why}' if why else ''}"
+
+
+def ended(app: Application, raised: str | None = None) -> str:
+    """Why an application has ended, in words.
+
+    Args:
+        raised: what its driver has told that it died of.
+    """
+    status = app.status
+    if app.state == "FINISHED" and app.final_status == "SUCCEEDED":
+        return "its program returned, exit code 0"
+    if app.state == "KILLED" or status is None:
+        return in_one_line(app.diagnostics) or f"{app.state.lower()} by YARN"
+    if status > 128:
+        return f"killed by signal {status - 128}"
+    if status < 0:  # YARN's own: out of memory, preempted, killed by the ResourceManager
+        return in_one_line(app.diagnostics)
+    return f"exit code {status}{f': {raised}' if raised else ''}"
+
+
+def in_one_line(text: str) -> str:
+    """What matters of diagnostics, which are long and have traces of Java."""
+    lines = [line.strip() for line in text.splitlines()]
+    said = " ".join(line for line in lines if line and not line.startswith("at "))
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 3]}..."
+
+
+_HEAD, _TAIL = "\nLogContents:\n", "\nEnd of LogType:"
+
+
+def log_in(answer: str) -> str:
+    """The log in what a NodeManager says of it: without what it says around it."""
+    _, head, rest = answer.partition(_HEAD)
+    return (rest if head else answer).rpartition(_TAIL)[0] if _TAIL in answer else rest or answer
+
+
+def room(content: Any) -> tuple[int, int, Sequence[str]]:
+    """Cores, free cores, and a line for each node that runs, of `/ws/v1/cluster/nodes`.
+
+    Raises:
+        ValueError: it has not the form that YARN gives it.
+    """
+    try:
+        nodes = [
+            each for each in (content["nodes"] or {}).get("node", ()) if each["state"] == "RUNNING"
+        ]
+        free = sum(int(each["availableVirtualCores"]) for each in nodes)
+        used = sum(int(each["usedVirtualCores"]) for each in nodes)
+        lines = tuple(
+            f"{each['id']}: {each['usedVirtualCores']} of "
+            f"{each['usedVirtualCores'] + each['availableVirtualCores']} cores and "
+            f"{each['usedMemoryMB']} of {each['usedMemoryMB'] + each['availMemoryMB']} MB in use"
+            for each in nodes
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"no list of nodes: {error!r}") from None
+    return used + free, free, lines

@@ -1,0 +1,247 @@
+"""Streams on YARN, their drivers in ApplicationMasters (cluster deploy mode)."""
+
+import getpass
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, field_validator
+
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.base import Capacity, Driver
+from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.driver_options import fence_options
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.host.agent_files import agent_of
+from dagster_sparkscale.clusters.host.cluster import place_of
+from dagster_sparkscale.clusters.host.conditions import conditions_here, program_of
+from dagster_sparkscale.clusters.host.folders import SubmissionFolder
+from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
+from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.starts import Start
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.yarn import applications
+from dagster_sparkscale.clusters.yarn.driver import YarnDriver
+from dagster_sparkscale.clusters.yarn.launch import Client
+from dagster_sparkscale.clusters.yarn.looking import Yarn
+from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, room_of
+from dagster_sparkscale.clusters.yarn.submission import (
+    Files,
+    Place,
+    driver_arguments,
+    spark_settings,
+)
+from dagster_sparkscale.declare.streams import Stream
+
+
+class YarnCluster(StateFolderCluster):
+    """Runs streams on YARN, driver and all. All settings may be `dg.EnvVar`s."""
+
+    resource_managers: list[str] = Field(
+        description="Web addresses of the ResourceManagers, http://host:8088: several where they "
+        "stand by for each other."
+    )
+    hadoop_conf_dir: str = Field(
+        description="Folder of the cluster's core-site.xml and yarn-site.xml, on this host."
+    )
+    queue: str = Field(default="default", description="Queue that applications are submitted to.")
+    python: str = Field(default="python3", description="Python of drivers and executors, on nodes.")
+    user: str | None = Field(
+        default=None,
+        description="Who applications belong to where YARN believes what it is told (simple "
+        "authentication). Default: HADOOP_USER_NAME, or the user of this process.",
+    )
+    staging_dir: str | None = Field(
+        default=None,
+        description="URI of the folder that Spark puts an application's files below. Default: the "
+        "user's home in the cluster's file system.",
+    )
+    tags: list[str] = Field(default_factory=list, description="More tags of all applications.")
+    principal: str | None = Field(default=None, description="Kerberos principal of applications.")
+    keytab: str | None = Field(
+        default=None, description="Its keytab, a file on this host: Spark ships it to the driver."
+    )
+    java_home: str | None = Field(default=None, description="Java of spark-submit. Default: found.")
+    agent_bind: str = Field(
+        default="0.0.0.0",
+        description="Address that the agents listen at, on the drivers' nodes. They speak TLS.",
+    )
+    pass_environment: list[str] = Field(
+        default_factory=list,
+        description="Variables of Dagster's environment that spark-submit needs besides Java's, "
+        "Spark's and Hadoop's. What a program needs belongs into the env of its stream.",
+    )
+
+    @field_validator("resource_managers", mode="before")
+    @classmethod
+    def _urls(cls, value: Any) -> Any:
+        right = 'must be the web address of a ResourceManager, such as ["http://host:8088"]'
+        if isinstance(value, list | tuple) and not value:
+            raise ValueError(right)
+        for url in value if isinstance(value, list | tuple) else ():
+            told = isinstance(url, str) and not isinstance(url, dg.EnvVar)
+            if told and not url.startswith(("http://", "https://")):
+                raise ValueError(f"{url!r}: {right}")
+        return value
+
+    @field_validator("tags", mode="before")
+    @classmethod
+    def _tags_are_yarns(cls, value: Any) -> Any:
+        for tag in value if isinstance(value, list | tuple) else ():
+            if isinstance(tag, str) and (not tag.isascii() or "," in tag or len(tag) > 100):
+                raise ValueError(f"{tag!r}: must be 100 ASCII characters at most, without a comma")
+        return value
+
+    def driver_of(self, stream: str, record: Record) -> YarnDriver:
+        return YarnDriver(self.store().folder(stream), record, self._yarn())
+
+    def refuse(self, stream: Stream) -> None:
+        _shippable(stream)
+
+    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
+        program = _shippable(stream)
+        self._refuse_if_not_ready()
+        place = Place(
+            queue=self.queue,
+            python=self.python,
+            tags=self.tags,
+            staging_dir=self.staging_dir,
+            principal=self.principal,
+            keytab=self.keytab,
+        )
+
+        def launch(start: Start) -> None:
+            record = start.record
+
+            def settings(files: Files) -> Mapping[str, str]:
+                return spark_settings(stream, record, self.spark_conf, place, files)
+
+            given = driver_arguments(
+                stream, record, fence_options(start), self.agent_bind, program, arguments
+            )
+            self.driver_of(stream.name, record).launch(settings, given, program)
+
+        return launch
+
+    def check(self, stream: Stream) -> None:
+        _shippable(stream)
+        self._refuse_if_not_ready()
+
+    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
+        return tuple(self._conditions(streams))
+
+    def agent(self, driver: Driver) -> RemoteAgent:
+        return agent_of(driver.stream, driver.epoch, self._files(driver))
+
+    def logs(self, driver: Driver, lines: int = 50) -> str:
+        record = self.store().read(driver.stream)
+        if record is not None and record.epoch == driver.epoch:
+            return self.driver_of(driver.stream, record).log(lines)
+        return self._files(driver).tail(lines)
+
+    def took(self, stream: str, epoch: int) -> bool:
+        record = self.store().read(stream)
+        if record is None or record.epoch != epoch:
+            return True
+        return self.driver_of(stream, record).took()
+
+    def place(self, location: str, settings: Mapping[str, str]) -> str:
+        return place_of(location, settings)
+
+    def make_way(self, lease: Lease, checkpoint: str | None) -> None:
+        super().make_way(lease, checkpoint)
+        if checkpoint is None:
+            return
+        ours = applications.of_record(lease.record.id)
+        for app in self._manager().tagged(applications.of_checkpoint(checkpoint)):
+            if not app.final and ours not in app.tags:
+                self._refuse_stranger(lease, checkpoint, app)
+
+    def capacity(self) -> Capacity | None:
+        return room_of(self._manager())
+
+    def _refuse_stranger(
+        self, lease: Lease, checkpoint: str, app: applications.Application
+    ) -> None:
+        """Refuse to start beside an application that no record of ours is of, or another's."""
+        claim = self.store().claim(checkpoint)
+        if claim is not None and applications.of_record(claim.id) in app.tags:
+            return  # starts.begin asks whether that stream's driver runs, and says so
+        raise AlreadyRunning(
+            f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by {app.id}, a driver "
+            "that was started from another state folder, or of a stream that was forgotten. Two "
+            "drivers on one checkpoint lose data"
+        )
+
+    def _conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:
+        yield from conditions_here(self.state_path(), self.java_home, streams)
+        try:
+            yield Condition("ResourceManager", self._manager().check())
+        except Unanswered as error:
+            cure = "see whether resource_managers has its web address, and whether it runs"
+            yield Condition("ResourceManager", str(error), cure)
+        conf = Path(self.hadoop_conf_dir).expanduser()
+        there = (conf / "yarn-site.xml").is_file()
+        needed = "put the cluster's core-site.xml and yarn-site.xml there"
+        yield Condition("hadoop_conf_dir", str(conf), None if there else needed)
+
+    def _refuse_if_not_ready(self) -> None:
+        refuse_without_settings(self.hadoop_conf_dir)
+        if self.keytab and not Path(self.keytab).is_file():
+            raise ClusterError(f"keytab = {self.keytab!r}: there is no such file")
+        self._client()
+        self._manager().check()
+
+    def _files(self, driver: Driver) -> SubmissionFolder:
+        return self.store().folder(driver.stream).submission(driver.epoch)
+
+    def _manager(self) -> ResourceManager:
+        return ResourceManager(tuple(self.resource_managers), user_or_me(self.user))
+
+    def _client(self) -> Client:
+        return Client(
+            java=java_home(self.java_home),
+            spark=spark_home(),
+            conf_dir=str(Path(self.hadoop_conf_dir).expanduser()),
+            user=self.user,
+            passed=self.pass_environment,
+        )
+
+    def _yarn(self) -> Yarn:
+        return Yarn(self._manager(), self._client(), self.staging_dir)
+
+
+def refuse_without_settings(hadoop_conf_dir: str) -> None:
+    """Refuse a folder without the settings of a cluster.
+
+    Raises:
+        ClusterError: it has none.
+    """
+    if not (Path(hadoop_conf_dir).expanduser() / "yarn-site.xml").is_file():
+        raise ClusterError(
+            f"hadoop_conf_dir = {hadoop_conf_dir!r}: there is no yarn-site.xml: must be the folder "
+            "of the cluster's core-site.xml and yarn-site.xml"
+        )
+
+
+def user_or_me(user: str | None) -> str:
+    """Who asks YARN, and whose its applications are."""
+    return user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def _shippable(stream: Stream) -> Path:
+    """The program of `stream`, which Spark can ship.
+
+    Raises:
+        ClusterError: there is none, or its name is none for a list of files.
+    """
+    program = program_of(stream)
+    if any(mark in str(program) for mark in ",#"):
+        raise ClusterError(
+            f"{stream.name}: program = {stream.program!r}: must be a path without a comma or #, "
+            "for Spark has a list of files to ship"
+        )
+    return program

@@ -1,0 +1,199 @@
+"""One submission of a stream in cluster mode: submitted to YARN, found by its tags, killed."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.fate import Seen
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.agent_files import agent_of, write_credentials
+from dagster_sparkscale.clusters.host.folders import (
+    StreamFolder,
+    SubmissionFolder,
+    explained,
+    read_json,
+)
+from dagster_sparkscale.clusters.parcel import NAME, parcel
+from dagster_sparkscale.clusters.spark_settings import properties
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.submitted import SubmittedDriver
+from dagster_sparkscale.clusters.yarn import applications
+from dagster_sparkscale.clusters.yarn import resource_manager as managers
+from dagster_sparkscale.clusters.yarn.applications import Application
+from dagster_sparkscale.clusters.yarn.looking import Sight, Yarn, note
+from dagster_sparkscale.clusters.yarn.resource_manager import Unanswered
+from dagster_sparkscale.clusters.yarn.submission import MAIN, Files
+from dagster_sparkscale.driver import __file__ as driver_package
+
+_log = logging.getLogger(__name__)
+
+KILL_SECONDS = 60.0
+"""How long a killed application may take to end."""
+
+
+class YarnDriver(SubmittedDriver):
+    """The newest submission of a stream."""
+
+    EVERY: ClassVar[float] = 0.5
+
+    def __init__(self, folder: StreamFolder, record: Record, yarn: Yarn) -> None:
+        super().__init__(folder.stream, record)
+        self.folder = folder
+        self._yarn = yarn
+        self._sight = Sight(folder.stream, record, self.files, yarn)
+
+    @property
+    def files(self) -> SubmissionFolder:
+        return self.folder.submission(self.record.epoch)
+
+    def launch(
+        self,
+        settings: Callable[[Files], Mapping[str, str]],
+        arguments: Sequence[str],
+        program: Path,
+    ) -> None:
+        """Submit the driver, which is remembered already.
+
+        Args:
+            settings: makes Spark's, of the files that are shipped.
+
+        Raises:
+            ClusterError: YARN did not take it; nothing of it runs.
+        """
+        files = self.files
+        files.create()
+        write_credentials(self.stream, self.record.epoch, files, tls=True)
+        main, shipped = files.path / MAIN, files.path / NAME
+        with explained("write", files.path):
+            main.write_bytes(Path(driver_package).with_name("__main__.py").read_bytes())
+            shipped.write_bytes(parcel())
+        shipping = Files(files.token, files.certificate, files.key, shipped, program)
+        files.write_private(files.properties, properties(settings(shipping)))
+        try:
+            self._refuse_if_overtaken()
+            fault = self._yarn.client.submit(files.properties, main, arguments, self._sight.mark)
+            if fault is not None:
+                raise ClusterError(self._refused(fault))
+            # It may have been held up for any time.
+            self._refuse_if_overtaken()
+        except BaseException as error:
+            self._undo(error)
+            raise
+        self.folder.prune()
+
+    def look(self) -> Seen:
+        return self._sight.look()
+
+    def agent(self) -> RemoteAgent:
+        return agent_of(self.stream, self.record.epoch, self.files)
+
+    def log(self, lines: int) -> str:
+        return self._sight.log(lines)
+
+    def kill(self) -> None:
+        self._kill_submission()
+        there = self._yarn.manager.tagged(self._sight.tag)
+        for app in there:
+            self._kill(app)
+        if not there and not self.files.application.exists():
+            note(self.files.exit, {"at": time.time(), "reason": "killed before YARN had it"})
+        deadline = time.monotonic() + KILL_SECONDS
+        while self.describe().state.alive and time.monotonic() < deadline:
+            time.sleep(self.EVERY)
+        self.clear()
+
+    def clear(self) -> None:
+        for app in self._yarn.manager.tagged(applications.of_record(self.record.id)):
+            if app.final:
+                continue
+            if self._is_later(app):
+                raise AlreadyRunning(
+                    f"{app.id} is of a driver of {self.stream!r} that is not the one remembered "
+                    f"in {self.folder.path} (epoch {self.record.epoch}): was an older copy put "
+                    "back while it ran? End that application first, or put the newer one back. "
+                    "Two drivers on one checkpoint lose data"
+                )
+            self._kill(app)
+            self._await_end(app)
+            self._remove(self._yarn.staging(app))
+        told = read_json(self.files.ended)
+        if told is not None and told.get("staging"):
+            self._remove(str(told["staging"]))
+            note(self.files.ended, {**told, "staging": None})
+
+    def took(self) -> bool:
+        """Whether its mark may be in its checkpoint, and it has not told that it was lost."""
+        return self._sight.took()
+
+    def out_of_reach(self) -> str:
+        return (
+            "It can't be told whether it still runs: look again when the ResourceManager and its "
+            "node answer, or, when you are certain that it is gone for good, run the job "
+            f"declare_gone for epoch {self.record.epoch}"
+        )
+
+    def _refuse_if_overtaken(self) -> None:
+        newest = self.folder.read()
+        if newest is None or (newest.id, newest.epoch) != (self.record.id, self.record.epoch):
+            raise AlreadyRunning(
+                f"driver {self.record.epoch} of {self.stream!r} was about to be submitted when "
+                "another start took its place: look at the stream before you try again"
+            )
+
+    def _refused(self, fault: str) -> str:
+        """Why YARN has not taken the application."""
+        with contextlib.suppress(Unanswered):
+            app = applications.newest(self._yarn.manager.tagged(self._sight.tag), self._sight.tag)
+            if app is not None and app.diagnostics:
+                fault = applications.in_one_line(app.diagnostics)
+        return f"YARN did not take the driver of {self.stream!r}: {fault}"
+
+    def _undo(self, error: BaseException) -> None:
+        """End what a launch that failed may have begun, and note that it has."""
+        self._kill_submission()
+        for app in self._yarn.manager.tagged(self._sight.tag):
+            self._kill(app)
+            self._await_end(app)
+        note(self.files.exit, {"at": time.time(), "reason": str(error) or repr(error)})
+
+    def _kill_submission(self) -> None:
+        """End a `spark-submit` of this driver's that still runs here."""
+        processes.clear(self._sight.mark)
+
+    def _kill(self, app: Application) -> None:
+        if not app.final:
+            self._yarn.manager.kill(app.id)
+
+    def _await_end(self, app: Application) -> None:
+        """Wait until nothing is left of an application that was killed.
+
+        Raises:
+            ClusterError: something is.
+        """
+        deadline = time.monotonic() + KILL_SECONDS
+        while time.monotonic() < deadline:
+            tag = applications.of_record(self.record.id)
+            now = {each.id: each for each in self._yarn.manager.tagged(tag)}.get(app.id)
+            final = now is not None and now.final
+            user = self._yarn.manager.user
+            place = now and now.node and now.container and (now.node, now.container)
+            if final and (not place or managers.runs(*place, user) is False):
+                return
+            time.sleep(self.EVERY)
+        raise ClusterError(f"{app.id} has not ended within {KILL_SECONDS:g} s of being killed")
+
+    def _is_later(self, app: Application) -> bool:
+        head = f"{applications.of_record(self.record.id)}-"
+        epochs = [tag.removeprefix(head) for tag in app.tags if tag.startswith(head)]
+        return any(epoch.isdigit() and int(epoch) > self.record.epoch for epoch in epochs)
+
+    def _remove(self, staging: str) -> None:
+        """Remove a staging folder, which Spark leaves behind when it is killed. That it can't be
+        removed is no reason not to go on."""
+        if (fault := self._yarn.client.remove(staging)) is not None:
+            _log.warning("%s can't be removed: %s", staging, fault)

@@ -1,0 +1,121 @@
+"""What a driver in cluster mode is submitted with: its Spark settings and its command line. Pure.
+
+What must not change: nothing secret is on the command line. The agent's token and key travel as
+private files, as Spark's settings do; they pass the staging folder, which is the user's alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dagster_sparkscale.clusters.driver_options import driver_options
+from dagster_sparkscale.clusters.spark_settings import settings
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.yarn import applications
+from dagster_sparkscale.declare.streams import Stream
+
+MAIN = "sparkscale_driver.py"
+"""The main file of spark-submit; a copy of the driver's `__main__.py`."""
+_TOKEN, _CERTIFICATE, _KEY = "sparkscale-token", "sparkscale-certificate", "sparkscale-key"
+_REDACTED = "(?i)secret|password|token|access[.]?key|^spark[.]yarn[.]appMasterEnv[.]"
+"""Spark's own, and the environment of a stream, which its pages would show."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and as whom a cluster has drivers run."""
+
+    queue: str
+    python: str
+    """On the nodes."""
+    tags: Sequence[str] = ()
+    staging_dir: str | None = None
+    principal: str | None = None
+    keytab: str | None = None
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is shipped with a driver, as it lies on this host."""
+
+    token: Path
+    certificate: Path
+    key: Path
+    parcel: Path
+    program: Path
+
+
+def tags(record: Record, more: Sequence[str]) -> list[str]:
+    """By which a driver is found, and whoever else is on its checkpoint."""
+    ours = [applications.of_record(record.id), applications.of_epoch(record.id, record.epoch)]
+    if record.checkpoint is not None:
+        ours.append(applications.of_checkpoint(record.checkpoint))
+    return [*ours, *more]
+
+
+def spark_settings(
+    stream: Stream, record: Record, common: Mapping[str, str], place: Place, files: Files
+) -> dict[str, str]:
+    """All settings of the application. Those that would break what we rely on are overridden."""
+    made = {
+        "spark.yarn.queue": place.queue,
+        "spark.redaction.regex": _REDACTED,
+        "spark.yarn.appMasterEnv.PYSPARK_PYTHON": place.python,
+        "spark.executorEnv.PYSPARK_PYTHON": place.python,
+        "spark.yarn.appMasterEnv.PYTHONUNBUFFERED": "1",
+        # An executor that is refused or lost is no reason to end a stream: the agent states the
+        # target again.
+        "spark.executor.maxNumFailures": "1000000",
+        **common,
+    }
+    made |= {f"spark.yarn.appMasterEnv.{name}": value for name, value in stream.env.items()}
+    asked = settings(stream, record.epoch, "yarn", made)
+    bounds = stream.bounds
+    executors = bounds.initial if record.executors is None else record.executors
+    asked |= {
+        "spark.submit.deployMode": "cluster",
+        "spark.submit.pyFiles": _joined(str(files.parcel), asked.get("spark.submit.pyFiles")),
+        "spark.yarn.dist.files": _joined(
+            f"{files.token}#{_TOKEN}",
+            f"{files.certificate}#{_CERTIFICATE}",
+            f"{files.key}#{_KEY}",
+            str(files.program),
+            asked.get("spark.yarn.dist.files"),
+        ),
+        "spark.yarn.tags": _joined(*tags(record, place.tags), asked.get("spark.yarn.tags")),
+        # A second driver would have the epoch of the first.
+        "spark.yarn.maxAppAttempts": "1",
+        "spark.yarn.submit.waitAppCompletion": "false",
+        "spark.executor.instances": str(executors),
+        "spark.dynamicAllocation.enabled": "false",
+        # By its pages the agent is found.
+        "spark.ui.enabled": "true",
+    }
+    if place.staging_dir:
+        asked["spark.yarn.stagingDir"] = place.staging_dir
+    if place.principal:
+        asked["spark.kerberos.principal"] = place.principal
+    if place.keytab:
+        asked["spark.kerberos.keytab"] = place.keytab
+    return asked
+
+
+def driver_arguments(
+    stream: Stream,
+    record: Record,
+    fence: Sequence[str],
+    bind: str,
+    program: Path,
+    arguments: Sequence[str],
+) -> list[str]:
+    """The arguments of the main file, which finds its files in the folder of its container."""
+    return [
+        *driver_options(stream, record, fence),
+        *("--token-file", _TOKEN, "--certificate", _CERTIFICATE, "--key", _KEY),
+        *("--bind", bind, "--last-words", "-"),
+        *(program.name, *arguments),
+    ]
+
+
+def _joined(*parts: str | None) -> str:
+    return ",".join(filter(None, parts))

@@ -1,0 +1,226 @@
+"""A real ResourceManager with two NodeManagers, for tests: they run real containers.
+
+What must not change: all that a rig has started carries its mark, and ends with it, whatever
+becomes of the process that wanted it: `python -m dev.yarn` keeps the daemons, and ends when its
+standard input does (`tethered`).
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import psutil
+import requests
+
+from dagster_sparkscale.clusters.host.processes import carrying
+from dagster_sparkscale.clusters.java import java_home
+from dev.processes import port_to_use
+from dev.yarn import jars, settings
+from dev.yarn.settings import MARK, Ports
+
+_MAIN = "org.apache.hadoop.yarn.server."
+_RM = _MAIN + "resourcemanager.ResourceManager"
+_NM = _MAIN + "nodemanager.NodeManager"
+_JAVA = (
+    *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"),
+    *("--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.net=ALL-UNNAMED"),
+)
+_LOG = """\
+log4j.rootLogger=INFO,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
+"""
+START_SECONDS = 120.0
+
+
+class RigFailed(RuntimeError):
+    """A daemon did not come up; carries the end of its log."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """What a client of a rig needs to know."""
+
+    url: str
+    """Of the ResourceManager's web services."""
+    conf_dir: str
+    """HADOOP_CONF_DIR of its clients."""
+    folder: str
+    mark: str
+
+
+class Rig:
+    """A ResourceManager and its NodeManagers. Not started yet.
+
+    Args:
+        folder: takes settings, logs and what containers work with.
+        aggregate: whether logs are gathered once an application has ended.
+        passed: variables of this environment that containers inherit.
+    """
+
+    def __init__(self, folder: Path, aggregate: bool = False, passed: Sequence[str] = ()) -> None:
+        self.folder = folder.absolute()
+        self._aggregate, self._passed = aggregate, passed
+        self._mark = secrets.token_hex(8)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def address(self) -> Address:
+        conf = self.folder / "conf"
+        return Address(
+            f"http://127.0.0.1:{self._ports.web}", str(conf), str(self.folder), self._mark
+        )
+
+    def start(self) -> None:
+        """Start all, the jars installed first where need be, and wait until nodes are there.
+
+        Raises:
+            RigFailed: a daemon has ended, or does not answer.
+        """
+        self._classpath = f"{jars.install()}/*"
+        self._write()
+        self.start_manager()
+        for number in range(settings.NODES):
+            self._launch(f"node{number}", _NM)
+        self._wait("all nodes", lambda: self._nodes() >= settings.NODES)
+
+    def start_manager(self) -> None:
+        self._launch("rm", _RM)
+
+    def kill_manager(self) -> None:
+        """Kill the ResourceManager, as where its machine fails. It has no recovery: one that is
+        started after it knows of nothing."""
+        self._running.pop("rm").kill()
+
+    def end(self) -> None:
+        """End all daemons and containers. Harmless when they have ended already."""
+        for process in self._running.values():
+            process.kill()
+            process.wait()
+        self._running.clear()
+        # Containers outlive their NodeManager, and may start more while they are killed.
+        while left := carrying(MARK, self._mark.__eq__):
+            for each in left:
+                with contextlib.suppress(psutil.Error):
+                    each.kill()
+            psutil.wait_procs(left, timeout=5)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def ended(self) -> str | None:
+        """The name of a daemon that has ended although nobody ended it."""
+        return next((name for name, each in self._running.items() if each.poll() is not None), None)
+
+    def _write(self) -> None:
+        nodes = [(port_to_use(0), port_to_use(0), port_to_use(0)) for _ in range(settings.NODES)]
+        client, scheduler, tracker, admin, web = (port_to_use(0) for _ in range(5))
+        self._ports = Ports(client, scheduler, tracker, admin, web, nodes)
+        here = str(self.folder)
+        common = settings.yarn(here, self._ports, self._aggregate, self._passed)
+        places: dict[str, dict[str, str]] = {"conf": {}, "rm": {}}
+        places |= {
+            f"node{number}": settings.node(here, number, self._ports)
+            for number in range(settings.NODES)
+        }
+        for name, more in places.items():
+            conf = self.folder / name if name == "conf" else self.folder / name / "conf"
+            conf.mkdir(parents=True)
+            (conf / "core-site.xml").write_text(settings.xml(settings.common(here)))
+            (conf / "yarn-site.xml").write_text(settings.xml(common | more))
+            (conf / "capacity-scheduler.xml").write_text(settings.xml(settings.queues()))
+            if name != "conf":
+                (conf / "log4j.properties").write_text(_LOG)
+
+    def _launch(self, name: str, main: str) -> None:
+        home = self.folder / name
+        env = {**os.environ, "JAVA_HOME": str(java_home()), MARK: self._mark}
+        for variable in ("HADOOP_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+            env.pop(variable, None)
+        with open(home / "log", "ab") as log:
+            self._running[name] = subprocess.Popen(
+                [
+                    *(str(java_home() / "bin" / "java"), *_JAVA),
+                    *(f"-Dhadoop.home.dir={home}", f"-Djava.io.tmpdir={home}"),
+                    *("-cp", f"{home / 'conf'}:{self._classpath}", main),
+                ],
+                env=env,
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _nodes(self) -> int:
+        try:
+            answer = requests.get(f"{self.address.url}/ws/v1/cluster/metrics", timeout=5)
+            return int(answer.json()["clusterMetrics"]["activeNodes"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+
+    def _wait(self, what: str, there: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not there():
+            name = self.ended()
+            if name or time.monotonic() > deadline:
+                log = self.folder / (name or "rm") / "log"
+                said = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+                raise RigFailed(f"waited for {what}; the end of {log}:\n{said}")
+            time.sleep(0.1)
+
+
+@contextmanager
+def tethered(
+    folder: Path, aggregate: bool = False, passed: Sequence[str] = ()
+) -> Iterator[Address]:
+    """A rig kept by a process of its own, which ends it with this context or with this process.
+
+    Raises:
+        RigFailed: it did not come up; carries what it said.
+    """
+    command = [sys.executable, "-m", "dev.yarn", "--tether", "--folder", str(folder)]
+    command += ["--aggregate"] if aggregate else []
+    command += [part for name in passed for part in ("--pass", name)]
+    keeper = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        start_new_session=True,
+    )
+    assert keeper.stdin and keeper.stdout and keeper.stderr
+    try:
+        line = keeper.stdout.readline()
+        if not line:
+            raise RigFailed(keeper.stderr.read())
+        yield Address(**json.loads(line))
+    finally:
+        keeper.stdin.close()
+        keeper.wait()
+
+
+def told(address: Address) -> str:
+    """An address in one line, for whoever started the keeper."""
+    return json.dumps(asdict(address))

@@ -1,0 +1,108 @@
+"""The settings of a small YARN on the loopback interface. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+NODES = 2
+NODE_MEMORY_MB = 8192
+NODE_CORES = 6
+NARROW = "narrow"
+"""A queue that runs one application, lets a second one wait, and refuses a third."""
+MARK = "STREAMS_YARN_RIG"
+"""Environment variable of all that a rig has started, its containers included."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Of the ResourceManager, and of each NodeManager."""
+
+    client: int
+    scheduler: int
+    tracker: int
+    admin: int
+    web: int
+    nodes: Sequence[tuple[int, int, int]]
+    """Containers, localizer, web."""
+
+
+def common(folder: str) -> dict[str, str]:
+    """core-site.xml: files lie in this machine's file system."""
+    return {"fs.defaultFS": "file:///", "hadoop.tmp.dir": f"{folder}/tmp"}
+
+
+def yarn(folder: str, ports: Ports, aggregate: bool, passed: Sequence[str] = ()) -> dict[str, str]:
+    """yarn-site.xml, of the ResourceManager and of who asks it.
+
+    Args:
+        aggregate: whether the logs of containers are gathered once an application has ended.
+        passed: variables that containers inherit of the NodeManager's environment.
+    """
+    here = "127.0.0.1"
+    inherited = ("JAVA_HOME", "PATH", "LANG", MARK, *passed)
+    return {
+        "yarn.resourcemanager.hostname": here,
+        "yarn.resourcemanager.address": f"{here}:{ports.client}",
+        "yarn.resourcemanager.scheduler.address": f"{here}:{ports.scheduler}",
+        "yarn.resourcemanager.resource-tracker.address": f"{here}:{ports.tracker}",
+        "yarn.resourcemanager.admin.address": f"{here}:{ports.admin}",
+        "yarn.resourcemanager.webapp.address": f"{here}:{ports.web}",
+        # Two of them are on one host.
+        "yarn.scheduler.include-port-in-node-name": "true",
+        "yarn.scheduler.minimum-allocation-mb": "128",
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
+        "yarn.nodemanager.resource.memory-mb": str(NODE_MEMORY_MB),
+        "yarn.nodemanager.resource.cpu-vcores": str(NODE_CORES),
+        # Whatever this machine has: it is for tests.
+        "yarn.nodemanager.pmem-check-enabled": "false",
+        "yarn.nodemanager.vmem-check-enabled": "false",
+        "yarn.nodemanager.disk-health-checker.enable": "false",
+        "yarn.nodemanager.env-whitelist": ",".join(inherited),
+        "yarn.nodemanager.delete.debug-delay-sec": "0",
+        "yarn.nodemanager.remote-app-log-dir": f"{folder}/aggregated",
+        "yarn.log-aggregation-enable": str(aggregate).lower(),
+        # RM and NMs of 3.x start one unless told not to, and it wants a port of its own.
+        "yarn.timeline-service.enabled": "false",
+    }
+
+
+def node(folder: str, number: int, ports: Ports) -> dict[str, str]:
+    """What yarn-site.xml of one NodeManager has besides."""
+    containers, localizer, web = ports.nodes[number]
+    return {
+        "yarn.nodemanager.hostname": "127.0.0.1",
+        "yarn.nodemanager.address": f"127.0.0.1:{containers}",
+        "yarn.nodemanager.localizer.address": f"127.0.0.1:{localizer}",
+        "yarn.nodemanager.webapp.address": f"127.0.0.1:{web}",
+        "yarn.nodemanager.local-dirs": f"{folder}/node{number}/local",
+        "yarn.nodemanager.log-dirs": f"{folder}/node{number}/logs",
+    }
+
+
+def queues() -> dict[str, str]:
+    """capacity-scheduler.xml: the queue `default`, and one that is soon full."""
+    root = "yarn.scheduler.capacity.root"
+    return {
+        "yarn.scheduler.capacity.resource-calculator": (
+            "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
+        ),
+        "yarn.scheduler.capacity.maximum-am-resource-percent": "1.0",
+        f"{root}.queues": f"default,{NARROW}",
+        f"{root}.default.capacity": "90",
+        f"{root}.default.maximum-capacity": "100",
+        f"{root}.default.user-limit-factor": "10",
+        f"{root}.{NARROW}.capacity": "10",
+        f"{root}.{NARROW}.user-limit-factor": "10",
+        # Room for one ApplicationMaster: the first is always let in.
+        f"{root}.{NARROW}.maximum-am-resource-percent": "0.01",
+        f"{root}.{NARROW}.maximum-applications": "2",
+    }
+
+
+def xml(settings: Mapping[str, str]) -> str:
+    """As Hadoop reads them."""
+    lines = (
+        f"<property><name>{escape(key)}</name><value>{escape(value)}</value></property>"
+        for key, value in settings.items()
+    )
+    return "\n".join(["<configuration>", *lines, "</configuration>", ""])

@@ -1,0 +1,149 @@
+"""Asking ResourceManagers, some of which stand by, are down, or are something else."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
+from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, log, runs
+from dagster_sparkscale.declare.declaration import DeclarationError
+from tests.clusters.running import PROGRAMS, stream, submit
+
+DOWN = "http://127.0.0.1:9"
+
+
+@contextmanager
+def answering(code: int, body: Any = None, location: str = "") -> Iterator[tuple[str, list[str]]]:
+    """A server that answers everything so; its address, and what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            asked.append(f"{self.command} {self.path} {self.rfile.read(length).decode()}".strip())
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(code)
+            if location:
+                self.send_header("Location", location)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_PUT = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_who_stands_by_and_who_is_down_are_passed_over() -> None:
+    with (
+        answering(307, location="http://127.0.0.1:9/elsewhere") as (standby, _),
+        answering(200, {"apps": None}) as (active, asked),
+    ):
+        manager = ResourceManager((DOWN, standby, f"{active}/"), "me")
+        assert manager.tagged("a tag") == []
+        manager.kill("application_1_1")
+    assert asked == [
+        "GET /ws/v1/cluster/apps?applicationTags=a+tag&user.name=me",
+        'PUT /ws/v1/cluster/apps/application_1_1/state?user.name=me {"state": "KILLED"}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "fault"),
+    [
+        (307, {}, "stands by"),
+        (401, {}, "HTTP 401"),
+        (404, {}, "HTTP 404"),
+        (200, b"<html>", "Expecting value"),
+        (200, [], "answered something else than a ResourceManager"),
+        (200, {}, "no list of applications"),
+    ],
+)
+def test_what_is_no_answer_is_never_taken_for_no_application(
+    code: int, body: Any, fault: str
+) -> None:
+    with answering(code, body) as (url, _), pytest.raises(Unanswered, match=fault):
+        ResourceManager((url,), "me").tagged("tag")
+
+
+def test_without_any_that_answers_nothing_is_told() -> None:
+    with pytest.raises(Unanswered, match=f"no ResourceManager answers \\({DOWN}: "):
+        ResourceManager((DOWN,), "me").tagged("tag")
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "there"),
+    [
+        (200, {"container": {"state": "RUNNING"}}, True),
+        (200, {"container": {"state": "COMPLETE"}}, False),
+        (404, {}, False),
+        (500, {}, None),
+        (200, b"<html>", None),
+        (200, {}, None),
+    ],
+)
+def test_a_container_is_gone_only_where_its_node_says_so(
+    code: int, body: Any, there: bool | None
+) -> None:
+    with answering(code, body) as (url, _):
+        assert runs(url.removeprefix("http://"), "container_1", "me") is there
+    assert runs("127.0.0.1:9", "container_1", "me") is None
+
+
+def test_a_log_that_was_gathered_is_had_from_where_the_node_sends_to() -> None:
+    text = b"LogType:stdout\nLogContents:\nhello\nEnd of LogType:stdout"
+    with answering(200, text) as (server, _), answering(307, {}, f"{server}/logs") as (node, asked):
+        assert log(node.removeprefix("http://"), "container_1", "stdout", 99, "me") == "hello"
+    assert asked == ["GET /ws/v1/node/containers/container_1/logs/stdout?size=-99&user.name=me"]
+    assert log("127.0.0.1:9", "container_1", "stdout", 99, "me") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"resource_managers": []}, "resource_managers.*must be the web address"),
+        ({"resource_managers": ["rm:8088"]}, r"'rm:8088': must be the web address .*http://host"),
+        ({"tags": ["a,b"]}, "'a,b': must be 100 ASCII characters"),
+        ({"queu": "a"}, "queu.*did you mean 'queue'"),
+    ],
+)
+def test_a_field_that_can_not_be_is_refused(fields: dict[str, Any], fault: str) -> None:
+    given = {"resource_managers": [DOWN], "hadoop_conf_dir": "/c"}
+    with pytest.raises(DeclarationError, match=fault):
+        YarnCluster(**{**given, **fields})
+
+
+def test_nothing_is_begun_without_the_settings_of_the_cluster(tmp_path: Path) -> None:
+    with answering(200, {"apps": None}) as (url, _):
+        cluster = YarnCluster(
+            resource_managers=[url], hadoop_conf_dir=str(tmp_path), state_dir=str(tmp_path / "s")
+        )
+        with pytest.raises(ClusterError, match=r"hadoop_conf_dir = .*there is no yarn-site\.xml"):
+            submit(cluster, stream("clicks"))
+        assert cluster.find("clicks") is None
+
+
+def test_a_program_whose_name_spark_can_not_ship_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "a,b.py"
+    program.write_bytes((PROGRAMS / "idle.py").read_bytes())
+    cluster = YarnCluster(
+        resource_managers=[DOWN], hadoop_conf_dir=str(tmp_path), state_dir=str(tmp_path / "s")
+    )
+    with pytest.raises(ClusterError, match="must be a path without a comma or #"):
+        submit(cluster, stream("clicks", program=str(program)))
