@@ -1,0 +1,358 @@
+"""The life of one pod on its node: from what it waits for to the end of its last process."""
+
+import contextlib
+import shutil
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dev.kubernetes import images, telling
+from dev.kubernetes.api import Api, Object, Refused
+from dev.kubernetes.containers import Container, Mount, Specification
+from dev.kubernetes.network import Network
+from dev.kubernetes.volumes import Missing, Sources, environment, expand, fill
+
+_LOOK = 0.05
+_AGAIN = 0.5
+"""Seconds until what is missing is looked for again. A real kubelet takes longer each time."""
+_TERMINATION_MESSAGE = 4096
+EVICT, OUT_OF_MEMORY = "evict", "out-of-memory"
+"""Names of files in a pod's folder, by which tests ask for mishaps (dev/kubernetes/mishaps.py)."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """What pods share."""
+
+    api: Api
+    network: Network
+    folder: Path
+    """Below it each pod has a folder, named by its uid; logs stay in `logs`."""
+    environment: Mapping[str, str]
+    """Of the image."""
+
+
+class PodGone(Exception):
+    """The pod was asked to end before it had started."""
+
+
+class PodLife(threading.Thread):
+    """Runs a pod that was bound to a node, and tells of it, until it has ended for good."""
+
+    def __init__(self, pod: Object, node: Node) -> None:
+        super().__init__(name=f"pod {pod['metadata']['name']}", daemon=True)
+        self.pod, self._node = pod, node
+        self.uid = str(pod["metadata"]["uid"])
+        self.folder = node.folder / self.uid
+        self.container: Container | None = None
+        self.address = node.network.address(self.uid)
+        self._spec = pod["spec"]
+        self._what = self._spec["containers"][0]
+        self._restarts = 0
+        self._last: Object | None = None
+        self._ending = threading.Event()
+        self._grace = 0.0
+        self._gone = False
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    def end(self, grace: float) -> None:
+        """Ask it to end, within so many seconds; less where it was asked before."""
+        if not self._ending.is_set() or grace < self._grace:
+            self._grace = grace
+            self._ending.set()
+
+    def vanish(self) -> None:
+        """Its object is gone: end at once, and tell nobody."""
+        self._gone = True
+        self.end(0)
+
+    def run(self) -> None:
+        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        try:
+            self._live()
+        except PodGone:
+            pass
+        except Exception as error:
+            with contextlib.suppress(Refused):
+                told = {"phase": "Failed", "reason": "KubeletFailed", "message": repr(error)}
+                telling.patch_status(self._node.api, self.pod, told)
+            raise
+        finally:
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        if self.container is not None:
+            self.container.kill()
+        self._node.network.give_back(self.uid)
+        if self.log.exists():
+            kept = self._node.folder / "logs" / f"{self._spec['nodeName']}"
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self.log, kept / f"{self.pod['metadata']['name']}-{self.uid[:8]}.log")
+
+    def _live(self) -> None:
+        self._pull()
+        while True:
+            what = self._put_together()
+            self.log.touch()
+            self.container = Container(what, self.folder, self._node.network)
+            (self.folder / "pid").write_text(str(self.container.pid))
+            started = telling.now()
+            self._attend(self.container, started)
+            if (ended := self._how_it_ended(started)) is None:
+                return
+            again = self._spec.get("restartPolicy", "Always")
+            code = ended["terminated"]["exitCode"]
+            if self._ending.is_set() or again == "Never" or (again == "OnFailure" and not code):
+                self._tell(ended, "Succeeded" if code == 0 else "Failed", ready=False)
+                return
+            self._tell(ended, "Running", ready=False)
+            self._restarts, self._last = self._restarts + 1, ended
+            self._pause(_AGAIN)
+
+    # Before it runs.
+
+    def _pull(self) -> None:
+        image = self._what["image"]
+        if images.can_be_had(image):
+            return
+        why = f'failed to pull and unpack image "{image}": {image}: not found'
+        self._event("Failed", f'Failed to pull image "{image}": {why}')
+        self._event("Failed", "Error: ErrImagePull")
+        self._waits("ErrImagePull", why)
+        self._pause(_AGAIN)
+        back_off = f'Back-off pulling image "{image}"'
+        self._event("BackOff", back_off, warning=False)
+        self._event("Failed", "Error: ImagePullBackOff")
+        self._waits("ImagePullBackOff", f"{back_off}: ErrImagePull: {why}")
+        self._ending.wait()
+        raise PodGone
+
+    def _put_together(self) -> Specification:
+        told: set[str] = set()
+        while True:
+            sources = Sources(self._node.api, self.pod, self.address)
+            reason, why = "ContainerCreating", ""
+            try:
+                mounts = self._mounts(sources)
+                reason = "CreateContainerConfigError"
+                return self._specification(environment(self._what, sources), mounts)
+            except (Missing, Refused) as error:
+                why = str(error)
+            if why not in told:
+                told.add(why)
+                self._waits(reason, "" if reason == "ContainerCreating" else why)
+                failed = "FailedMount" if reason == "ContainerCreating" else "Failed"
+                self._event(failed, why if failed == "FailedMount" else f"Error: {why}")
+            self._pause(_AGAIN)
+
+    def _mounts(self, sources: Sources) -> list[Mount]:
+        places: dict[str, Path] = {}
+        for volume in self._spec.get("volumes") or []:
+            try:
+                place = self.folder / "volumes" / volume["name"]
+                places[volume["name"]] = fill(volume, place, sources)
+            except Missing as missing:
+                said = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {missing}'
+                raise Missing(said) from missing
+        own = [Mount(str(self.folder / "hosts"), "/etc/hosts")]
+        message = self.folder / "message"
+        message.write_bytes(b"")
+        own.append(Mount(str(message), self._message_path))
+        for each in self._what.get("volumeMounts") or []:
+            source = places[each["name"]]
+            if each.get("subPath"):
+                source = source / each["subPath"]
+                if not source.exists():
+                    source.mkdir(parents=True)
+            own.append(Mount(str(source), each["mountPath"], bool(each.get("readOnly"))))
+        return [*images.mounts(), *sorted(own, key=lambda each: each.target.count("/"))]
+
+    def _specification(self, given: Mapping[str, str], mounts: list[Mount]) -> Specification:
+        server, name = self._node.network.api_server, self.pod["metadata"]["name"]
+        cluster = {"KUBERNETES_SERVICE_HOST": server, "KUBERNETES_SERVICE_PORT": "443"}
+        host = self._spec.get("hostname") or name
+        image = {**self._node.environment, "HOSTNAME": host}
+        command = self._what.get("command") or [images.ENTRYPOINT]
+        words = [*command, *(self._what.get("args") or [])]
+        return Specification(
+            self.uid,
+            host,
+            [expand(word, given) for word in words],
+            {**image, **cluster, **given},
+            self._what.get("workingDir") or images.FOLDER,
+            mounts,
+        )
+
+    @property
+    def _message_path(self) -> str:
+        return str(self._what.get("terminationMessagePath") or "/dev/termination-log")
+
+    def _pause(self, seconds: float) -> None:
+        if self._ending.wait(seconds):
+            raise PodGone
+
+    # While it runs.
+
+    def _attend(self, container: Container, begun: str) -> None:
+        """Return when it is to end or has ended by itself.
+
+        Args:
+            begun: when it was started.
+        """
+        kinds = [kind for kind in ("startupProbe", "readinessProbe") if self._what.get(kind)]
+        # The second begins when the first has gone well. Without one it is so at once.
+        passed = dict.fromkeys(kinds, False)
+        state = {"running": {"startedAt": begun}}
+        self._tell(state, "Running", ready=not kinds, started="startupProbe" not in kinds)
+        next_probe = time.monotonic()
+        while container.exit_code() is None:
+            if self._ending.wait(_LOOK):
+                self._end_kindly(container)
+                return
+            if (self.folder / EVICT).exists():
+                return
+            if not kinds or time.monotonic() < next_probe:
+                continue
+            kind, probe = kinds[0], self._what[kinds[0]]
+            next_probe = time.monotonic() + probe.get("periodSeconds", 10)
+            if self._answers(container, probe) is not passed[kind]:
+                passed[kind] = not passed[kind]
+                if kind == "startupProbe":
+                    kinds.pop(0)
+                self._tell(state, "Running", ready=all(passed.values()))
+
+    def _answers(self, container: Container, probe: Mapping[str, Any]) -> bool:
+        seconds = float(probe.get("timeoutSeconds", 1))
+        if (command := probe.get("exec")) is not None:
+            return container.run(command["command"], seconds) == 0
+        for kind in ("tcpSocket", "httpGet"):
+            if (where := probe.get(kind)) is not None:
+                port = self._port(where["port"])
+                try:
+                    if kind == "tcpSocket":
+                        socket.create_connection((self.address, port), seconds).close()
+                    else:
+                        url = f"http://{self.address}:{port}{where.get('path', '/')}"
+                        urllib.request.urlopen(url, timeout=seconds).close()
+                    return True
+                except (OSError, urllib.error.URLError):
+                    return False
+        return True
+
+    def _port(self, named: int | str) -> int:
+        for port in self._what.get("ports") or []:
+            if port.get("name") == named:
+                return int(port["containerPort"])
+        return int(named)
+
+    def _end_kindly(self, container: Container) -> None:
+        """First its own command for that, then SIGTERM, in the end SIGKILL."""
+        deadline = time.monotonic() + self._grace
+        hook = (self._what.get("lifecycle") or {}).get("preStop") or {}
+        if self._grace and "exec" in hook:
+            container.run(hook["exec"]["command"], self._grace)
+        if self._grace:
+            container.send(signal.SIGTERM)
+        while container.exit_code() is None:
+            if time.monotonic() > min(deadline, time.monotonic() + self._grace):
+                break
+            time.sleep(_LOOK)
+        container.kill()
+
+    # After it has ended.
+
+    def _how_it_ended(self, started: str) -> Object | None:
+        """The container's last state; None if it was evicted, which is told of here."""
+        assert self.container is not None
+        evicted = self.folder / EVICT
+        self.container.kill()
+        code = self.container.exit_code()
+        assert code is not None
+        reason = "Completed" if code == 0 else "Error"
+        if (self.folder / OUT_OF_MEMORY).exists():
+            reason = "OOMKilled"
+            (self.folder / OUT_OF_MEMORY).unlink()
+        state: Object = {
+            "terminated": {
+                "exitCode": code,
+                "reason": reason,
+                "message": self._last_words(code),
+                "startedAt": started,
+                "finishedAt": telling.now(),
+            }
+        }
+        if not evicted.exists():
+            return state
+        message = evicted.read_text()
+        self._event("Evicted", message)
+        by = telling.condition("DisruptionTarget", True, "TerminationByKubelet", message)
+        more = {"reason": "Evicted", "message": message, "conditions": [by]}
+        self._tell(state, "Failed", ready=False, more=more)
+        return None
+
+    def _last_words(self, code: int) -> str:
+        said = (self.folder / "message").read_bytes()[-_TERMINATION_MESSAGE:]
+        falls_back = self._what.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+        if not said and code and falls_back:
+            lines = self.log.read_bytes()[-2048:].splitlines()
+            said = b"\n".join(lines[-80:])
+        return said.decode(errors="replace")
+
+    # Telling.
+
+    def _waits(self, reason: str, message: str) -> None:
+        self._tell({"waiting": {"reason": reason, "message": message}}, "Pending", ready=False)
+
+    def _tell(
+        self,
+        state: Object,
+        phase: str,
+        *,
+        ready: bool,
+        started: bool = True,
+        more: Object | None = None,
+    ) -> None:
+        if self._gone:
+            return
+        more = dict(more or {})
+        kinds = {"Initialized": True, "ContainersReady": ready, "Ready": ready}
+        conditions = [telling.condition(kind, holds) for kind, holds in kinds.items()]
+        status = {
+            "phase": phase,
+            "hostIP": self._node.network.api_server,
+            "podIP": self.address,
+            "podIPs": [{"ip": self.address}],
+            "startTime": telling.now(),
+            "conditions": [*conditions, *more.pop("conditions", [])],
+            "containerStatuses": telling.container_status(
+                self.pod,
+                state,
+                ready=ready,
+                started=started and "running" in state,
+                restarts=self._restarts,
+                last=self._last,
+            ),
+            **more,
+        }
+        while not self._gone:
+            try:
+                telling.patch_status(self._node.api, self.pod, status)
+                return
+            except Refused as refused:
+                if refused.status not in (0, 500, 503):
+                    raise
+                time.sleep(_AGAIN)  # the API server is away
+
+    def _event(self, reason: str, message: str, *, warning: bool = True) -> None:
+        with contextlib.suppress(Refused):
+            telling.emit(self._node.api, self.pod, reason, message, warning=warning)
