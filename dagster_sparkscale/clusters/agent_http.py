@@ -8,17 +8,22 @@ one) and no redirect followed (the token would travel with it); the token shows 
 repr; an answer is bounded in size and time; no answer is AgentUnreachable, never a made-up status.
 """
 
-import io
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Mapping
-from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
+from dagster_sparkscale.clusters.agent_connection import (
+    Address,
+    Connection,
+    Server,
+    connection_to,
+)
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
@@ -37,7 +42,7 @@ class Connections:
     def __init__(self, idle: int = IDLE_CONNECTIONS) -> None:
         self._limit = idle
         # The one that has been idle for longest first, with the address that each leads to.
-        self._idle: dict[_Connection, str] = {}
+        self._idle: dict[Connection, Server] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -50,7 +55,7 @@ class Connections:
     def call(
         self,
         who: str,
-        url: str,
+        address: Address,
         token: str,
         method: str,
         path: str,
@@ -61,7 +66,8 @@ class Connections:
 
         Args:
             who: the agent, for people.
-            url: of the agent. One with a path, such as an ingress gives it, is asked below that.
+            address: of the agent. A URL with a path, such as an ingress gives it, is asked below
+                that.
             path: of what is asked, from the agent's own root on.
             timeout: seconds for all of it, from connecting to the answer's last byte. What the
                 system takes to look a host name up can't be bounded from here.
@@ -76,13 +82,14 @@ class Connections:
             data = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         deadline = time.monotonic() + timeout
-        connection = self._take(url)
+        connection = self._take(address.server)
         reused = connection is not None
         while True:
             try:
-                connection = connection or _connection(url)
+                connection = connection or connection_to(address)
                 connection.bound(deadline)
-                connection.request(method, urlsplit(url).path.rstrip("/") + path, data, headers)
+                below = urlsplit(address.url).path.rstrip("/")
+                connection.request(method, below + path, data, headers)
                 response = connection.getresponse()
                 answer = _read(response)
                 break
@@ -98,111 +105,28 @@ class Connections:
         if response.will_close:
             connection.close()
         else:
-            self._keep(url, connection)
+            self._keep(address.server, connection)
         return _judge(who, response.status, answer)
 
-    def _take(self, url: str) -> "_Connection | None":
+    def _take(self, server: Server) -> Connection | None:
         with self._lock:
             # The latest first: it is the least likely to have been closed over there.
             for connection in reversed(self._idle):
-                if self._idle[connection] == url:
+                if self._idle[connection] == server:
                     del self._idle[connection]
                     return connection
         return None
 
-    def _keep(self, url: str, connection: "_Connection") -> None:
+    def _keep(self, server: Server, connection: Connection) -> None:
         """Keep it for the next call. Of too many, that goes that has been idle for longest: its
         driver may be gone, or have another address by now, and nobody will ask for it again."""
         with self._lock:
-            self._idle[connection] = url
+            self._idle[connection] = server
             if len(self._idle) <= self._limit:
                 return
             oldest = next(iter(self._idle))
             del self._idle[oldest]
         oldest.close()
-
-
-class _Connection(HTTPConnection):
-    """A connection whose every exchange has a deadline for all of it: `http.client` has only a
-    timeout for each step, and an agent that drips byte after byte would hold the sensor up."""
-
-    deadline = 0.0
-
-    def bound(self, deadline: float) -> None:
-        """Whatever is done from now on ends by `deadline`, or with TimeoutError."""
-        self.deadline = deadline
-        self.response_class = partial(_Response, deadline)  # type: ignore[assignment]  # it is called
-        if self.sock is not None:
-            self.sock.settimeout(_left(deadline))
-
-    def connect(self) -> None:
-        # As it is inherited, but the time is for all addresses of the host together: one that
-        # swallows everything leaves a share to the next.
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        for number, (*kind, _, address) in enumerate(found):
-            sock = socket.socket(*kind)
-            try:
-                sock.settimeout(_left(self.deadline) / (len(found) - number))
-                sock.connect(address)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.settimeout(_left(self.deadline))
-            except OSError:
-                sock.close()
-                if number == len(found) - 1:
-                    raise
-            else:
-                self.sock = sock
-                return
-
-
-class _SecureConnection(HTTPSConnection, _Connection):
-    """The same over TLS, whose handshake heeds the time that connecting has left."""
-
-
-class _Response(HTTPResponse):
-    """An answer whose head and body are read until a deadline."""
-
-    def __init__(self, deadline: float, sock: socket.socket, *args: Any, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        self.fp = io.BufferedReader(_Timed(sock, self.fp.detach(), deadline))
-
-
-class _Timed(io.RawIOBase):
-    """What comes over a connection, until a deadline."""
-
-    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: float) -> None:
-        self._sock, self._raw, self._deadline = sock, raw, deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(_left(self._deadline))
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-def _connection(url: str) -> _Connection:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("its address is not an http:// or https:// URL")
-    kind = _SecureConnection if parts.scheme == "https" else _Connection
-    return kind(parts.hostname, parts.port)
-
-
-def _left(deadline: float) -> float:
-    """Seconds.
-
-    Raises:
-        TimeoutError: none.
-    """
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 def _read(response: HTTPResponse) -> bytes:
@@ -227,6 +151,8 @@ def _reason(error: Exception, timeout: float) -> str:
         return "connection refused"
     if isinstance(error, socket.gaierror):
         return "its host name is unknown here"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed, {error.reason or error}: does another server answer there?"
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     return str(error) or type(error).__name__

@@ -1,9 +1,11 @@
 """What the agent of a driver can be asked, wherever it runs: the verbs of `docs/agent.md`."""
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dagster_sparkscale.clusters.agent_connection import Address
 from dagster_sparkscale.clusters.agent_http import Connections, shared_connections
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.observe.status import MalformedStatus, Status
@@ -22,6 +24,10 @@ class RemoteAgent:
     url: str
     token: str = field(repr=False)
     connections: Connections = field(default_factory=shared_connections, repr=False)
+    certificate: str | None = field(default=None, repr=False)
+    """That of its driver, PEM, if it was given one: who has another is not talked to."""
+    connect: Callable[[float], socket.socket] | None = field(default=None, repr=False)
+    """What makes connections to it, where `url` can't be reached from here: see `Address`."""
 
     def status(self, timeout: float = 5.0, window: float | None = None) -> Status:
         """What it reports, with the batches of the last `window` seconds or all."""
@@ -96,7 +102,8 @@ class RemoteAgent:
     def _call(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> bytes:
         # Whatever changes something names the epoch that it is for.
         data = None if body is None else {**body, "epoch": self.epoch}
-        return self.connections.call(self._who, self.url, self.token, method, path, data, timeout)
+        address = Address(self.url, self.certificate, self.connect)
+        return self.connections.call(self._who, address, self.token, method, path, data, timeout)
 
     @property
     def _who(self) -> str:

@@ -18,6 +18,7 @@ def announce(path: Path, content: Mapping[str, Any]) -> None:
     draft.replace(path)
 
 
-def url_of(host: str, port: int) -> str:
+def url_of(host: str, port: int, tls: bool = False) -> str:
     """The address of an agent, also on a host given as an IPv6 address."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from .agent import Agent
 from .announce import announce, url_of
-from .fence import FENCED, TOOK, WORD, Fence, HadoopFile, Mark, Taken, mark_of
+from .fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
 from .jvm import active_context
 from .log import say
 from .options import Options, parse
@@ -21,7 +21,7 @@ from .rates import Rates
 from .server import Server
 from .session import CannotStart, create_context, lend_to_program
 from .stop import Stopper
-from .stopped import FILE
+from .word import Word
 
 WORD_WITHIN = 2.0
 """Seconds that the end of a driver waits for a state folder that hangs."""
@@ -34,20 +34,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     rates = Rates.prepare(options.announce.parent if options.announce else None)
     atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
     agent = Agent(options, rates)
-    announced = options.announce
-    stopper = Stopper(agent, None if announced is None else announced.with_name(FILE))
+    word = Word(options.announce, options.last_words)
+    stopper = Stopper(agent, word.stopped)
     stopper.heed_sigterm(options.term_seconds)
     try:
-        server = Server(options.bind, options.port, agent, stopper.request)
+        server = Server(options.bind, options.port, agent, stopper.request, options.tls)
     except OSError as error:
-        say(f"cannot listen on {options.bind} port {options.port}: {error}")
+        fault = f"cannot listen on {options.bind} port {options.port}: {error}"
+        say(fault)
+        word.raised(fault)
         return 1
-    url = url_of(_host(options), server.server_port)
+    url = url_of(_host(options), server.server_port, options.tls is not None)
     server.start()
     say(f"agent of {options.stream}, epoch {options.epoch}, at {url}")
 
     fences: list[Fence] = []
-    code = stopper.program_ended(_run(options, agent, stopper, url, fences))
+    code = stopper.program_ended(_run(options, agent, stopper, word, url, fences))
     # Not before: what the program left running is finished by then. Where nobody has stopped it, it
     # may go on for as long as Spark is there, so the mark stays; its own stream is let in all the
     # same.
@@ -55,10 +57,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         for fence in fences:
             fence.release()
     agent.phase = "ended"
+    word.over()
     return code
 
 
-def _run(options: Options, agent: Agent, stopper: Stopper, url: str, fences: list[Fence]) -> int:
+def _run(
+    options: Options, agent: Agent, stopper: Stopper, word: Word, url: str, fences: list[Fence]
+) -> int:
     def tell() -> None:
         if options.announce is not None:
             announce(options.announce, agent.announcement(url, os.getpid(), socket.gethostname()))
@@ -67,7 +72,7 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str, fences: lis
         tell()
         context = create_context(options.stream, url)
         agent.attach(context)
-        fences += _fence(options, context)
+        fences += _fence(options, context, word)
         lend_to_program()
         stopper.hold_back_the_program()
         agent.structured.install()
@@ -77,23 +82,26 @@ def _run(options: Options, agent: Agent, stopper: Stopper, url: str, fences: lis
             # A full disk. Where the agent is stands there already, and the agent tells the rest.
             say(f"Spark's application id and pages cannot be told: {error}")
     except CannotStart as error:
-        say(f"Spark cannot be started: {error}")
+        fault = f"Spark cannot be started: {error}"
+        say(fault)
+        word.raised(fault)
         return 1
     except Taken as error:
-        _leave_word(options, str(error))
+        word.fenced(str(error))
         return FENCED
-    except Exception:
+    except Exception as error:
         say("Spark cannot be started:")
         traceback.print_exc()
+        word.raised(error)
         return 1
     agent.phase = "running"
     if stopper.requested:
         agent.phase = "stopping"
         return 0
-    return run(options.program, options.arguments, stopper.let_finish)
+    return run(options.program, options.arguments, stopper.let_finish, word.raised)
 
 
-def _fence(options: Options, context: Any) -> list[Fence]:
+def _fence(options: Options, context: Any, word: Word) -> list[Fence]:
     """The fence of the stream's checkpoint, taken, if it declares one.
 
     Raises:
@@ -103,12 +111,7 @@ def _fence(options: Options, context: Any) -> list[Fence]:
     if not checkpoint or not options.record:
         return []
     mine = mark_of(options.stream, options.record, options.epoch)
-
-    def tell() -> None:
-        if options.announce is not None:
-            announce(options.announce.with_name(TOOK), {})
-
-    fence = Fence(HadoopFile(context, checkpoint), mine, options.succeeds, tell)
+    fence = Fence(HadoopFile(context, checkpoint), mine, options.succeeds, word.took)
     fence.take()
 
     def lost(who: Mark) -> None:
@@ -116,25 +119,15 @@ def _fence(options: Options, context: Any) -> list[Fence]:
             f"the checkpoint has been taken by driver {who.epoch} of {who.stream!r}, {who.where}: "
             "this driver ended at once, for two on one checkpoint lose data"
         )
-        word = threading.Thread(target=_leave_word, args=(options, reason), daemon=True)
-        word.start()
-        word.join(WORD_WITHIN)
+        telling = threading.Thread(target=word.fenced, args=(reason,), daemon=True)
+        telling.start()
+        telling.join(WORD_WITHIN)
         threading.Thread(target=context.stop, daemon=True).start()
         time.sleep(5.0)
         os._exit(FENCED)
 
     fence.watch(lost)
     return [fence]
-
-
-def _leave_word(options: Options, reason: str) -> None:
-    """Say why this driver may not have its checkpoint, also where recovery will see it."""
-    say(reason)
-    if options.announce is not None:
-        try:
-            announce(options.announce.with_name(WORD), {"reason": reason})
-        except OSError as error:
-            say(f"it cannot be written beside {options.announce}: {error}")
 
 
 def _host(options: Options) -> str:

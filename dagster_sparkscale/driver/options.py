@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,12 @@ class Options:
     bind: str = "127.0.0.1"
     port: int = 0
     advertise: str | None = None
+    tls: ssl.SSLContext | None = None
+    """What the agent proves by that it is this driver's; None: it speaks HTTP without TLS."""
     record: str = ""
     """Id of the stream's record, by which the checkpoint's fence knows it; empty: it has none."""
+    last_words: Path | None = None
+    """File to leave its last words in, and in the log; `-`: in the log alone; None: neither."""
     succeeds: tuple[str, int] | None = None
     """Record and epoch of the last driver that is known to have taken the checkpoint, and has
     ended; None: of none it is known."""
@@ -62,6 +67,11 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument("--bind", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", default=0, type=_whole(0, 65535), help="0: any free port")
     parser.add_argument("--advertise", help="host to announce instead of the one listened on")
+    parser.add_argument("--certificate", help="PEM file; with it the agent speaks TLS")
+    parser.add_argument("--key", help="PEM file with the certificate's key, without a password")
+    parser.add_argument(
+        "--last-words", help="file for how it ended, told in the log too; -: in the log alone"
+    )
     parser.add_argument("--record", default="", help="id by which a checkpoint's fence knows it")
     parser.add_argument(
         "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that took it last, and has ended"
@@ -89,8 +99,13 @@ def parse(argv: Sequence[str]) -> Options:
         parser.error(
             f"--token-file: {given.token_file}: must hold one token of at least 16 characters"
         )
-    if given.announce and not os.path.isdir(os.path.dirname(given.announce) or "."):
-        parser.error(f"--announce: {given.announce}: its folder does not exist")
+    try:
+        tls = tls_of(given.certificate, given.key)
+    except ValueError as error:
+        parser.error(str(error))
+    for option, file in (("--announce", given.announce), ("--last-words", given.last_words)):
+        if file and not os.path.isdir(os.path.dirname(file) or "."):
+            parser.error(f"{option}: {file}: its folder does not exist")
     return Options(
         stream=given.stream,
         epoch=given.epoch,
@@ -102,12 +117,41 @@ def parse(argv: Sequence[str]) -> Options:
         bind=given.bind,
         port=given.port,
         advertise=given.advertise,
+        tls=tls,
         record=given.record,
+        last_words=Path(given.last_words) if given.last_words else None,
         succeeds=given.succeeds,
         term_seconds=given.term_seconds,
         program=program,
         arguments=tuple(arguments),
     )
+
+
+def tls_of(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """What a server speaks TLS by; None if it shall not.
+
+    Raises:
+        ValueError: it can't; says why.
+    """
+    if certificate is None or key is None:
+        if certificate != key:
+            raise ValueError("--certificate and --key: must be given both, or neither")
+        return None
+    for option, path in (("--certificate", certificate), ("--key", key)):
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{option}: {path}: {error.strerror}") from None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password="")  # or it would ask for one
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"--certificate: {certificate}, --key: {key}: must be a certificate and its key, PEM, "
+            f"the key without a password: {error}"
+        ) from None
+    return context
 
 
 def _record_and_epoch(text: str) -> tuple[str, int]:

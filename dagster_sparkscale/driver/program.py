@@ -15,7 +15,10 @@ _replaced: list[object] = []
 
 
 def run(
-    program: Path, arguments: Sequence[str], let_finish: Callable[[], None] = lambda: None
+    program: Path,
+    arguments: Sequence[str],
+    let_finish: Callable[[], None] = lambda: None,
+    died: Callable[[BaseException], None] = lambda _: None,
 ) -> int:
     """Run the program in this process, until it and its threads have ended. Its exit code.
 
@@ -25,6 +28,7 @@ def run(
     Args:
         let_finish: called when the program has returned: what it left running may go on until this
             does, with all that Python has.
+        died: called with what the program has raised.
     """
     sys.argv = [str(program), *arguments]
     # The first entry is the current folder, as it is for `python -m`; of a program it is its own.
@@ -32,7 +36,7 @@ def run(
     _replaced.append(sys.modules.get("__main__"))
     module = _main_module(program)
     sys.modules["__main__"] = module
-    code = _outcome(program, module)
+    code = _outcome(program, module, died)
     let_finish()
     # What the interpreter does before anything else at its end, and here has to be over before the
     # exit code is known: it wakes the workers of idle pools, and waits for all threads that are no
@@ -53,13 +57,14 @@ def _main_module(program: Path) -> types.ModuleType:
     return module
 
 
-def _outcome(program: Path, module: types.ModuleType) -> int:
+def _outcome(program: Path, module: types.ModuleType, died: Callable[[BaseException], None]) -> int:
     try:
         code = compile(program.read_bytes(), str(program), "exec", dont_inherit=True)
         exec(code, module.__dict__)
     except SystemExit as end:
         return _exit_code(end)
     except BaseException as error:
+        died(error)
         interrupted = isinstance(error, KeyboardInterrupt)
         return _report(error, program) or (130 if interrupted else 1)
     return 0

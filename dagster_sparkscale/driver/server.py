@@ -7,6 +7,7 @@ import json
 import math
 import socket
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -46,18 +47,27 @@ class HttpRefusal(Exception):
 
 
 class Server(ThreadingHTTPServer):
-    """Listens from the moment it is made; answers once `start` was called."""
+    """Listens from the moment it is made; answers once `start` was called.
+
+    Args:
+        tls: what it speaks; None: HTTP without.
+    """
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = 64
 
     def __init__(
-        self, bind: str, port: int, agent: Agent, stop: Callable[[bool, float], None]
+        self,
+        bind: str,
+        port: int,
+        agent: Agent,
+        stop: Callable[[bool, float], None],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if ":" in bind:
             self.address_family = socket.AF_INET6
-        self.agent, self.stop_program = agent, stop
+        self.agent, self.stop_program, self.tls = agent, stop, tls
         self._lock = threading.Lock()
         self._strangers: dict[socket.socket, None] = {}  # in the order in which they came
         self._known: set[socket.socket] = set()
@@ -69,13 +79,21 @@ class Server(ThreadingHTTPServer):
             target=self.serve_forever, args=(poll_s,), name="sparkscale-http", daemon=True
         ).start()
 
+    def get_request(self) -> tuple[socket.socket, Any]:
+        request, address = super().get_request()
+        if self.tls is not None:
+            # The handshake comes with the first read: on the connection's own thread, in its time.
+            request = self.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        return request, address
+
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             if len(self._strangers) >= MAX_STRANGERS:
                 oldest = next(iter(self._strangers))
                 del self._strangers[oldest]
                 with contextlib.suppress(OSError):  # its thread reads the end, and closes it
-                    oldest.shutdown(socket.SHUT_RDWR)
+                    # Not its own: TLS's gives the encryption up, while its thread may still write.
+                    socket.socket.shutdown(oldest, socket.SHUT_RDWR)
             self._strangers[request] = None
         try:
             super().process_request(request, client_address)

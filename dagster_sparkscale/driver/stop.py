@@ -8,12 +8,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from . import drain
 from .agent import Agent
-from .announce import announce
 from .dstreams import QUERY
 from .ending import Ending, Interruption
 from .log import say
@@ -29,12 +27,12 @@ class Stopper:
     """Ends the driver on request, once and for all.
 
     Args:
-        word: the file to leave word in; None: in the log alone.
+        tell: called with how it has ended.
     """
 
-    def __init__(self, agent: Agent, word: Path | None = None) -> None:
+    def __init__(self, agent: Agent, tell: Callable[[Stopped], None]) -> None:
         self._agent = agent
-        self._word = word
+        self._tell = tell
         self._lock = threading.Lock()
         self.requested = False
         self._sigterm = False
@@ -131,7 +129,7 @@ class Stopper:
             threading.Event().wait()  # the process is being ended
         self._woken.set()
         # Being stopped may have made the program raise: that is no failure.
-        return 0 if self._leave_word(ended_itself=True) else NOT_CLEAN
+        return 0 if self._tell_how(ended_itself=True) else NOT_CLEAN
 
     def _start(self, what: Callable[[], None]) -> None:
         threading.Thread(target=what, name="sparkscale-stop", daemon=True).start()
@@ -154,7 +152,7 @@ class Stopper:
         cut = threading.Thread(target=self._cut, daemon=True)
         cut.start()
         cut.join(CUT_WITHIN)
-        self._leave_word(ended_itself, active)
+        self._tell_how(ended_itself, active)
         self._agent.phase = "ended"
         self._agent.rates.close()
         os._exit(NOT_CLEAN)
@@ -230,7 +228,7 @@ class Stopper:
             if outcome is not None:
                 self._outcomes[QUERY] = outcome
 
-    def _leave_word(self, ended_itself: bool, active: Sequence[str] = ()) -> bool:
+    def _tell_how(self, ended_itself: bool, active: Sequence[str] = ()) -> bool:
         """Tell how it ended; whether it was a clean end.
 
         Args:
@@ -243,12 +241,7 @@ class Stopper:
             if name not in known:
                 outcomes.append(StoppedQuery(name, drained=False if name == QUERY else None))
         stopped = Stopped(time.time(), self._graceful, ended_itself, tuple(outcomes), self._sigterm)
-        say(stopped.in_words())
-        if self._word is not None:
-            try:
-                announce(self._word, stopped.as_json())
-            except OSError as error:
-                say(f"how it ended cannot be written to {self._word}: {error}")
+        self._tell(stopped)
         return stopped.clean
 
 

@@ -1,6 +1,7 @@
 """A server that answers as an agent, and in every way that an agent could."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,7 +27,7 @@ STATUS = {
 class Agent:
     """A server whose answer a test can set, and which remembers what it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.code = 200
         self.body: bytes = json.dumps(STATUS).encode()
         self.headers: dict[str, str] = {}
@@ -63,8 +64,10 @@ class Agent:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        if tls is not None:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.server.server_port}"
 
     def close(self) -> None:
         self.server.shutdown()

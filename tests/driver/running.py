@@ -15,6 +15,7 @@ import psutil
 import pyspark
 import requests
 
+from dagster_sparkscale.observe.last_words import LastWords, read_last_words
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.observe.stopped import Stopped, read_stopped
 from tests.waiting import HANGS, wait_for
@@ -128,6 +129,13 @@ def told(driver: "Driver") -> Stopped:
     return read_stopped((driver.folder / "stopped.json").read_bytes())
 
 
+def last_words(driver: "Driver") -> LastWords:
+    """What a driver has left in one, in its file and in its log."""
+    words = read_last_words((driver.folder / "last-words").read_text())
+    assert words is not None and words == read_last_words(driver.log())
+    return words
+
+
 def environment(**more: str) -> dict[str, str]:
     return {
         **os.environ,
@@ -181,7 +189,7 @@ class Driver:
                     *(sys.executable, "-m", "dagster_sparkscale.driver", "--stream", "tested"),
                     *("--epoch", str(EPOCH), "--interval-ms", str(interval_ms)),
                     *("--initial-executors", str(initial), "--token-file", str(token)),
-                    *("--record", "tested-record"),
+                    *("--record", "tested-record", "--last-words", str(folder / "last-words")),
                     *("--announce", str(folder / "agent.json"), str(program), *arguments),
                 ],
                 env=environment(

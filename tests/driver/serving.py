@@ -4,12 +4,14 @@ import contextlib
 import http.client
 import json
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dagster_sparkscale.clusters.credentials import Credentials
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.options import Options
+from dagster_sparkscale.driver.options import Options, tls_of
 from dagster_sparkscale.driver.server import Server
 from tests.waiting import HANGS
 
@@ -28,9 +30,21 @@ def options() -> Options:
     )
 
 
+def tls(folder: Path, credentials: Credentials) -> ssl.SSLContext:
+    """What a driver speaks TLS by that was given these in files."""
+    certificate, key = folder / "certificate", folder / "key"
+    certificate.write_text(credentials.certificate)
+    key.write_text(credentials.key)
+    context = tls_of(str(certificate), str(key))
+    assert context is not None
+    return context
+
+
 @contextlib.contextmanager
-def serving(agent: Agent, stop: Callable[[bool, float], None]) -> Iterator[Server]:
-    running = Server("127.0.0.1", 0, agent, stop)
+def serving(
+    agent: Agent, stop: Callable[[bool, float], None], tls: ssl.SSLContext | None = None
+) -> Iterator[Server]:
+    running = Server("127.0.0.1", 0, agent, stop, tls)
     running.start(poll_s=0.01)
     try:
         yield running
@@ -40,7 +54,16 @@ def serving(agent: Agent, stop: Callable[[bool, float], None]) -> Iterator[Serve
 
 
 def client_of(server: Server, timeout: float = HANGS) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=timeout)
+    address = ("127.0.0.1", server.server_port)
+    if server.tls is None:
+        return http.client.HTTPConnection(*address, timeout=timeout)
+    return http.client.HTTPSConnection(*address, timeout=timeout, context=_credulous())
+
+
+def _credulous() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def ask(
@@ -70,6 +93,12 @@ def is_answered(server: Server) -> bool:
 
 
 def connected(server: Server) -> socket.socket:
+    connection = reached(server)
+    return connection if server.tls is None else _credulous().wrap_socket(connection)
+
+
+def reached(server: Server) -> socket.socket:
+    """A connection on which nothing has been said yet, TLS's first words neither."""
     return socket.create_connection(("127.0.0.1", server.server_port), HANGS)
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.last_words import LastWords
 from dagster_sparkscale.driver.stopped import NOT_CLEAN
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Driver
+from tests.driver.running import Driver, last_words, told
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -20,6 +21,7 @@ def test_a_program_that_raises_ends_with_its_traceback_and_code_1(tmp_path: Path
         assert driver.exit_code() == 1
         assert "RuntimeError: the program is broken" in driver.log()
         assert "runpy" not in driver.log()
+        assert last_words(driver) == LastWords(raised="RuntimeError: the program is broken")
     finally:
         driver.kill()
 
@@ -38,6 +40,7 @@ def test_a_program_that_does_not_heed_a_stop_is_ended_and_that_is_told(tmp_path:
         assert driver.exit_code() == NOT_CLEAN
         assert "the program has not ended in time" in driver.log()
         assert "the program did not end in time and was ended" in driver.log()
+        assert last_words(driver).stopped == told(driver)
     finally:
         driver.kill()
 
@@ -77,5 +80,6 @@ def test_settings_that_spark_refuses_end_it_with_code_1(tmp_path: Path) -> None:
     try:
         assert driver.exit_code() == 1
         assert "sparkscale: Spark cannot be started" in driver.log()
+        assert (last_words(driver).raised or "").startswith("Spark cannot be started: ")
     finally:
         driver.kill()

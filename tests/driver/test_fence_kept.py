@@ -11,7 +11,7 @@ import pytest
 
 from dagster_sparkscale.driver.fence import FENCED, FILE, TOOK, Mark
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Driver
+from tests.driver.running import Driver, last_words
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -71,4 +71,6 @@ def test_a_state_folder_that_hangs_keeps_no_driver_alive_that_has_lost_its_check
         (tmp_path / "ck" / FILE).write_text(json.dumps(asdict(another)))
         assert driver.exit_code() == FENCED
         assert "has been taken by driver 1 of 'tested', process 7 on there" in driver.log()
+        assert (words := last_words(driver)).took and words.fenced
+        assert "process 7 on there" in words.fenced
         assert not says_ended(tmp_path / "ck" / FILE, True)

@@ -30,7 +30,7 @@ def test_each_is_stopped_once_and_nothing_is_claimed_of_how(capfd: Any) -> None:
         structured=SimpleNamespace(managers=lambda: [SimpleNamespace(active=lambda: queries)]),
         queries=SimpleNamespace(completed_since=lambda run, moment: False),
     )
-    stopper = Stopper(agent)
+    stopper = Stopper(agent, lambda _: None)
     for _ in range(2):
         assert stopper._finish_queries(0.0) == 0
     assert [query.stopped for query in queries] == [1, 1]

@@ -1,7 +1,10 @@
+import ssl
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
+from dagster_sparkscale.clusters import credentials
 from dagster_sparkscale.driver.options import Options, parse
 
 TOKEN = "0123456789abcdef-token"
@@ -106,3 +109,42 @@ def test_a_missing_program_is_told(files: Path, capsys: pytest.CaptureFixture[st
     words = command(files)
     words[-1] = "/no/such/app.py"
     assert "program: /no/such/app.py: no such file" in refusal(capsys, words)
+
+
+def test_with_a_certificate_and_its_key_the_agent_speaks_tls(files: Path) -> None:
+    made = credentials.make("clicks", 4)
+    (files / "certificate").write_text(made.certificate)
+    (files / "key").write_text(made.key)
+    given = {"certificate": str(files / "certificate"), "key": str(files / "key")}
+    assert parse(command(files)).tls is None
+    context = parse(command(files, **given)).tls
+    assert context is not None and context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_what_no_tls_can_be_spoken_by_is_refused(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, other = credentials.make("clicks", 4), credentials.make("clicks", 5)
+    key = serialization.load_pem_private_key(made.key.encode(), None)
+    locked = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"password"),
+    )
+    contents = {"ours": made.certificate, "its": made.key, "foreign": other.key, "none": "?"}
+    for name, content in {**contents, "locked": locked.decode()}.items():
+        (files / name).write_text(content)
+
+    def said(**given: str) -> str:
+        at = {option: str(files / name) for option, name in given.items()}
+        return refusal(capsys, command(files, **at))
+
+    both = "--certificate and --key: must be given both, or neither"
+    assert both in said(certificate="ours")
+    assert both in said(key="its")
+    assert "--key: " in (missing := said(certificate="ours", key="missing"))
+    assert "missing: No such file" in missing
+    for certificate, key_file in (("ours", "foreign"), ("ours", "locked"), ("none", "its")):
+        text = said(certificate=certificate, key=key_file)
+        assert "must be a certificate and its key, PEM" in text
+        assert "PRIVATE" not in text

@@ -14,13 +14,13 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.fate import Seen
 from dagster_sparkscale.clusters.host import fates, places, processes
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
-from dagster_sparkscale.clusters.host.last_words import raised
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
 from dagster_sparkscale.clusters.host.strangers import marks
 from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.last_words import raised
 
 LAST_LINES = 200
 """Of the log of a driver that has failed, in which it is looked what was raised."""

@@ -1,0 +1,95 @@
+"""What is left where, of a driver that ends; without one."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from dagster_sparkscale.driver.last_words import MARKER, LastWords
+from dagster_sparkscale.driver.stopped import Stopped
+from dagster_sparkscale.driver.word import IN_THE_LOG, Word
+from dagster_sparkscale.observe.last_words import read_last_words
+
+HOW = Stopped(1.5, True, True)
+
+
+def said(capfd: pytest.CaptureFixture[str]) -> list[LastWords | None]:
+    lines = capfd.readouterr().out.splitlines()
+    assert all(line.startswith(MARKER) for line in lines)
+    return [read_last_words(line) for line in lines]
+
+
+def test_each_thing_is_told_as_soon_as_it_is_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "last-words"
+    word = Word(None, file)
+    assert not file.exists()
+    word.took()
+    assert read_last_words(file.read_text()) == LastWords(took=True)
+    word.fenced("another has it")
+    assert read_last_words(file.read_text()) == LastWords(True, "another has it")
+    word.stopped(HOW)
+    word.raised(ValueError("no such topic"))
+    word.over()
+    last = LastWords(True, "another has it", HOW, "ValueError: no such topic")
+    assert read_last_words(file.read_text()) == last
+    told = said(capfd)
+    assert (len(told), told[-1]) == (4, last)
+    assert os.listdir(tmp_path) == ["last-words"]  # nothing could be renamed to one that is mounted
+
+
+def test_a_driver_with_nothing_to_tell_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Word(None, tmp_path / "last-words").over()
+    assert read_last_words((tmp_path / "last-words").read_text()) == LastWords()
+    assert said(capfd) == [LastWords()]
+
+
+def test_in_the_log_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Word(None, IN_THE_LOG).took()
+    assert said(capfd) == [LastWords(took=True)]
+    assert os.listdir(tmp_path) == []
+
+
+def test_beside_the_announcement_each_has_a_file_of_its_own(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    word = Word(tmp_path / "agent.json")
+    word.took()
+    word.fenced("another has it")
+    word.stopped(HOW)
+    word.raised("it cannot listen")
+    word.over()
+    found = {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert found == {
+        "took.json": {},
+        "fenced.json": {"reason": "another has it"},
+        "stopped.json": json.loads(json.dumps(HOW.as_json())),
+    }
+    assert said(capfd) == []
+
+
+def test_who_can_not_tell_that_its_mark_may_be_there_does_not_leave_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for word in (Word(tmp_path / "no" / "agent.json"), Word(None, tmp_path / "no" / "words")):
+        with pytest.raises(OSError, match="No such file"):
+            word.took()
+        word.fenced("another has it")
+        word.over()
+    assert "cannot be written: " in capfd.readouterr().err
+
+
+def test_the_programs_own_output_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    monkeypatch.setattr("sys.__stdout__", None)
+    Word(None, tmp_path / "last-words").took()
+    assert read_last_words((tmp_path / "last-words").read_text()) == LastWords(took=True)

@@ -1,0 +1,126 @@
+"""What a driver leaves for when it can't be asked any more, and what is read of it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.driver.last_words import LONGEST, MARKER, LastWords, raised
+from dagster_sparkscale.driver.stopped import Stopped, StoppedQuery
+from dagster_sparkscale.observe.last_words import read_last_words
+
+WORDS = LastWords(
+    took=True,
+    fenced="the checkpoint has been taken",
+    stopped=Stopped(1.5, True, False, (StoppedQuery("orders", False, 16),), True),
+    raised="ValueError: no such topic",
+)
+WRITTEN = {
+    "took": True,
+    "fenced": "the checkpoint has been taken",
+    "stopped": {
+        "at": 1.5,
+        "graceful": True,
+        "ended_itself": False,
+        "queries": [{"name": "orders", "drained": False, "batch_id": 16}],
+        "sigterm": True,
+    },
+    "raised": "ValueError: no such topic",
+}
+
+
+def test_they_are_written_by_names_that_never_change() -> None:
+    assert json.loads(WORDS.as_json()) == WRITTEN
+
+
+def test_what_was_written_is_read_as_a_file() -> None:
+    assert read_last_words(WORDS.as_json() + "\n") == WORDS
+    assert read_last_words(json.dumps({**WRITTEN, "of_a_later_release": [1]})) == WORDS
+    assert read_last_words("{}") == LastWords()
+
+
+def test_of_several_in_a_log_the_last_counts() -> None:
+    first = f"{MARKER}{LastWords(took=True).as_json()}\n"
+    last = f"{MARKER}{WORDS.as_json()}"
+    log = f"26/11/23 WARN\n{first}a line without its end {last}\n26/11/23 INFO {{}}"
+    assert read_last_words(log) == WORDS
+    assert read_last_words(f"{last}and another thread's words") == WORDS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "26/11/23 INFO {}", "[]", "[" * 100_000, MARKER, '{"took": 1}', '{"took": true'),
+        # What came before the last may not be so any more.
+        f'{MARKER}{{"took": true}}\n{MARKER}{{"took": tr',
+    ],
+)
+def test_what_can_not_be_understood_is_none(text: str) -> None:
+    assert read_last_words(text) is None
+
+
+texts = st.text(max_size=3000)
+queries = st.builds(StoppedQuery, st.text(max_size=300), st.sampled_from([True, False, None]))
+
+
+@given(
+    st.builds(
+        LastWords,
+        took=st.booleans(),
+        fenced=st.none() | texts,
+        stopped=st.none()
+        | st.builds(
+            Stopped, st.just(1e9), st.booleans(), st.booleans(), st.lists(queries, max_size=80)
+        ),
+        raised=st.none() | texts,
+    )
+)
+def test_they_are_one_short_line_that_never_tells_of_a_cleaner_end(words: LastWords) -> None:
+    line = words.as_json()
+    assert len(line) <= LONGEST and line.isascii() and line.isprintable()
+    kept = read_last_words(f"{MARKER}{line}")
+    assert kept is not None
+    assert kept.took == words.took
+    for name in ("fenced", "stopped", "raised"):
+        assert (getattr(kept, name) is None) == (getattr(words, name) is None)
+    if words.stopped is not None and kept.stopped is not None:
+        assert kept.stopped.clean == words.stopped.clean
+
+
+def test_what_fits_is_kept_whole() -> None:
+    reason = "x" * (LONGEST - len(LastWords(fenced="").as_json()))
+    assert json.loads(LastWords(fenced=reason).as_json())["fenced"] == reason
+    one_more = json.loads(LastWords(fenced=f"{reason}x").as_json())["fenced"]
+    assert len(one_more) == (len(reason) + 1) // 2
+
+
+def test_of_many_queries_those_go_first_that_were_drained() -> None:
+    drained = [StoppedQuery(f"{'drained' * 5}{n}", True, n) for n in range(40)]
+    cut = [StoppedQuery(f"{'cut' * 5}{n}", False, n) for n in range(20)]
+    words = LastWords(stopped=Stopped(1.5, True, True, (*cut[:10], *drained, *cut[10:])))
+    kept = json.loads(words.as_json())["stopped"]["queries"]
+    assert [each["name"] for each in kept if not each["drained"]] == [each.name for each in cut]
+    some = [each["name"] for each in kept if each["drained"]]
+    assert some == [each.name for each in drained[: len(some)]] and some
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no such topic\nand more"), "ValueError: no such topic"),
+        (MemoryError(), "MemoryError"),
+        (Unspeakable(), "Unspeakable"),
+        (KeyError("a\tb"), "KeyError: 'a\\tb'"),
+        (ValueError("a\tb"), "ValueError: a b"),
+        (ValueError("x" * 188), "ValueError: " + "x" * 188),
+        (ValueError("x" * 189), "ValueError: " + "x" * 185 + "..."),
+    ],
+)
+def test_what_was_raised_is_told_in_a_line(error: Exception, text: str) -> None:
+    assert raised(error) == text
