@@ -32,6 +32,11 @@ class Cluster:
     folder: Path
     _process: subprocess.Popen[str] = field(repr=False)
 
+    @property
+    def process(self) -> int:
+        """The pid of the process that all others descend from."""
+        return self._process.pid
+
     def end(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
