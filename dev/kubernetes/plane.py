@@ -13,7 +13,6 @@ from dev.kubernetes.api import Api, Refused
 from dev.processes import port_to_use
 
 _START_SECONDS = 120.0
-_END_SECONDS = 10.0
 _CONTROLLERS = (
     "garbage-collector-controller",
     "resourcequota-controller",
@@ -177,14 +176,10 @@ class Plane:
         }
 
     def close(self) -> None:
-        """End all parts, those that need the others first."""
+        """End all parts, those that need the others first. Killed: nothing of them is kept."""
         for _, process in reversed(self._started):
-            process.terminate()
-            try:
-                process.wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
 
     def __enter__(self) -> Self:
         return self
