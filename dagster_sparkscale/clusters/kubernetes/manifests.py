@@ -38,7 +38,7 @@ CONTAINER = "driver"
 DRIVER = {"spark-role": "driver"}
 EXECUTOR = {"spark-role": "executor"}
 LARGEST = 1_000_000
-"""Bytes of a ConfigMap or Secret, which Kubernetes bounds at 1 MiB."""
+"""Bytes of a ConfigMap, which Kubernetes bounds at 1 MiB."""
 
 _VARIABLE = "env."
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
@@ -250,12 +250,6 @@ def _mib(text: str) -> int:
     if found is None:
         raise ValueError(f"{text!r}: must be a size such as 512m or 2g")
     return math.ceil(int(found[1]) * _UNITS[(found[2] or "m").lower()])
-
-
-def size(manifest: Manifest) -> int:
-    """Bytes of what a Secret or ConfigMap holds, as it is bounded."""
-    held = manifest.get("binaryData") or manifest.get("data") or {}
-    return sum(len(key) + len(base64.b64decode(held[key])) for key in held)
 
 
 def text_of(secret: Manifest, key: str) -> str | None:
