@@ -10,9 +10,9 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.cluster import KubernetesCluster
 from dagster_sparkscale.clusters.kubernetes.manifests import TOKEN, text_of
+from dev.kubernetes.granted import apply, kubeconfig
 from dev.kubernetes.running import Cluster
 from tests.clusters.contract import ClusterContract
-from tests.clusters.kubernetes.granted import apply, kubeconfig
 from tests.kubernetes import namespace, phase
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.spark]

@@ -10,7 +10,7 @@ import yaml
 from dev.kubernetes.api import Refused
 from dev.kubernetes.running import Cluster, make_namespace
 
-DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"
+DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"
 DAGSTER = "dagster"
 """Dagster's namespace, and its service account there, as the manifests have them."""
 USER = f"system:serviceaccount:{DAGSTER}:{DAGSTER}"
