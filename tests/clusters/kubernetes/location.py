@@ -8,6 +8,6 @@ from tests.e2e.deployment import paced_stream
 
 defs = build_defs(
     [paced_stream("survivor", Path(os.environ["SPARKSCALE_TEST_FOLDER"]), autoscale=None)],
-    KubernetesCluster(image="spark", kubeconfig=os.environ["SPARKSCALE_TEST_KUBECONFIG"]),
+    KubernetesCluster(image="spark", kubeconfig=os.environ["SPARKSCALE_SCENARIO_KUBECONFIG"]),
     autoscaler_running=False,
 )

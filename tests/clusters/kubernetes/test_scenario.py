@@ -35,7 +35,7 @@ def test_started_scaled_killed_found_again_and_stopped_with_nothing_left(
         apply(kubernetes, space, "dagster.yaml", "outside.yaml", "driver.yaml")
         path = str(kubeconfig(kubernetes, space))
         monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
-        monkeypatch.setenv("SPARKSCALE_TEST_KUBECONFIG", path)
+        monkeypatch.setenv("SPARKSCALE_SCENARIO_KUBECONFIG", path)
         cluster = KubernetesCluster(image="spark", kubeconfig=path)
 
         dagster = Dagster(children, tmp_path, instance, LOCATION)
