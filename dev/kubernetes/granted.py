@@ -32,6 +32,18 @@ def apply(kubernetes: Cluster, space: str, *manifests: str) -> None:
             _see_to(kubernetes, f"{group}{where}/{kind}", copy.deepcopy(each))
 
 
+def granted(*manifests: str) -> set[tuple[str, str]]:
+    """Resource and verb of all that the Roles in manifests grant."""
+    return {
+        (resource, verb)
+        for name in manifests
+        for each in yaml.safe_load_all((DEPLOY / name).read_text())
+        for rule in each.get("rules") or []
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
 def kubeconfig(kubernetes: Cluster, space: str) -> Path:
     """A kubeconfig for Dagster's service account, which may do what was granted to it."""
     try:

@@ -11,14 +11,15 @@ import pytest
 from dagster_sparkscale import KubernetesCluster
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.kubernetes import names
-from dev.kubernetes.granted import apply, kubeconfig
+from dev.kubernetes.granted import USER, apply, granted, kubeconfig
 from dev.kubernetes.running import Cluster
 from tests.clusters.running import newest, wait_running
 from tests.e2e.test_restart import SETTINGS, Dagster, processes
-from tests.kubernetes import namespace
+from tests.kubernetes import Object, namespace
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.spark]
+MANIFESTS = ("dagster.yaml", "outside.yaml", "driver.yaml", "capacity.yaml")
 LOCATION = "tests.clusters.kubernetes.location"
 
 
@@ -32,7 +33,7 @@ def test_started_scaled_killed_found_again_and_stopped_with_nothing_left(
         processes(tmp_path) as children,
         dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance,
     ):
-        apply(kubernetes, space, "dagster.yaml", "outside.yaml", "driver.yaml")
+        apply(kubernetes, space, *MANIFESTS)
         path = str(kubeconfig(kubernetes, space))
         monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
         monkeypatch.setenv("SPARKSCALE_SCENARIO_KUBECONFIG", path)
@@ -65,6 +66,7 @@ def test_started_scaled_killed_found_again_and_stopped_with_nothing_left(
         assert again.epoch == first.epoch + 1
         wait_running(cluster, "survivor", executors=1)
 
+        cluster.conditions([])  # as `sparkscale doctor` does
         dagster.succeed(dagster.launch("stop"))
         assert newest(cluster, "survivor").state is DriverState.STOPPED
         of_streams = f"labelSelector={names.STREAM}"
@@ -83,6 +85,23 @@ def test_started_scaled_killed_found_again_and_stopped_with_nothing_left(
                 == []
             ),
         )
+        for user in (USER, f"system:serviceaccount:{space}:sparkscale-driver"):
+            asked = [each for each in kubernetes.asked(user) if where(each) == space]
+            assert [each for each in asked if each["responseStatus"]["code"] == 403] == []
+        used = {what(each) for each in kubernetes.asked(USER) if where(each) == space}
+        # Executors are mostly gone before somebody deletes them; logs are read by people.
+        unused = {("pods", "deletecollection"), ("pods/log", "get"), ("pods/portforward", "create")}
+        assert granted("dagster.yaml", "outside.yaml") - used <= unused
+
+
+def where(asked: Object) -> str | None:
+    return asked.get("objectRef", {}).get("namespace")
+
+
+def what(asked: Object) -> tuple[str, str]:
+    about = asked["objectRef"]
+    part = f"/{about['subresource']}" if "subresource" in about else ""
+    return about["resource"] + part, asked["verb"]
 
 
 def running(kubernetes: Cluster, space: str) -> list[str]:
