@@ -35,6 +35,7 @@ TICKS = 5
 def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
         folder = Path(name)
+        (folder / "home").mkdir()
         with start(folder / "kubernetes") as kubernetes, _agents(STREAMS) as (_, urls):
             make_namespace(kubernetes.api, "streams")
             granted.apply(kubernetes, "streams", "dagster.yaml", "driver.yaml")

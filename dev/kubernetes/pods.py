@@ -3,21 +3,17 @@
 import contextlib
 import shutil
 import signal
-import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dev.kubernetes import images, telling
+from dev.kubernetes import images, prepare, probes, telling
 from dev.kubernetes.api import Api, Object, Refused
-from dev.kubernetes.containers import Container, Mount, Specification
+from dev.kubernetes.containers import Container, Specification
 from dev.kubernetes.network import Network
-from dev.kubernetes.volumes import Missing, Sources, environment, expand, fill
+from dev.kubernetes.volumes import Missing, Sources, environment
 
 _LOOK = 0.05
 _AGAIN = 0.5
@@ -107,6 +103,7 @@ class PodLife(threading.Thread):
             self.container = Container(what, self.folder, self._node.network)
             (self.folder / "pid").write_text(str(self.container.pid))
             started = telling.now()
+            self._event("Started", f"Started container {self._what['name']}", warning=False)
             self._attend(self.container, started)
             if (ended := self._how_it_ended(started)) is None:
                 return
@@ -143,9 +140,11 @@ class PodLife(threading.Thread):
             sources = Sources(self._node.api, self.pod, self.address)
             reason, why = "ContainerCreating", ""
             try:
-                mounts = self._mounts(sources)
+                mounts = prepare.mounts(self._spec, self.folder, sources)
                 reason = "CreateContainerConfigError"
-                return self._specification(environment(self._what, sources), mounts)
+                given = environment(self._what, sources)
+                image, server = self._node.environment, self._node.network.api_server
+                return prepare.specification(self.pod, image, given, mounts, server)
             except (Missing, Refused) as error:
                 why = str(error)
             if why not in told:
@@ -154,48 +153,6 @@ class PodLife(threading.Thread):
                 failed = "FailedMount" if reason == "ContainerCreating" else "Failed"
                 self._event(failed, why if failed == "FailedMount" else f"Error: {why}")
             self._pause(_AGAIN)
-
-    def _mounts(self, sources: Sources) -> list[Mount]:
-        places: dict[str, Path] = {}
-        for volume in self._spec.get("volumes") or []:
-            try:
-                place = self.folder / "volumes" / volume["name"]
-                places[volume["name"]] = fill(volume, place, sources)
-            except Missing as missing:
-                said = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {missing}'
-                raise Missing(said) from missing
-        own = [Mount(str(self.folder / "hosts"), "/etc/hosts")]
-        message = self.folder / "message"
-        message.write_bytes(b"")
-        own.append(Mount(str(message), self._message_path))
-        for each in self._what.get("volumeMounts") or []:
-            source = places[each["name"]]
-            if each.get("subPath"):
-                source = source / each["subPath"]
-                if not source.exists():
-                    source.mkdir(parents=True)
-            own.append(Mount(str(source), each["mountPath"], bool(each.get("readOnly"))))
-        return [*images.mounts(), *sorted(own, key=lambda each: each.target.count("/"))]
-
-    def _specification(self, given: Mapping[str, str], mounts: list[Mount]) -> Specification:
-        server, name = self._node.network.api_server, self.pod["metadata"]["name"]
-        cluster = {"KUBERNETES_SERVICE_HOST": server, "KUBERNETES_SERVICE_PORT": "443"}
-        host = self._spec.get("hostname") or name
-        image = {**self._node.environment, "HOSTNAME": host}
-        command = self._what.get("command") or [images.ENTRYPOINT]
-        words = [*command, *(self._what.get("args") or [])]
-        return Specification(
-            self.uid,
-            host,
-            [expand(word, given) for word in words],
-            {**image, **cluster, **given},
-            self._what.get("workingDir") or images.FOLDER,
-            mounts,
-        )
-
-    @property
-    def _message_path(self) -> str:
-        return str(self._what.get("terminationMessagePath") or "/dev/termination-log")
 
     def _pause(self, seconds: float) -> None:
         if self._ending.wait(seconds):
@@ -225,39 +182,17 @@ class PodLife(threading.Thread):
                 continue
             kind, probe = kinds[0], self._what[kinds[0]]
             next_probe = time.monotonic() + probe.get("periodSeconds", 10)
-            if self._answers(container, probe) is not passed[kind]:
+            if probes.answers(self._what, probe, self.address, container) is not passed[kind]:
                 passed[kind] = not passed[kind]
                 if kind == "startupProbe":
                     kinds.pop(0)
                 self._tell(state, "Running", ready=all(passed.values()))
 
-    def _answers(self, container: Container, probe: Mapping[str, Any]) -> bool:
-        seconds = float(probe.get("timeoutSeconds", 1))
-        if (command := probe.get("exec")) is not None:
-            return container.run(command["command"], seconds) == 0
-        for kind in ("tcpSocket", "httpGet"):
-            if (where := probe.get(kind)) is not None:
-                port = self._port(where["port"])
-                try:
-                    if kind == "tcpSocket":
-                        socket.create_connection((self.address, port), seconds).close()
-                    else:
-                        url = f"http://{self.address}:{port}{where.get('path', '/')}"
-                        urllib.request.urlopen(url, timeout=seconds).close()
-                    return True
-                except (OSError, urllib.error.URLError):
-                    return False
-        return True
-
-    def _port(self, named: int | str) -> int:
-        for port in self._what.get("ports") or []:
-            if port.get("name") == named:
-                return int(port["containerPort"])
-        return int(named)
-
     def _end_kindly(self, container: Container) -> None:
         """First its own command for that, then SIGTERM, in the end SIGKILL."""
         asked = time.monotonic()
+        if not self._gone:
+            self._event("Killing", f"Stopping container {self._what['name']}", warning=False)
         hook = (self._what.get("lifecycle") or {}).get("preStop") or {}
         if self._grace and "exec" in hook:
             container.run(hook["exec"]["command"], self._grace)
@@ -300,7 +235,7 @@ class PodLife(threading.Thread):
         return None
 
     def _last_words(self, code: int) -> str:
-        said = (self.folder / "message").read_bytes()[-_TERMINATION_MESSAGE:]
+        said = (self.folder / prepare.MESSAGE).read_bytes()[-_TERMINATION_MESSAGE:]
         falls_back = self._what.get("terminationMessagePolicy") == "FallbackToLogsOnError"
         if not said and code and falls_back:
             lines = self.log.read_bytes()[-2048:].splitlines()
