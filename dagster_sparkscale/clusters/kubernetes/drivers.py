@@ -176,10 +176,15 @@ class PodDriver(SubmittedDriver):
             return Fate(DriverState.FAILED, ended_at=note.at, reason=note.reason), ""
         if self.record.gone == self.record.epoch:
             return self._declared_gone(), ""
-        since = time.time() - self.record.submitted_at
-        if self.record.lease is not None and 0 <= since < LAUNCHING:
+        if self._is_being_launched():
             return Fate(DriverState.STARTING), ""
         return Fate(DriverState.FAILED, reason=telling.end_without_pod(self._events(None))), ""
+
+    def _is_being_launched(self) -> bool:
+        """Whether who has given it its epoch still has the lease, and may be about to make its
+        pod. A later lease means that he is not: see `launch.py`."""
+        lease, at = self.record.lease, self.record.submitted_at
+        return lease is not None and lease.since <= at and time.time() - at < LAUNCHING
 
     def _declared_gone(self) -> Fate:
         return Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")

@@ -102,7 +102,7 @@ def end_without_pod(events: Sequence[Object]) -> str:
         for event in sorted(events, key=event_time, reverse=True):
             if event.get("reason") == reason:
                 return f"its pod was deleted ({reason}: {_short(event.get('message'))})"
-    return "its pod was deleted, by somebody or together with its node"
+    return "it has no pod: that was never made, or was deleted by somebody or with its node"
 
 
 def place_of(pod: Object | None, namespace: str, name: str, waits_for: str = "") -> str:

@@ -197,7 +197,8 @@ def test_events_tell_where_a_pod_went():
     ]
     told = "its pod was deleted (Preempted: Preempted by default/other on node node-1)"
     assert end_without_pod(events) == told
-    assert end_without_pod([]) == "its pod was deleted, by somebody or together with its node"
+    unknown = "it has no pod: that was never made, or was deleted by somebody or with its node"
+    assert end_without_pod([]) == unknown
 
 
 def test_when_an_event_was():
