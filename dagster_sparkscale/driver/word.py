@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ class Word:
             self._beside(name, content)
 
     @contextlib.contextmanager
-    def _said(self, what: str) -> Any:
+    def _said(self, what: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:

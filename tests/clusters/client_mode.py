@@ -28,7 +28,10 @@ class ClientModeContract(ClusterContract):
         return not processes.marked(processes.marker(name, epoch, record.id))
 
     def tokens(self, cluster: HostedCluster) -> list[str]:
-        return [path.read_text() for path in Path(cluster.state_dir).rglob("token")]
+        """Those of the agents, and the keys of their certificates."""
+        folder = Path(cluster.state_dir)
+        found = [*folder.rglob("token"), *folder.rglob("agent.key")]
+        return [path.read_text().strip() for path in found]
 
     def folders(self, cluster: HostedCluster) -> list[Path]:
         return [Path(cluster.state_dir)]

@@ -19,7 +19,6 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
@@ -222,10 +221,10 @@ class ClusterContract(ABC):
 
     def test_a_wrong_token_is_refused(self, running: ClusterManager) -> None:
         driver = newest(running, "clicks")
-        assert driver.agent_url is not None
+        agent = running.agent(driver)
         for token in ("", "wrong", "x" * 43):
             with pytest.raises(AgentRefused, match="refused the token") as caught:
-                RemoteAgent("clicks", driver.epoch, driver.agent_url, token).status(HANGS)
+                replace(agent, token=token).status(HANGS)
             assert not any(real in str(caught.value) for real in self.tokens(running))
 
     def test_the_end_of_the_log_can_be_read(self, running: ClusterManager) -> None:

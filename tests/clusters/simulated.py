@@ -251,8 +251,9 @@ class Side(ClusterManager):
             return DriverState.FAILED
         if it is not None:
             return DriverState.RUNNING if it.phase == "alive" else DriverState.STARTING
+        mine = record.id, record.epoch, self._host  # what runs elsewhere is not seen from here
         for it in self._world.there:  # its files are not there, its processes are
-            if it.phase != "ended" and (it.start.record.id, it.epoch) == (record.id, record.epoch):
+            if it.phase != "ended" and (it.start.record.id, it.epoch, it.host) == mine:
                 return DriverState.STARTING
         lives = self._world.process_lives(record.submitter)
         return DriverState.STARTING if lives else DriverState.FAILED

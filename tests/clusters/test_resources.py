@@ -248,6 +248,7 @@ def test_there_is_nothing_to_stop_where_no_cluster_ever_was(
         ({"memory_per_worker": 4}, "memory_per_worker = 4: must be a JVM memory size such as"),
         ({"state_dir": " "}, "state_dir = ' ': must be the name of a folder"),
         ({"class_data": "perhaps"}, "class_data = 'perhaps': must be True or False"),
+        ({"agent_tls": "perhaps"}, "agent_tls = 'perhaps': must be True or False"),
         ({"pass_environment": "HOME"}, "pass_environment: must be a list$"),
         ({"worker": 3}, "worker: no such field; did you mean 'workers'. the fields are agent_bind"),
     ],

@@ -2,13 +2,15 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from dagster_sparkscale.clusters import credentials
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.streams import StructuredStream
@@ -17,7 +19,7 @@ from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import newest, see_ended, submit
 from tests.leftovers import MARK
 from tests.short_lives import EXECUTORS
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -35,11 +37,25 @@ class TestStandaloneCluster(ClientModeContract):
             state_dir=str(tmp_path_factory.mktemp("standalone") / "state"),
             spark_conf={"spark.ui.retainedJobs": "10", **EXECUTORS, **local_cluster._access()},
             pass_environment=[MARK],
+            agent_tls=True,
         )
         yield cluster
         # The session's cluster does not know these, so it would not stop them.
         for name in cluster.store().streams():
             see_ended(cluster, name)
+
+    def test_its_agents_are_known_by_their_own_certificate_alone(
+        self, running: StandaloneCluster
+    ) -> None:
+        driver = newest(running, "clicks")
+        assert str(driver.agent_url).startswith("https://127.0.0.1:")
+        agent = running.agent(driver)
+        before = credentials.make("clicks", driver.epoch - 1).certificate
+        with pytest.raises(AgentUnreachable, match="whose certificate is not this driver's"):
+            replace(agent, certificate=before).status(HANGS)
+        with pytest.raises(AgentUnreachable, match="TLS failed, CERTIFICATE_VERIFY_FAILED"):
+            replace(agent, certificate=None).status(HANGS)
+        assert agent.status(HANGS).epoch == driver.epoch
 
     # What a state folder can't know.
 

@@ -11,7 +11,7 @@ import pytest
 from dagster_sparkscale.driver.fence import FILE
 from dagster_sparkscale.driver.stopped import NOT_CLEAN, StoppedQuery
 from tests.driver.conftest import PROGRAMS
-from tests.driver.running import Driver, told
+from tests.driver.running import Driver, last_words, told
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -108,6 +108,7 @@ def test_sigterm_is_a_graceful_stop(tmp_path: Path) -> None:
         driver.process.send_signal(signal.SIGTERM)
         assert driver.exit_code() == 0
     assert told(driver).clean and told(driver).sigterm
+    assert last_words(driver).stopped == told(driver)
     assert "stop requested, by SIGTERM, graceful, within 30 s" in driver.log()
 
 
@@ -119,6 +120,7 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
         driver.process.send_signal(signal.SIGTERM)
         assert driver.exit_code() == NOT_CLEAN
     assert (told(driver).graceful, told(driver).ended_itself) == (False, False)
+    assert last_words(driver).stopped == told(driver)
     assert json.loads((tmp_path / "stopped.json").read_text())["queries"][0]["drained"] is False
 
 

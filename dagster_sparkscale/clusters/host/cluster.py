@@ -22,8 +22,14 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import fence_options
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host.conditions import conditions_here, program_of
-from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
+from dagster_sparkscale.clusters.host.agent_files import agent_of
+from dagster_sparkscale.clusters.host.conditions import (
+    conditions_here,
+    in_the_clear,
+    is_loopback,
+    program_of,
+)
+from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folders import is_name
 from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.host.processes import marker
@@ -62,6 +68,11 @@ class HostedCluster(StateFolderCluster):
     )
     agent_bind: str = Field(
         default="127.0.0.1", description="Address that the agents listen at; loopback by default."
+    )
+    agent_tls: bool | None = Field(
+        default=None,
+        description="Whether the agents speak TLS, each with a certificate of its own that nobody "
+        "has to be told of. Default: wherever agent_bind is not on the loopback.",
     )
     pass_environment: list[str] = Field(
         default_factory=list,
@@ -141,7 +152,8 @@ class HostedCluster(StateFolderCluster):
         self._runtime()
 
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
-        return tuple(conditions_here(self.state_path(), self.java_home, streams))
+        found = conditions_here(self.state_path(), self.java_home, streams)
+        return *found, *in_the_clear(self.agent_bind, self._agent_tls())
 
     def agent(self, driver: Driver) -> RemoteAgent:
         files = self.store().folder(driver.stream).submission(driver.epoch)
@@ -192,8 +204,12 @@ class HostedCluster(StateFolderCluster):
             executor_python=self.executor_python or (python if loopback else None),
             loopback=loopback,
             agent_bind=self.agent_bind,
+            agent_tls=self._agent_tls(),
             pass_environment=self.pass_environment,
         )
+
+    def _agent_tls(self) -> bool:
+        return not is_loopback(self.agent_bind) if self.agent_tls is None else self.agent_tls
 
     def _class_data(self, java: Path, spark: Path) -> dict[str, list[str]]:
         """JVM options by role, for an archive of class data."""

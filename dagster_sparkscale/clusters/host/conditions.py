@@ -1,5 +1,6 @@
 """What drivers on this host need: Java, Spark, the state folder, their programs."""
 
+import ipaddress
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,30 @@ def conditions_here(
         except ClusterError as error:
             cure = "put it there, or declare where it is: its driver can't be started again"
             yield Condition("program", str(error), cure)
+
+
+def in_the_clear(bind: str, tls: bool) -> Iterator[Condition]:
+    """That the tokens of agents show to whoever listens on the network, if they do.
+
+    Args:
+        bind: the address that they listen at.
+        tls: whether they speak TLS.
+    """
+    if not tls and not is_loopback(bind):
+        yield Condition(
+            "agents",
+            f"asked over the network at {bind} without TLS: their tokens can be read there",
+            "leave agent_tls = False out, then restart the streams",
+            urgent=False,
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether what listens at `address` can be reached from this host only."""
+    try:
+        return address == "localhost" or ipaddress.ip_address(address).is_loopback
+    except ValueError:  # a name: who knows
+        return False
 
 
 def program_of(stream: Stream) -> Path:

@@ -1,18 +1,14 @@
 """One submission of a stream whose driver is a process of this host: launched, told of, ended."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dagster_sparkscale.clusters.agents import RemoteAgent
-from dagster_sparkscale.clusters.errors import (
-    AgentUnreachable,
-    AlreadyRunning,
-    ClusterError,
-)
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Seen
 from dagster_sparkscale.clusters.host import fates, places, processes
+from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in, write_credentials
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
 from dagster_sparkscale.clusters.host.strangers import marks
@@ -75,7 +71,7 @@ class HostedDriver(SubmittedDriver):
         """
         files = self.files
         files.create()
-        files.write_private(files.token, secrets.token_urlsafe(32))
+        write_credentials(self.stream, self.record.epoch, files, runtime.agent_tls)
         files.write_private(files.properties, properties(settings))
         env = environment(stream, files, self._mark, runtime)
         if self.record.checkpoint is not None:
@@ -93,7 +89,7 @@ class HostedDriver(SubmittedDriver):
         """
         record, files = self.record, self.files
         note = read_json(files.agent) or {}
-        url = _text(note, "url")
+        url = text_in(note, "url")
 
         def running_there() -> bool:
             try:
@@ -112,8 +108,8 @@ class HostedDriver(SubmittedDriver):
             fate,
             f"{where}, log {files.log}",
             url,
-            _text(note, "app_id"),
-            _text(note, "ui_url"),
+            text_in(note, "app_id"),
+            text_in(note, "ui_url"),
             files.ending() if ended else None,
             None if fenced is None else str(fenced.get("reason", "")),
         )
@@ -157,29 +153,3 @@ class HostedDriver(SubmittedDriver):
             "host, or, when you are certain that it is gone for good, run the job declare_gone "
             f"for epoch {self.record.epoch}"
         )
-
-
-def agent_of(
-    stream: str, epoch: int, files: SubmissionFolder, url: str | None = None
-) -> RemoteAgent:
-    """The agent of that driver.
-
-    Args:
-        url: its address; None: looked up, in what it has announced.
-
-    Raises:
-        AgentUnreachable: it has not been announced.
-        ClusterError: its token can't be read.
-    """
-    url = url or _text(read_json(files.agent) or {}, "url")
-    if url is None:
-        raise AgentUnreachable(
-            f"the agent of {stream!r} has not announced its address: the driver is still "
-            "starting, or ended before it could"
-        )
-    return RemoteAgent(stream, epoch, url, files.read_token())
-
-
-def _text(content: Mapping[str, object], name: str) -> str | None:
-    value = content.get(name)
-    return value if isinstance(value, str) and value else None

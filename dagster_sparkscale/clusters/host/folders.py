@@ -137,6 +137,9 @@ class SubmissionFolder:
 
     properties = _File("spark.properties")
     token = _File("token")
+    certificate = _File("agent.certificate")
+    key = _File("agent.key")
+    """Of the certificate; both are there only if the agent speaks TLS."""
     agent = _File("agent.json")
     driver = _File("driver.json")
     supervisor = _File("supervisor.json")

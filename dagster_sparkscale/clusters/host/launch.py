@@ -25,6 +25,7 @@ class Runtime:
     """Whether nothing of the cluster is to be seen from other hosts."""
     agent_bind: str
     """Address that the agents listen at."""
+    agent_tls: bool = False
     pass_environment: Sequence[str] = ()
     """Variables that drivers are given besides those that Spark needs: names and patterns."""
 
@@ -75,5 +76,7 @@ def command(
         *driver_options(stream, record, fence),
         *("--token-file", str(files.token), "--announce", str(files.agent)),
         *("--bind", runtime.agent_bind),
+        *(("--certificate", str(files.certificate)) if runtime.agent_tls else ()),
+        *(("--key", str(files.key)) if runtime.agent_tls else ()),
         *(str(program), *arguments),
     ]

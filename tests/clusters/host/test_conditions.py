@@ -3,11 +3,13 @@
 import os
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.host.conditions import conditions_here
+from dagster_sparkscale.clusters.host.conditions import conditions_here, in_the_clear
+from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from tests.fakes import structured
 
 
@@ -108,3 +110,28 @@ def test_a_program_that_is_none(tmp_path: Path, name: str, fault: str) -> None:
 def test_programs_that_are_there_take_no_line(tmp_path: Path) -> None:
     found = conditions_here(tmp_path, None, [structured(program=__file__)])
     assert "program" not in [condition.subject for condition in found]
+
+
+class TestAgents:
+    @pytest.mark.parametrize("bind", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+    def test_on_the_loopback_they_need_no_tls(self, bind: str) -> None:
+        assert list(in_the_clear(bind, False)) == []
+
+    @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "10.0.0.5", "spark-1", ""])
+    def test_elsewhere_it_is_told_that_they_speak_none(self, bind: str) -> None:
+        (condition,) = in_the_clear(bind, False)
+        assert not condition.wrong and condition.cure
+        assert f"at {bind} without TLS" in condition.text
+        assert list(in_the_clear(bind, True)) == []
+
+    def test_a_cluster_has_it_wherever_its_agents_are_not_on_the_loopback(
+        self, tmp_path: Path
+    ) -> None:
+        def cures(**fields: Any) -> list[str | None]:
+            cluster = StandaloneCluster(master="spark://h:7077", state_dir=str(tmp_path), **fields)
+            return [each.cure for each in cluster.conditions(()) if each.subject == "agents"]
+
+        assert cures() == cures(agent_bind="0.0.0.0") == []
+        assert cures(agent_bind="0.0.0.0", agent_tls=False) == [
+            "leave agent_tls = False out, then restart the streams"
+        ]

@@ -17,7 +17,8 @@ import pytest
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
 from dagster_sparkscale.clusters.host import processes
-from dagster_sparkscale.clusters.host.drivers import HostedDriver, agent_of
+from dagster_sparkscale.clusters.host.agent_files import agent_of
+from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
 from dagster_sparkscale.clusters.store import Desired, Process, Record

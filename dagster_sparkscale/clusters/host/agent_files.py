@@ -1,0 +1,59 @@
+"""What the agent of a driver is asked by, as it lies in the folder of its submission."""
+
+from collections.abc import Mapping
+
+from dagster_sparkscale.clusters import credentials
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.errors import AgentUnreachable
+from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
+
+
+def write_credentials(stream: str, epoch: int, files: SubmissionFolder, tls: bool) -> None:
+    """Make the token of a new driver, and, if its agent shall speak TLS, its certificate and key.
+
+    Raises:
+        ClusterError: they can't be written; names the file.
+    """
+    if not tls:
+        files.write_private(files.token, credentials.token())
+        return
+    made = credentials.make(stream, epoch)
+    files.write_private(files.token, made.token)
+    files.write_private(files.key, made.key)
+    files.write_private(files.certificate, made.certificate)
+
+
+def agent_of(
+    stream: str, epoch: int, files: SubmissionFolder, url: str | None = None
+) -> RemoteAgent:
+    """The agent of that driver. One that was given a certificate is known by it, whatever `url`
+    says.
+
+    Args:
+        url: its address; None: looked up, in what it has announced.
+
+    Raises:
+        AgentUnreachable: it has not been announced.
+        ClusterError: its token or its certificate can't be read.
+    """
+    url = url or text_in(read_json(files.agent) or {}, "url")
+    if url is None:
+        raise AgentUnreachable(
+            f"the agent of {stream!r} has not announced its address: the driver is still "
+            "starting, or ended before it could"
+        )
+    return RemoteAgent(stream, epoch, url, files.read_token(), certificate=_certificate_in(files))
+
+
+def text_in(content: Mapping[str, object], name: str) -> str | None:
+    """A text that is not empty; None: there is none of that name."""
+    value = content.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _certificate_in(files: SubmissionFolder) -> str | None:
+    try:
+        with explained("read", files.certificate):
+            return files.certificate.read_text()
+    except FileNotFoundError:
+        return None
