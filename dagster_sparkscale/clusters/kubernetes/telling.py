@@ -126,7 +126,7 @@ def _end_of(pod: Object, ended: Object) -> str:
     status = pod.get("status") or {}
     disrupted = _condition(status, "DisruptionTarget")
     reason = str(status.get("reason") or "")
-    if disrupted.get("status") == "True":
+    if disrupted.get("status") == "True" and reason != "Evicted":
         known = _DISRUPTIONS.get(str(disrupted.get("reason")), "ended by Kubernetes")
         return f"{known}: {_short(disrupted.get('message') or status.get('message') or reason)}"
     if reason:

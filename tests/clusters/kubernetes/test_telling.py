@@ -114,7 +114,8 @@ def test_it_has_ended_with_the_drivers_container_whatever_is_beside_it():
 
 def test_an_evicted_pod_says_why():
     told = "The node was low on resource: memory."
-    seen = pod("Failed", reason="Evicted", message=told, conditions=[condition("Ready", "False")])
+    conditions = [condition("DisruptionTarget", "True", "TerminationByKubelet", "of no use")]
+    seen = pod("Failed", reason="Evicted", message=told, conditions=conditions)
     reason = f"evicted: {told}"
     assert fate_of(seen, NOW) == Fate(DriverState.FAILED, ended_at=NOW - 20, reason=reason)
     assert fate_of(pod("Failed", reason="Evicted"), NOW).reason == "evicted"
