@@ -21,7 +21,7 @@ from dev.kubernetes.asked import PORT, Asked
 from dev.kubernetes.building import BuildFailed, program
 from dev.kubernetes.kubelet import Kubelet
 from dev.kubernetes.network import NoNetwork, open_network
-from dev.kubernetes.plane import DidNotStart, Plane
+from dev.kubernetes.plane import AWAY, DidNotStart, Plane
 from dev.kubernetes.pods import Node
 
 
@@ -39,7 +39,9 @@ def run(folder: Path, passed_on: list[str], ended: threading.Event) -> str | Non
             asked = Asked(kubelet, network.api_server, plane.certificate)
             try:
                 print(plane.kubeconfig, flush=True)
-                while not ended.wait(1.0):
+                while not ended.wait(0.2):
+                    if (folder / AWAY).exists():
+                        _have_an_outage(plane, folder / AWAY, ended)
                     if said := plane.ended():
                         return said
             finally:
@@ -48,6 +50,14 @@ def run(folder: Path, passed_on: list[str], ended: threading.Event) -> str | Non
     finally:
         network.close()
     return None
+
+
+def _have_an_outage(plane: Plane, asked_for: Path, ended: threading.Event) -> None:
+    plane.end_api_server()
+    asked_for.write_text("it is away")
+    while asked_for.exists() and not ended.wait(0.1):
+        pass
+    plane.start_api_server()
 
 
 def main() -> int:

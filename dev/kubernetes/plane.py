@@ -13,6 +13,7 @@ from dev.kubernetes.api import Api, Refused
 from dev.processes import port_to_use
 
 _START_SECONDS = 120.0
+_SERVER = "kube-apiserver"
 _CONTROLLERS = (
     "garbage-collector-controller",
     "resourcequota-controller",
@@ -36,6 +37,8 @@ rules:
 - level: None
 """
 
+AWAY = "api-server-away"
+"""Name of a file in a cluster's folder: as long as it is there, the API server is not."""
 TETHERED = ("setpriv", "--pdeathsig", "KILL")
 """Begins the command of what must not outlive the thread that starts it."""
 
@@ -61,7 +64,7 @@ class Plane:
             DidNotStart: one of its parts did not come up.
         """
         self._program, self._folder = program, folder
-        self._started: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
         token = secrets.token_hex(16)
         self.api = Api(f"https://{address}", folder / "certificates" / "apiserver.crt", token)
         self.kubeconfig = folder / "kubeconfig"
@@ -93,8 +96,7 @@ class Plane:
         tokens.write_text(f"{self.api.token},admin,admin,system:masters\n")
         audit.write_text(_AUDIT)
         _make_key(key)
-        self._run(
-            "kube-apiserver",
+        self._server_options = [
             f"--etcd-servers={etcd}",
             f"--cert-dir={self.api.certificate.parent}",
             f"--bind-address={address}",
@@ -111,8 +113,8 @@ class Plane:
             "--kubelet-preferred-address-types=InternalIP",
             f"--audit-policy-file={audit}",
             f"--audit-log-path={folder / 'audit.log'}",
-        )
-        self._wait_until_ready()
+        ]
+        self.start_api_server()
         self.kubeconfig.write_text(json.dumps(self._kubeconfig()))
         self._run(
             "kube-controller-manager",
@@ -134,7 +136,7 @@ class Plane:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._started.append((name, process))
+        self._started[name] = process
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -151,15 +153,29 @@ class Plane:
         except (Refused, OSError):
             return False
 
+    def start_api_server(self) -> None:
+        """
+        Raises:
+            DidNotStart: it did not come up.
+        """
+        self._run(_SERVER, *self._server_options)
+        self._wait_until_ready()
+
+    def end_api_server(self) -> None:
+        """Have an outage: whoever talks to it is refused a connection."""
+        process = self._started.pop(_SERVER)
+        process.kill()
+        process.wait()
+
     def ended(self) -> str | None:
         """What there is to say of a part that has ended although nobody ended it."""
-        for name, process in self._started:
+        for name, process in self._started.items():
             if (code := process.poll()) is not None:
                 return f"{name} ended with {code}:\n{_last_lines(self._folder / f'{name}.log')}"
         return None
 
     def _tail(self) -> str:
-        return "\n".join(_last_lines(self._folder / f"{name}.log") for name, _ in self._started)
+        return "\n".join(_last_lines(self._folder / f"{name}.log") for name in self._started)
 
     def _kubeconfig(self) -> object:
         server = {
@@ -177,9 +193,10 @@ class Plane:
 
     def close(self) -> None:
         """End all parts, those that need the others first. Killed: nothing of them is kept."""
-        for _, process in reversed(self._started):
-            process.kill()
-            process.wait()
+        for name in ("kube-controller-manager", _SERVER, "etcd"):
+            if (process := self._started.get(name)) is not None:
+                process.kill()
+                process.wait()
 
     def __enter__(self) -> Self:
         return self

@@ -257,15 +257,14 @@ class PodLife(threading.Thread):
 
     def _end_kindly(self, container: Container) -> None:
         """First its own command for that, then SIGTERM, in the end SIGKILL."""
-        deadline = time.monotonic() + self._grace
+        asked = time.monotonic()
         hook = (self._what.get("lifecycle") or {}).get("preStop") or {}
         if self._grace and "exec" in hook:
             container.run(hook["exec"]["command"], self._grace)
         if self._grace:
             container.send(signal.SIGTERM)
-        while container.exit_code() is None:
-            if time.monotonic() > min(deadline, time.monotonic() + self._grace):
-                break
+        # It may be given less meanwhile.
+        while container.exit_code() is None and time.monotonic() - asked < self._grace:
             time.sleep(_LOOK)
         container.kill()
 

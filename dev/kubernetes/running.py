@@ -6,16 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from dev.kubernetes import telling
-from dev.kubernetes.api import Api, Object
+from dev.kubernetes.api import Api, Object, Refused
 from dev.kubernetes.building import program
-from dev.kubernetes.plane import DidNotStart
+from dev.kubernetes.plane import AWAY, DidNotStart
 from dev.kubernetes.pods import EVICT, OUT_OF_MEMORY
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,11 @@ class Cluster:
     """Its administrator's way in."""
     folder: Path
     _process: subprocess.Popen[str] = field(repr=False)
+
+    @property
+    def process(self) -> int:
+        """The pid of the process that all others descend from."""
+        return self._process.pid
 
     def end(self) -> None:
         assert self._process.stdin is not None
@@ -107,7 +113,8 @@ class Cluster:
         )
         self.api.delete(telling.path_of(pod))
 
-    def lose_node(self, pod: Object) -> None:
+    @contextmanager
+    def silent_node(self, pod: Object) -> Iterator[None]:
         """Say of a pod's node what the node controller does when it has not heard of it for long.
         The pod's process goes on, as it may on a node that was cut off."""
         unknown = {"status": "Unknown", "reason": "NodeStatusUnknown", "type": "Ready"}
@@ -115,8 +122,43 @@ class Cluster:
         node = f"/api/v1/nodes/{pod['spec']['nodeName']}/status"
         body = {"status": {"conditions": [unknown]}}
         self.api.ask("PATCH", node, body, kind=telling.STRATEGIC).raise_for_status()
-        ready = telling.condition("Ready", False, "NodeNotReady", "Node is not ready")
+        ready = {"type": "Ready", "status": "False"}
         telling.patch_status(self.api, pod, {"conditions": [ready]})
+        try:
+            yield
+        finally:
+            there = {"status": {"conditions": [telling.condition("Ready", True, "KubeletReady")]}}
+            self.api.ask("PATCH", node, there, kind=telling.STRATEGIC).raise_for_status()
+            telling.patch_status(self.api, pod, {"conditions": [telling.condition("Ready", True)]})
+
+    @contextmanager
+    def without_api_server(self, seconds: float = 60.0) -> Iterator[None]:
+        """An outage of the API server, until it is there again.
+
+        Raises:
+            TimeoutError: it does not come back.
+        """
+        away = self.folder / AWAY
+        away.touch()
+        try:
+            self._wait_for(lambda: bool(away.read_text()), seconds)
+            yield
+        finally:
+            away.unlink()
+            self._wait_for(self._answers, seconds)
+
+    def _answers(self) -> bool:
+        try:
+            return self.api.ask("GET", "/readyz").ok
+        except Refused:
+            return False
+
+    def _wait_for(self, what: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not what():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the API server does not change; see {self.folder}")
+            time.sleep(0.1)
 
     def _of(self, pod: Object) -> Path:
         return self.folder / "pods" / str(pod["metadata"]["uid"])

@@ -1,11 +1,15 @@
 """The Kubernetes cluster that tests run on, against itself: what is real must look real."""
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
+import requests
 
-from dev.kubernetes.running import Cluster
+from dev.kubernetes.running import Cluster, make_namespace, start
 from tests.kubernetes import (
     Object,
     create,
@@ -19,7 +23,8 @@ from tests.kubernetes import (
     see,
     state,
 )
-from tests.waiting import wait_for
+from tests.leftovers import MARK
+from tests.waiting import patience, wait_for
 
 pytestmark = pytest.mark.kubernetes
 
@@ -256,3 +261,45 @@ class TestNetwork:
         create(api, space, "pods", pod("asks", "python3", "-c", ask))
         see(api, space, "asks", "ended", ended)
         assert logs(api, space, "asks") == "200\n"
+        answer = requests.get(f"http://{kubernetes.pod(space, 'two')['status']['podIP']}:8000/")
+        assert answer.ok  # from here too
+        for port, said in ((8000, b"HTTP/1.0 200 OK"), (8001, b"")):
+            assert first_line(kubernetes, space, "one", port) == said
+
+
+def first_line(kubernetes: Cluster, space: str, name: str, port: int) -> bytes:
+    """What a port of a pod answers to a question in HTTP, through the API server; nothing where
+    nobody listens."""
+    import kubernetes.stream as streams
+    from kubernetes import client, config
+
+    config.load_kube_config(str(kubernetes.kubeconfig))
+    core = client.CoreV1Api()
+    forwarded = streams.portforward(
+        core.connect_get_namespaced_pod_portforward, name, space, ports=str(port)
+    )
+    way = forwarded.socket(port)
+    way.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    found = b""
+    while data := way.recv(1 << 16):
+        found += data
+    way.close()
+    return found.partition(b"\r\n")[0]
+
+
+class TestItself:
+    """What becomes of it when it is ended, in whatever way."""
+
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+    def test_nothing_is_left_of_one_that_was_ended(
+        self, number: signal.Signals, tmp_path: Path
+    ) -> None:
+        with start(tmp_path / "cluster", [MARK]) as another:
+            with_it = psutil.Process(another.process).children(recursive=True)
+            make_namespace(another.api, "some")
+            create(another.api, "some", "pods", pod("sleeps", "sleep", "1000"))
+            seen = see(another.api, "some", "sleeps", "runs", running)
+            with_it.append(psutil.Process(another.pid(seen)))
+            os.kill(another.process, number)
+            _, alive = psutil.wait_procs(with_it, timeout=patience(30))
+            assert alive == [] and len(with_it) == 4

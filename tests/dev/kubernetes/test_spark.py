@@ -31,7 +31,7 @@ session = (
     .config("spark.ui.enabled", "false")
     .getOrCreate()
 )
-while len(session.sparkContext._jsc.sc().getExecutorIds().toList()) < 2:
+while session.sparkContext._jsc.sc().getExecutorIds().size() < 2:
     time.sleep(0.2)
 hosts = session.sparkContext.parallelize(range(8), 8).map(lambda _: os.uname().nodename).collect()
 print("executors:", len(set(hosts)), "sum:", sum(range(8)), flush=True)
