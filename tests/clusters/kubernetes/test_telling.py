@@ -7,10 +7,10 @@ from dagster_sparkscale.clusters.fate import Fate
 from dagster_sparkscale.clusters.kubernetes.telling import (
     end_without_pod,
     event_time,
-    exit_code,
     fate_of,
-    last_message,
+    last_words,
     place_of,
+    took,
     waits_for,
 )
 from tests.clusters.kubernetes.pods import NOW, condition, ended, event, pod
@@ -146,10 +146,33 @@ def test_a_pod_that_ended_before_its_container_began():
 
 
 def test_what_it_left():
-    assert last_message(pod(state=ended(1, message="{}"))) == "{}"
-    assert last_message(pod(state={"running": {}})) == last_message(pod("Pending")) == ""
-    assert exit_code(pod(state=ended(75))) == 75
-    assert exit_code(pod(state={"running": {}})) is None
+    words = '{"took": true, "raised": "ValueError: no such topic"}'
+    found = last_words(pod(state=ended(1, message=words)))
+    assert found is not None and found.raised == "ValueError: no such topic"
+    assert last_words(pod(state=ended(1, message="cut o"))) is None
+    assert last_words(pod(state={"running": {}})) is last_words(pod("Pending")) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "may_have"),
+    [
+        (ended(1, message='{"took": true}'), True),
+        (ended(1, message='{"took": false}'), False),
+        (ended(75, message='{"took": true, "fenced": "by another"}'), False),
+        (ended(137), True),
+        (ended(75), False),
+        (ended(128, "StartError"), False),
+        ({"running": {}}, True),
+        ({"waiting": {"reason": "ImagePullBackOff"}}, False),
+    ],
+)
+def test_whether_its_mark_may_be_in_its_checkpoint(state, may_have):
+    assert took(pod(state=state)) is may_have
+
+
+def test_an_evicted_pod_may_have_left_its_mark_and_one_without_a_node_has_not():
+    assert took(pod("Failed", reason="Evicted"))
+    assert not took(pod("Pending"))
 
 
 # What a pod waits for.
