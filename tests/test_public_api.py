@@ -104,7 +104,7 @@ PURE = [
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
-    "clusters/kubernetes/spark",
+    *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
     *("cli/tail", "cli/words"),
 ]
 

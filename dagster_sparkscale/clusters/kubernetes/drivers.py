@@ -21,8 +21,6 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
 )
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
-from dagster_sparkscale.driver.fence import FENCED
-from dagster_sparkscale.observe.last_words import read_last_words
 
 LAUNCHING = 15.0
 """Seconds within which a start that has its epoch makes its pod."""
@@ -60,7 +58,7 @@ class PodDriver(SubmittedDriver):
             pod, fate, waits_for = None, Fate(DriverState.UNKNOWN, reason=str(error)), ""
         if fate.state is DriverState.UNKNOWN:
             fate = self._doubted(fate)
-        words = None if pod is None else read_last_words(telling.last_message(pod))
+        words = None if pod is None else telling.last_words(pod)
         if words and words.raised and (fate.reason or "").startswith("exit code"):
             fate = Fate(fate.state, None, fate.ended_at, f"{fate.reason}: {words.raised}")
         if pod is not None:
@@ -134,10 +132,11 @@ class PodDriver(SubmittedDriver):
         self.clear()
 
     def kill(self) -> None:
-        if self.api.get("pods", self.name) is not None:
-            log = self._log_or_nothing()
+        if (pod := self.api.get("pods", self.name)) is not None:
+            log, took = self._log_or_nothing(), telling.took(pod)
             self._delete_and_wait()
-            notes.leave(self.api, self.name, "killed", time.time(), log)
+            note = notes.Note(time.time(), "killed", log, took)
+            notes.leave(self.api, self.name, note)
         self.clear()
 
     def clear(self) -> None:
@@ -155,13 +154,10 @@ class PodDriver(SubmittedDriver):
 
     def took(self) -> bool:
         """As `SparkCluster.took`."""
-        pod = self.api.get("pods", self.name)
-        if pod is None:
-            return True
-        words = read_last_words(telling.last_message(pod))
-        if words is not None:
-            return words.took and words.fenced is None
-        return telling.exit_code(pod) != FENCED
+        if (pod := self.api.get("pods", self.name)) is not None:
+            return telling.took(pod)
+        note = notes.read(self.api.get("secrets", self.name))
+        return note is None or note.took
 
     def _fate(self, pod: Object | None) -> tuple[Fate, str]:
         """What has become of it, and what it waits for."""
@@ -176,10 +172,15 @@ class PodDriver(SubmittedDriver):
             return Fate(DriverState.FAILED, ended_at=note.at, reason=note.reason), ""
         if self.record.gone == self.record.epoch:
             return self._declared_gone(), ""
-        since = time.time() - self.record.submitted_at
-        if self.record.lease is not None and 0 <= since < LAUNCHING:
+        if self._is_being_launched():
             return Fate(DriverState.STARTING), ""
         return Fate(DriverState.FAILED, reason=telling.end_without_pod(self._events(None))), ""
+
+    def _is_being_launched(self) -> bool:
+        """Whether who has given it its epoch still has the lease, and may be about to make its
+        pod. A later lease means that he is not: see `launch.py`."""
+        lease, at = self.record.lease, self.record.submitted_at
+        return lease is not None and lease.since <= at and time.time() - at < LAUNCHING
 
     def _declared_gone(self) -> Fate:
         return Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")

@@ -62,7 +62,8 @@ def launch(api: Api, store: Store, objects: Objects, record: Record, parts: Part
         api.create("services", objects.service(root))
         api.create("pods", objects.pod(root, parts.command, list(parts.variables), parts.settings))
     except Refused as refusal:
-        notes.leave(api, objects.name, f"was never launched: {refusal}", time.time())
+        note = notes.Note(time.time(), f"was never launched: {refusal}", took=False)
+        notes.leave(api, objects.name, note)
         raise ClusterError(f"{objects.stream!r} could not be launched: {refusal}") from None
     except Exception:
         # It may have been made all the same: without the Secret it does not start.

@@ -3,7 +3,7 @@
 import base64
 import json
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pydantic import TypeAdapter
 
@@ -26,19 +26,21 @@ class Note:
     reason: str
     log: str = ""
     """The end of its log: the pod's own goes with it."""
+    took: bool = True
+    """Whether its mark may be in its checkpoint."""
 
 
 _NOTE = TypeAdapter(Note)
 
 
-def leave(api: Api, name: str, reason: str, at: float, log: str = "") -> None:
+def leave(api: Api, name: str, note: Note) -> None:
     """Note how the driver of that name has ended. What can't be noted is told here only."""
-    text = json.dumps(asdict(Note(at, reason, log[-_LONGEST:])))
+    text = json.dumps(asdict(replace(note, log=note.log[-_LONGEST:])))
     data = {_KEY: base64.b64encode(text.encode()).decode()}
     try:
         api.patch("secrets", name, {"data": data})
     except ClusterError as error:
-        _log.warning("how %s has ended can't be noted (%s): %s", name, reason, error)
+        _log.warning("how %s has ended can't be noted (%s): %s", name, note.reason, error)
 
 
 def read(secret: Object | None) -> Note | None:

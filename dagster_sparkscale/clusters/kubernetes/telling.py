@@ -11,6 +11,8 @@ from typing import Any
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.fate import Fate
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINER
+from dagster_sparkscale.driver.fence import FENCED
+from dagster_sparkscale.observe.last_words import LastWords, read_last_words
 
 Object = Mapping[str, Any]
 
@@ -57,17 +59,25 @@ def fate_of(pod: Object, now: float) -> Fate:
     return Fate(DriverState.RUNNING if runs and driver.get("started") else DriverState.STARTING)
 
 
-def last_message(pod: Object) -> str:
-    """What the driver has left in its termination message; empty: nothing."""
+def last_words(pod: Object) -> LastWords | None:
+    """What the driver has left in its termination message; None: nothing."""
     state = _driver(pod.get("status") or {}).get("state") or {}
-    return str((state.get("terminated") or {}).get("message") or "")
+    return read_last_words(str((state.get("terminated") or {}).get("message") or ""))
 
 
-def exit_code(pod: Object) -> int | None:
-    """The exit code of a driver that has ended; None where there is none."""
-    state = _driver(pod.get("status") or {}).get("state") or {}
-    code = (state.get("terminated") or {}).get("exitCode")
-    return code if isinstance(code, int) else None
+def took(pod: Object) -> bool:
+    """Whether the driver's mark may be in its checkpoint, and it has left no word of having lost
+    it. One that was killed may have left no word at all; one that never began left no mark."""
+    words = last_words(pod)
+    if words is not None:
+        return words.took and words.fenced is None
+    status = pod.get("status") or {}
+    state = _driver(status).get("state") or {}
+    ended = state.get("terminated")
+    if ended is None:  # an evicted one may have no state at all
+        return "waiting" not in state and status.get("phase") != "Pending"
+    began = ended.get("reason") not in ("StartError", "ContainerCannotRun")
+    return began and ended.get("exitCode") != FENCED
 
 
 def waits_for(pod: Object, events: Sequence[Object]) -> str:
@@ -102,7 +112,7 @@ def end_without_pod(events: Sequence[Object]) -> str:
         for event in sorted(events, key=event_time, reverse=True):
             if event.get("reason") == reason:
                 return f"its pod was deleted ({reason}: {_short(event.get('message'))})"
-    return "its pod was deleted, by somebody or together with its node"
+    return "it has no pod: that was never made, or was deleted by somebody or with its node"
 
 
 def place_of(pod: Object | None, namespace: str, name: str, waits_for: str = "") -> str:
@@ -126,7 +136,7 @@ def _end_of(pod: Object, ended: Object) -> str:
     status = pod.get("status") or {}
     disrupted = _condition(status, "DisruptionTarget")
     reason = str(status.get("reason") or "")
-    if disrupted.get("status") == "True":
+    if disrupted.get("status") == "True" and reason != "Evicted":
         known = _DISRUPTIONS.get(str(disrupted.get("reason")), "ended by Kubernetes")
         return f"{known}: {_short(disrupted.get('message') or status.get('message') or reason)}"
     if reason:

@@ -7,10 +7,10 @@ from dagster_sparkscale.clusters.fate import Fate
 from dagster_sparkscale.clusters.kubernetes.telling import (
     end_without_pod,
     event_time,
-    exit_code,
     fate_of,
-    last_message,
+    last_words,
     place_of,
+    took,
     waits_for,
 )
 from tests.clusters.kubernetes.pods import NOW, condition, ended, event, pod
@@ -114,7 +114,8 @@ def test_it_has_ended_with_the_drivers_container_whatever_is_beside_it():
 
 def test_an_evicted_pod_says_why():
     told = "The node was low on resource: memory."
-    seen = pod("Failed", reason="Evicted", message=told, conditions=[condition("Ready", "False")])
+    conditions = [condition("DisruptionTarget", "True", "TerminationByKubelet", "of no use")]
+    seen = pod("Failed", reason="Evicted", message=told, conditions=conditions)
     reason = f"evicted: {told}"
     assert fate_of(seen, NOW) == Fate(DriverState.FAILED, ended_at=NOW - 20, reason=reason)
     assert fate_of(pod("Failed", reason="Evicted"), NOW).reason == "evicted"
@@ -145,10 +146,33 @@ def test_a_pod_that_ended_before_its_container_began():
 
 
 def test_what_it_left():
-    assert last_message(pod(state=ended(1, message="{}"))) == "{}"
-    assert last_message(pod(state={"running": {}})) == last_message(pod("Pending")) == ""
-    assert exit_code(pod(state=ended(75))) == 75
-    assert exit_code(pod(state={"running": {}})) is None
+    words = '{"took": true, "raised": "ValueError: no such topic"}'
+    found = last_words(pod(state=ended(1, message=words)))
+    assert found is not None and found.raised == "ValueError: no such topic"
+    assert last_words(pod(state=ended(1, message="cut o"))) is None
+    assert last_words(pod(state={"running": {}})) is last_words(pod("Pending")) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "may_have"),
+    [
+        (ended(1, message='{"took": true}'), True),
+        (ended(1, message='{"took": false}'), False),
+        (ended(75, message='{"took": true, "fenced": "by another"}'), False),
+        (ended(137), True),
+        (ended(75), False),
+        (ended(128, "StartError"), False),
+        ({"running": {}}, True),
+        ({"waiting": {"reason": "ImagePullBackOff"}}, False),
+    ],
+)
+def test_whether_its_mark_may_be_in_its_checkpoint(state, may_have):
+    assert took(pod(state=state)) is may_have
+
+
+def test_an_evicted_pod_may_have_left_its_mark_and_one_without_a_node_has_not():
+    assert took(pod("Failed", reason="Evicted"))
+    assert not took(pod("Pending"))
 
 
 # What a pod waits for.
@@ -197,7 +221,8 @@ def test_events_tell_where_a_pod_went():
     ]
     told = "its pod was deleted (Preempted: Preempted by default/other on node node-1)"
     assert end_without_pod(events) == told
-    assert end_without_pod([]) == "its pod was deleted, by somebody or together with its node"
+    unknown = "it has no pod: that was never made, or was deleted by somebody or with its node"
+    assert end_without_pod([]) == unknown
 
 
 def test_when_an_event_was():
