@@ -13,6 +13,8 @@ BENCHMARKS = (
     "executor_start",
     "kinesis",
     "setup_seconds",
+    "fleet",
+    "clusters",
 )
 
 

@@ -4,18 +4,8 @@ import os
 
 import dagster as dg
 
+from benchmarks.nothing import empty
 from dagster_sparkscale import LocalCluster, RatioPolicy, StructuredStream, build_defs
-
-
-@dg.op
-def nothing() -> None:
-    """The least a run can do."""
-
-
-@dg.job(executor_def=dg.in_process_executor)
-def empty() -> None:
-    nothing()
-
 
 FOLDER = os.environ["SPARKSCALE_BENCH_FOLDER"]
 

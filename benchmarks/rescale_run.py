@@ -42,7 +42,8 @@ def measure() -> list[Figure]:
         folder = Path(name)
         (folder / "home").mkdir()
         (folder / "home" / "dagster.yaml").write_text(SETTINGS)
-        with _webserver(folder) as launch:
+        os.environ["SPARKSCALE_BENCH_FOLDER"] = str(folder / "spark")
+        with webserver(folder, "benchmarks.rescale_location") as launch:
             return [_measure(launch, dg.DagsterInstance.from_config(str(folder / "home")))]
 
 
@@ -56,17 +57,17 @@ def _measure(launch: Launch, instance: dg.DagsterInstance) -> Figure:
         ours, theirs, inside = [], [], []
         # The first of each is a warm-up: imports are compiled, files come into the cache.
         for repetition in range(REPETITIONS + 1):
-            empty = _ended(instance, launch("empty", {}))
+            empty = ended(instance, launch("empty", {}))
             target = 1 + (repetition + 1) % 2
             config = {"stream": stream, "target": target, "wait_seconds": 0.0}
             run = launch("rescale", {"ops": {"rescale": {"config": config}}})
-            rescale = _ended(instance, run)
+            rescale = ended(instance, run)
             if repetition:
                 assert empty.end_time is not None
                 theirs.append(empty.end_time - empty.create_timestamp.timestamp())
-                ours.append(_requested_at(instance, run) - rescale.create_timestamp.timestamp())
+                ours.append(requested_at(instance, run) - rescale.create_timestamp.timestamp())
                 inside.append(_metadata(instance, run, "requested_seconds"))
-            _wait(partial(_has, cluster, stream, target))
+            wait(partial(_has, cluster, stream, target))
         return paired_ratio(
             "rescale_run",
             ours,
@@ -83,34 +84,36 @@ def _measure(launch: Launch, instance: dg.DagsterInstance) -> Figure:
 
 
 @contextmanager
-def _webserver(folder: Path) -> Iterator[Launch]:
-    os.environ["SPARKSCALE_BENCH_FOLDER"] = str(folder / "spark")
+def webserver(folder: Path, location: str) -> Iterator[Launch]:
+    """A real webserver with a real code server of that location; its home is `folder/home`."""
     port = port_to_use(0)
     children = Children(folder / "processes.json", folder / "logs")
     command = [
         *(sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)),
-        *("-m", "benchmarks.rescale_location"),
+        *("-m", location),
     ]
     env = {**os.environ, "DAGSTER_HOME": str(folder / "home"), "NO_PROXY": "*"}
     try:
         children.start("webserver", command, env, Path.cwd())
         ui = DagsterUI(f"http://127.0.0.1:{port}")
-        location = ui.wait_until_loaded(_DEADLINE, lambda: None)
-        yield partial(ui.launch, location)
+        loaded = ui.wait_until_loaded(_DEADLINE, lambda: None)
+        yield partial(ui.launch, loaded)
     finally:
         children.end("webserver")
 
 
-def _ended(instance: dg.DagsterInstance, run_id: str) -> Any:
+def ended(instance: dg.DagsterInstance, run_id: str) -> Any:
+    """The record of a run once that has succeeded."""
+
     def record() -> Any:
         return instance.get_run_record_by_id(run_id)
 
-    _wait(lambda: record().dagster_run.is_finished)
+    wait(lambda: record().dagster_run.is_finished)
     assert record().dagster_run.is_success, run_id
     return record()
 
 
-def _requested_at(instance: dg.DagsterInstance, run_id: str) -> float:
+def requested_at(instance: dg.DagsterInstance, run_id: str) -> float:
     """When the run's log says that the cluster has been asked."""
     for entry in instance.all_logs(run_id):
         if entry.user_message.startswith("requested "):
@@ -131,7 +134,7 @@ def _has(cluster: ClusterManager, stream: str, executors: int) -> bool:
     return driver is not None and cluster.status(driver, window=0).registered == executors
 
 
-def _wait(condition: Callable[[], bool]) -> None:
+def wait(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _DEADLINE
     while not condition():
         if time.monotonic() > deadline:

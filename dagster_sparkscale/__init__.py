@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dagster_sparkscale.autoscale.ratio import RatioPolicy as RatioPolicy
     from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
+    from dagster_sparkscale.clusters.kubernetes.cluster import (
+        KubernetesCluster as KubernetesCluster,
+    )
     from dagster_sparkscale.clusters.local import LocalCluster as LocalCluster
     from dagster_sparkscale.clusters.standalone.cluster import (
         StandaloneCluster as StandaloneCluster,
@@ -45,6 +48,7 @@ _HOMES = {
     "DeclarationError": "declare.declaration",
     "Evaluation": "observe.evaluation",
     "Hold": "declare.decisions",
+    "KubernetesCluster": "clusters.kubernetes.cluster",
     "LocalCluster": "clusters.local",
     "Minute": "observe.minutes",
     "RatioPolicy": "autoscale.ratio",

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -42,6 +42,7 @@ def build_defs(
     *,
     cluster_key: str = DEFAULT_CLUSTER_KEY,
     autoscaler_running: bool = True,
+    run_tags: Mapping[str, Any] | None = None,
 ) -> dg.Definitions:
     """Assets, health checks, jobs and the autoscaler of `streams` on `cluster`.
 
@@ -54,6 +55,8 @@ def build_defs(
             several; it then also ends the names of the jobs and of the sensor.
         autoscaler_running: whether the sensor runs as soon as the code location is loaded. False
             leaves that to a switch in the UI.
+        run_tags: of the runs of the jobs, such as `dagster-k8s/config`, which says what the pod of
+            a run is like. Materializations are Dagster's own runs, and don't have them.
 
     Raises:
         DeclarationError: no stream, a name or a checkpoint twice, something that is no stream, or
@@ -61,7 +64,11 @@ def build_defs(
     """
     _validate(streams, cluster, cluster_key)
     check_switch("autoscaler_running", autoscaler_running)
-    known = Streams(streams, cluster_key)
+    if run_tags is not None and not isinstance(run_tags, Mapping):
+        raise DeclarationError(
+            f'run_tags = {shown(run_tags)}: must be a dict, such as {{"team": "clicks"}}'
+        )
+    known = Streams(streams, cluster_key, run_tags)
     operations = Operations(known, OPERATIONS)
     status = dg.DefaultSensorStatus
     return dg.Definitions(

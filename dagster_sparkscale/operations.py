@@ -53,8 +53,15 @@ _SHOWN = 20
 class Streams:
     """The streams of one cluster, by name, and how Dagster knows them."""
 
-    def __init__(self, streams: Sequence[Stream], cluster_key: str) -> None:
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        cluster_key: str,
+        run_tags: Mapping[str, Any] | None = None,
+    ) -> None:
         self.cluster_key = cluster_key
+        self.run_tags = run_tags or {}
+        """Of the runs of its jobs, besides its own."""
         self.by_name: Mapping[str, Stream] = {stream.name: stream for stream in streams}
         self.Name = _choice(*self.by_name)
 
@@ -288,7 +295,12 @@ def job_of(
     def graph() -> None:
         op()
 
-    return graph.to_job(name=job_name, executor_def=dg.in_process_executor, description=description)
+    return graph.to_job(
+        name=job_name,
+        executor_def=dg.in_process_executor,
+        description=description,
+        tags=streams.run_tags,
+    )
 
 
 def refuse_if_stale(decided_at: float | None, now: float) -> None:

@@ -18,6 +18,8 @@ from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import daemons
 from dagster_sparkscale.lifecycle import reconcile
+from dev.kubernetes.running import Cluster, start
+from tests.kubernetes import PASSED_ON, on_linux_as_root
 from tests.scheduling import Scheduler, by_length, processes
 from tests.short_lives import EXECUTORS, for_short_lives
 from tests.soaking import Soak, minutes
@@ -83,6 +85,17 @@ def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClu
         yield cluster
     finally:
         cluster.shutdown(force=True)
+
+
+@pytest.fixture(scope="session")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A Kubernetes cluster: its control plane is real, its nodes run pods as processes here."""
+    from tests.leftovers import MARK
+
+    if not on_linux_as_root():
+        pytest.skip("pods are run in namespaces of Linux, which only root may make")
+    with start(tmp_path_factory.mktemp("kubernetes"), [*PASSED_ON, MARK]) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -15,7 +15,11 @@ _APART = (
 )
 """Modules whose tests take long and share nothing but what a process has once."""
 
+_TOGETHER = ("tests/clusters/kubernetes/", "tests/dev/kubernetes/")
+"""Modules that share what is long to make: a Kubernetes cluster, and its program before that."""
+
 _LONGEST_FIRST = (
+    "tests/clusters/kubernetes/test_contract.py",
     "tests/sources/kinesis/test_structured.py",
     "tests/sources/kinesis/test_exactly_once.py",
     "tests/e2e/test_demo.py",
@@ -55,6 +59,8 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
 
 def scope_of(test: str) -> str:
     """What runs in one process with a test: its class or its module, as they share fixtures."""
+    if test.startswith(_TOGETHER):
+        return "kubernetes"
     return test if _module_of(test) in _APART else test.split("[")[0].rsplit("::", 1)[0]
 
 

@@ -1,3 +1,4 @@
+import json
 import re
 
 import dagster as dg
@@ -120,6 +121,10 @@ class TestValidation:
         text = refusal([structured()], cluster, autoscaler_running="no")
         assert text == "autoscaler_running = 'no': must be True or False"
 
+    def test_tags_that_are_none(self, cluster):
+        refused = refusal([structured()], cluster, run_tags=["team"])
+        assert refused == 'run_tags = [\'team\']: must be a dict, such as {"team": "clicks"}'
+
 
 class TestCodeLocation:
     STREAMS = (
@@ -142,6 +147,16 @@ class TestCodeLocation:
     def test_the_autoscaler_runs_at_once_unless_told_otherwise(self, world, running, status):
         defs = build_defs(self.STREAMS, world.cluster, autoscaler_running=running)
         assert defs.resolve_sensor_def("autoscaler").default_status is status
+
+    def test_runs_of_its_jobs_have_the_tags_that_are_given(self, world):
+        pod = {"container_config": {"resources": {"requests": {"cpu": "250m"}}}}
+        given = build_defs([structured()], world.cluster, run_tags={"dagster-k8s/config": pod})
+        jobs = [each for each in given.resolve_all_job_defs() if not each.name.startswith("__")]
+        assert len(jobs) > 3
+        for job in jobs:
+            assert json.loads(job.tags["dagster-k8s/config"]) == pod
+        bare = build_defs([structured()], world.cluster).resolve_job_def("rescale")
+        assert bare.tags == {}
 
     def test_two_clusters_share_a_code_location(self, world):
         other = World()

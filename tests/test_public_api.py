@@ -71,12 +71,26 @@ def test_declaring_streams_does_not_need_dagster():
 
 @pytest.mark.parametrize(
     "module",
-    ["definitions", "autoscale.rescale_job", "clusters.local", "clusters.standalone.cluster"],
+    [
+        *("definitions", "autoscale.rescale_job", "clusters.local", "clusters.standalone.cluster"),
+        "clusters.kubernetes.cluster",
+    ],
 )
 def test_what_dagster_loads_is_free_of_heavy_imports(module):
     loaded = loaded_by(f"import dagster_sparkscale.{module}")
     assert "dagster" in loaded
-    heavy = {"pyspark", "py4j", "kubernetes", "dagster_k8s", "boto3", "pandas", "numpy", "rich"}
+    heavy = {
+        "pyspark",
+        "py4j",
+        "kubernetes",
+        "urllib3",
+        "cryptography",
+        "dagster_k8s",
+        "boto3",
+        "pandas",
+        "numpy",
+        "rich",
+    }
     assert not loaded & heavy
 
 
@@ -90,6 +104,8 @@ PURE = [
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     "clusters/yarn/applications",
+    *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
+    *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
     *("cli/tail", "cli/words"),
 ]
 

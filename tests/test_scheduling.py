@@ -17,6 +17,7 @@ GIB = 1 << 30
         ("tests/a/test_b.py::test_c", "tests/a/test_b.py"),
         ("tests/a/test_b.py::test_c[x::y-1]", "tests/a/test_b.py"),
         ("tests/a/test_b.py::TestC::test_d[1]", "tests/a/test_b.py::TestC"),
+        ("tests/clusters/kubernetes/test_a.py::TestB::test_c", "kubernetes"),
         ("tests/e2e/test_faults.py::test_c", "tests/e2e/test_faults.py::test_c"),
     ],
 )

@@ -32,12 +32,18 @@ run_coordinator:  # launches at once; the default one waits for the daemon's que
 class Dagster:
     """A real webserver with its code server; runs are processes of their own below it."""
 
-    def __init__(self, children: Children, folder: Path, instance: dg.DagsterInstance) -> None:
+    def __init__(
+        self,
+        children: Children,
+        folder: Path,
+        instance: dg.DagsterInstance,
+        location: str = "tests.e2e.location",
+    ) -> None:
         self.instance = instance
         port = port_to_use(0)
         command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
         env = {**os.environ, "DAGSTER_HOME": str(folder / "home")}
-        self.group = children.start("webserver", [*command, "-m", "tests.e2e.location"], env, ROOT)
+        self.group = children.start("webserver", [*command, "-m", location], env, ROOT)
         self._ui = DagsterUI(f"http://127.0.0.1:{port}")
         self._location = self._ui.wait_until_loaded(HANGS, lambda: None)
 

@@ -1,0 +1,123 @@
+"""How the API server of a cluster is reached: from inside it, or by a kubeconfig.
+
+Inside, the token of this pod's service account is a file that Kubernetes replaces every hour, so it
+is read for each call. A kubeconfig is the `kubernetes` package's to understand (programs that make
+tokens, OpenID, certificates); that is imported for it alone, as it takes a while.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dagster_sparkscale.clusters.errors import ClusterError
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+
+
+@dataclass(frozen=True)
+class Access:
+    """The API server, and what it knows us by."""
+
+    url: str
+    inside: bool
+    """Whether this is a pod of the cluster."""
+    headers: Callable[[], Mapping[str, str]] = field(repr=False)
+    """What each call carries. Secret."""
+    tls: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """As urllib3 has it."""
+    proxy: str | None = None
+    configuration: Any = field(default=None, repr=False)
+    """The `kubernetes` package's; None inside a cluster."""
+    namespace: str | None = None
+    """Of this pod, or of the kubeconfig's context."""
+
+
+def access_to(kubeconfig: str | None, context: str | None) -> Access:
+    """The access declared: by `kubeconfig`, or, where none is named, as a pod of the cluster, or
+    else by the default one ($KUBECONFIG, ~/.kube/config).
+
+    Raises:
+        ClusterError: there is none, or it can't be read.
+    """
+    if kubeconfig is None and context is None and os.environ.get(_HOST):
+        return _inside()
+    return _by_kubeconfig(kubeconfig, context)
+
+
+def _inside() -> Access:
+    def headers() -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {_read(ACCOUNT / 'token')}"}
+
+    host = os.environ[_HOST]
+    host = f"[{host}]" if ":" in host else host
+    headers()  # said at once where there is none
+    return Access(
+        f"https://{host}:{os.environ.get(_PORT, '443')}",
+        True,
+        headers,
+        {"cert_reqs": "CERT_REQUIRED", "ca_certs": str(ACCOUNT / "ca.crt")},
+        namespace=_read(ACCOUNT / "namespace"),
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise ClusterError(
+            f"{path}: can't read it: {error.strerror}. This pod needs the token of a service "
+            "account (automountServiceAccountToken), or name a kubeconfig"
+        ) from None
+
+
+def _by_kubeconfig(kubeconfig: str | None, context: str | None) -> Access:
+    try:
+        from kubernetes import client, config
+    except ImportError as error:
+        raise ClusterError(
+            f"a kubeconfig needs the package kubernetes: pip install 'dagster-sparkscale[k8s]' "
+            f"({error})"
+        ) from None
+    configuration = client.Configuration()
+    try:
+        config.load_kube_config(
+            config_file=kubeconfig,
+            context=context,
+            client_configuration=configuration,
+            persist_config=False,
+        )
+        _, active = config.list_kube_config_contexts(config_file=kubeconfig)
+        if context is not None:
+            every, _ = config.list_kube_config_contexts(config_file=kubeconfig)
+            active = next(each for each in every if each["name"] == context)
+    except Exception as error:  # of yaml, of files, of the package itself
+        named = kubeconfig or "$KUBECONFIG or ~/.kube/config"
+        raise ClusterError(f"the kubeconfig ({named}) can't be used: {_plain(error)}") from None
+
+    def headers() -> Mapping[str, str]:
+        found = configuration.auth_settings().values()
+        return {each["key"]: each["value"] for each in found if each["in"] == "header"}
+
+    tls = {
+        "cert_reqs": "CERT_REQUIRED" if configuration.verify_ssl else "CERT_NONE",
+        "ca_certs": configuration.ssl_ca_cert,
+        "cert_file": configuration.cert_file,
+        "key_file": configuration.key_file,
+        "server_hostname": configuration.tls_server_name,
+    }
+    return Access(
+        configuration.host.rstrip("/"),
+        False,
+        headers,
+        {key: value for key, value in tls.items() if value is not None},
+        configuration.proxy,
+        configuration,
+        (active or {}).get("context", {}).get("namespace"),
+    )
+
+
+def _plain(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,215 @@
+"""The calls to Kubernetes' API that are needed: JSON as it is, errors in words.
+
+Objects stay dicts: the typed client would cost every tracked run a second to import.
+
+What must not change: a call that changes something is never repeated by itself; every call ends in
+time; "there is none" is what the API server has said, never a call that failed.
+"""
+
+import json
+import threading
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes.access import Access, access_to
+
+Object = dict[str, Any]
+
+SECONDS = 15.0
+"""For an answer."""
+_CONNECTIONS = 16
+_RBAC = "deploy/kubernetes/dagster.yaml"
+
+
+class Unreachable(ClusterError):
+    """The API server gave no answer, or none of use. It tells nothing of any stream."""
+
+
+class Refused(ClusterError):
+    """The API server has refused something."""
+
+    def __init__(self, text: str, code: int, reason: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.reason = reason
+        """Kubernetes' own word for it: `NotFound`, `AlreadyExists`, `Conflict`, `Forbidden`."""
+
+
+class Api:
+    """The API of one cluster, in one namespace. May be used from many threads at once."""
+
+    def __init__(self, access: Access, namespace: str) -> None:
+        import urllib3
+
+        self.access = access
+        self.namespace = namespace
+        options: dict[str, Any] = {"maxsize": _CONNECTIONS, "retries": False, **access.tls}
+        self._pool: urllib3.PoolManager = (
+            urllib3.ProxyManager(access.proxy, **options)
+            if access.proxy
+            else urllib3.PoolManager(**options)
+        )
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """The object; None: there is none."""
+        try:
+            return self._call("GET", self.path(kind, name))
+        except Refused as refusal:
+            if refusal.code == 404 and refusal.reason == "NotFound":
+                return None
+            raise
+
+    def find(self, kind: str, **query: str) -> list[Object]:
+        """All objects that `query` asks for, such as `labelSelector=`."""
+        return list(self._call("GET", self.path(kind), query).get("items") or ())
+
+    def create(self, kind: str, manifest: Mapping[str, Any], **query: str) -> Object:
+        return self._call("POST", self.path(kind), query, manifest)
+
+    def replace(self, kind: str, name: str, manifest: Mapping[str, Any]) -> Object:
+        """Put it in place of the one whose resourceVersion it has."""
+        return self._call("PUT", self.path(kind, name), None, manifest)
+
+    def patch(self, kind: str, name: str, change: Mapping[str, Any]) -> Object:
+        return self._call("PATCH", self.path(kind, name), None, change)
+
+    def delete(
+        self, kind: str, name: str, uid: str | None = None, grace: int | None = None
+    ) -> bool:
+        """Delete it; whether there was one (of that uid)."""
+        options: Object = {"propagationPolicy": "Background"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        try:
+            self._call("DELETE", self.path(kind, name), None, options)
+        except Refused as refusal:
+            if refusal.code in (404, 409):
+                return False
+            raise
+        return True
+
+    def delete_all(self, kind: str, **query: str) -> None:
+        """Delete all objects that `query` asks for."""
+        options = {"propagationPolicy": "Background"}
+        self._call("DELETE", self.path(kind), query, options)
+
+    def text(self, kind: str, name: str, part: str, **query: str) -> str:
+        """What a part of an object answers that is no JSON, such as a pod's `log`."""
+        path = f"{self.path(kind, name)}/{part}"
+        return self._answer("GET", path, query, None).decode("utf-8", "replace")
+
+    def nodes(self) -> list[Object]:
+        """The cluster's nodes."""
+        return list(self._call("GET", "/api/v1/nodes").get("items") or ())
+
+    def pods_everywhere(self) -> list[Object]:
+        """The pods of all namespaces that have not ended."""
+        query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+        return list(self._call("GET", "/api/v1/pods", query).get("items") or ())
+
+    def path(self, kind: str, name: str = "") -> str:
+        path = f"/api/v1/namespaces/{quote(self.namespace, safe='')}/{kind}"
+        return f"{path}/{quote(name, safe='')}" if name else path
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Object:
+        answer = self._answer(method, path, query, body)
+        try:
+            found = json.loads(answer)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise Unreachable(f"{self._who} answered something that is not Kubernetes' API")
+        return found
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+    ) -> bytes:
+        import urllib3
+        from urllib3.exceptions import HTTPError, ProtocolError
+
+        url = f"{self.access.url}{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = {**self.access.headers(), "Accept": "application/json"}
+        if body is not None:
+            merge = "application/merge-patch+json"
+            headers["Content-Type"] = merge if method == "PATCH" else "application/json"
+        data = None if body is None else json.dumps(body).encode()
+        again = method == "GET"
+        while True:
+            try:
+                answer = self._pool.request(
+                    method, url, body=data, headers=headers, timeout=urllib3.Timeout(SECONDS)
+                )
+                break
+            except HTTPError as error:
+                # It may have closed a connection that was kept open.
+                if isinstance(error, ProtocolError) and again:
+                    again = False
+                    continue
+                raise Unreachable(f"{self._who} gave no answer: {_plain(error)}") from None
+        if 200 <= answer.status < 300:
+            return bytes(answer.data)
+        raise self._error(method, path, answer.status, answer.data)
+
+    def _error(self, method: str, path: str, code: int, data: bytes) -> ClusterError:
+        try:
+            status = json.loads(data)
+        except ValueError:
+            status = {}
+        status = status if isinstance(status, dict) else {}
+        reason = str(status.get("reason") or "")
+        said = str(status.get("message") or f"HTTP status {code}")[:500]
+        if code == 401:
+            return Unreachable(
+                f"{self._who} does not know us ({said}): the token or certificate is wrong, or "
+                "has run out"
+            )
+        if code >= 500 or code == 429:
+            return Unreachable(f"{self._who} can't do it now: {said}")
+        text = f"Kubernetes refused it: {said}"
+        if code == 403 and "exceeded quota" not in said and "is forbidden: User" in said:
+            text += f". The role in {_RBAC} has all that is needed: is it bound to this account?"
+        return Refused(text, code, reason)
+
+    @property
+    def _who(self) -> str:
+        return f"the API server {self.access.url}"
+
+
+def _plain(error: Exception) -> str:
+    """Without the objects that urllib3 names."""
+    text = str(error)
+    return (text.rpartition(">: ")[2] or type(error).__name__)[:300]
+
+
+_lock = threading.Lock()
+
+
+def api(kubeconfig: str | None, context: str | None, namespace: str | None) -> Api:
+    """The API as it is declared; one for a process, so that its connections are kept open.
+
+    Raises:
+        ClusterError: no access is known.
+    """
+    with _lock:
+        return _api(kubeconfig, context, namespace)
+
+
+@cache
+def _api(kubeconfig: str | None, context: str | None, namespace: str | None) -> Api:
+    access = access_to(kubeconfig, context)
+    return Api(access, namespace or access.namespace or "default")

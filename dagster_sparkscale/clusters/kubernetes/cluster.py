@@ -1,0 +1,286 @@
+"""Kubernetes as a cluster manager: drivers and executors as pods of one namespace.
+
+Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no folder is shared.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import dagster as dg
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
+
+from dagster_sparkscale.clusters import credentials
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.base import Capacity, Driver
+from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import room, spark
+from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
+from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
+from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
+from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
+from dagster_sparkscale.clusters.kubernetes.manifests import (
+    BEGIN,
+    CERTIFICATE,
+    CODE,
+    KEY,
+    LAST_WORDS,
+    PROPERTIES,
+    SECRETS,
+    TEMPLATE,
+    TOKEN,
+    Objects,
+    Placing,
+)
+from dagster_sparkscale.clusters.kubernetes.programs import Program, program
+from dagster_sparkscale.clusters.kubernetes.store import MapStore
+from dagster_sparkscale.clusters.parcel import parcel
+from dagster_sparkscale.clusters.spark_cluster import SparkCluster
+from dagster_sparkscale.clusters.spark_settings import properties
+from dagster_sparkscale.clusters.starts import Start
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.declare.streams import Stream
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_KNOWN = {
+    "agent_access": ("service", "port-forward"),
+    "image_pull_policy": ("Always", "IfNotPresent", "Never"),
+}
+
+
+class KubernetesCluster(SparkCluster):
+    """Runs the drivers of streams as pods."""
+
+    image: str = Field(description="Of drivers and executors: Spark's own, or one made of it.")
+    namespace: str | None = Field(
+        default=None,
+        description="Of all pods, and of what is remembered. Default: that of Dagster's own pod, "
+        "or of the kubeconfig's context.",
+    )
+    kubeconfig: str | None = Field(
+        default=None,
+        description="Path of a kubeconfig. Default: the service account of Dagster's own pod, or, "
+        "outside of a cluster, $KUBECONFIG or ~/.kube/config.",
+    )
+    context: str | None = Field(default=None, description="Of the kubeconfig. Default: its own.")
+    service_account: str = Field(
+        default="sparkscale-driver",
+        description="Of drivers, which ask for executors by it (deploy/kubernetes/driver.yaml).",
+    )
+    agent_access: str | None = Field(
+        default=None,
+        description="How agents are reached: service, the Service of each driver, or port-forward, "
+        "through the API server. Default: service where Dagster runs in the cluster.",
+    )
+    image_pull_policy: str | None = Field(
+        default=None, description="Always, IfNotPresent or Never. Default: Kubernetes' own."
+    )
+    image_pull_secrets: list[str] = Field(
+        default_factory=list, description="Names of Secrets that the image is pulled by."
+    )
+    node_selector: dict[str, str] = Field(
+        default_factory=dict, description="Labels of the nodes for drivers and executors."
+    )
+    tolerations: list[dict[str, Any]] = Field(
+        default_factory=list, description="Of drivers and executors, as a pod has them."
+    )
+    driver_template: dict[str, Any] = Field(
+        default_factory=dict,
+        description='What a driver\'s pod has besides, as a pod has it: {"spec": {...}}. The '
+        "driver's container is named driver.",
+    )
+    executor_template: dict[str, Any] = Field(
+        default_factory=dict, description="The same for executors: a pod template of Spark's."
+    )
+    term_seconds: int = Field(
+        default=30,
+        ge=1,
+        le=3600,
+        description="Seconds that a driver may take to end in good order when its pod is deleted, "
+        "as when its node is drained.",
+    )
+
+    _seen: Glance | None = PrivateAttr(default=None)
+
+    @field_validator("image", mode="before")
+    @classmethod
+    def _image_has_a_name(cls, value: Any) -> Any:
+        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+        if plain and (not value or value != "".join(value.split())):
+            raise ValueError('must be the name of an image, such as "apache/spark:4.3.0-python3"')
+        return value
+
+    @field_validator("namespace", mode="before")
+    @classmethod
+    def _namespace_is_one(cls, value: Any) -> Any:
+        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+        if plain and not _NAMESPACE.fullmatch(value):
+            raise ValueError(
+                "must be the name of a namespace: small letters, digits and hyphens, at most 63"
+            )
+        return value
+
+    @field_validator("agent_access", "image_pull_policy", mode="before")
+    @classmethod
+    def _is_known(cls, value: Any, info: ValidationInfo) -> Any:
+        known = _KNOWN[str(info.field_name)]
+        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and value not in known:
+            raise ValueError(f"must be {', '.join(known[:-1])} or {known[-1]}")
+        return value
+
+    def store(self) -> MapStore:
+        return MapStore(self._api(), self._seen.records if self._seen else None)
+
+    def driver_of(self, stream: str, record: Record) -> PodDriver:
+        return PodDriver(self._api(), stream, record, self._forwards(), self._seen)
+
+    def refuse(self, stream: Stream) -> None:
+        program(stream)
+
+    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
+        kube, runs, store = self._api(), program(stream), self.store()
+        begin = (Path(__file__).parent / BEGIN).read_bytes()
+
+        def go(start: Start) -> None:
+            parts = self._parts(stream, start, runs, arguments, begin)
+            objects = self._objects(stream.name, start.record)
+            launch(kube, store, objects, start.record, parts)
+
+        return go
+
+    def took(self, stream: str, epoch: int) -> bool:
+        record = self.store().read(stream)
+        # Of an older driver nothing is left, so it can't have been fenced off: it was followed.
+        return record is None or record.epoch != epoch or self.driver_of(stream, record).took()
+
+    def agent(self, driver: Driver) -> RemoteAgent:
+        return self._known(driver).agent()
+
+    def logs(self, driver: Driver, lines: int = 50) -> str:
+        return self._known(driver).log(lines)
+
+    def capacity(self) -> Capacity | None:
+        try:
+            return room.capacity_of(self._api().nodes(), self._api().pods_everywhere())
+        except ClusterError:
+            return None
+
+    def check(self, stream: Stream) -> None:
+        runs = program(stream)
+        record = self.store().read(stream.name) or Record.new("0" * 16)
+        start = Start(Record(record.id, record.epoch + 1, "running", 0.0, "", ()))
+        parts = self._parts(stream, start, runs, (), b"")
+        objects = self._objects(stream.name, start.record)
+        pod = objects.pod("", parts.command, list(parts.variables), parts.settings)
+        del pod["metadata"]["ownerReferences"]
+        try:
+            self._api().create("pods", pod, dryRun="All")
+        except Refused as refusal:
+            raise ClusterError(f"{stream.name}: a driver can't be launched: {refusal}") from None
+
+    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
+        found = []
+        try:
+            kube = self._api()
+            self.store().streams()
+            where = f"{kube.access.url}, namespace {kube.namespace}"
+            found.append(Condition("Kubernetes", where))
+            account = kube.get("serviceaccounts", self.service_account)
+            if account is None:
+                cure = "apply deploy/kubernetes/driver.yaml in its namespace, or name another"
+                text = f"there is no service account {kube.namespace}/{self.service_account}"
+                found.append(Condition("service account", text, cure))
+        except ClusterError as error:
+            found.append(Condition("Kubernetes", "can't be asked", str(error)))
+        for stream in streams:
+            try:
+                program(stream)
+            except ClusterError as error:
+                cure = "put it there, or declare where it is: its driver can't be started again"
+                found.append(Condition("program", str(error), cure))
+        return found
+
+    def at_a_glance(self) -> Self:
+        copy = self.model_copy()
+        copy._seen = glance(self._api())
+        return copy
+
+    def _api(self) -> Api:
+        return api(self.kubeconfig, self.context, self.namespace)
+
+    def _forwards(self) -> bool:
+        if self.agent_access is None:
+            return not self._api().access.inside
+        return self.agent_access == "port-forward"
+
+    def _known(self, driver: Driver) -> PodDriver:
+        """What names a driver suffices to ask it."""
+        record = Record("", driver.epoch, "running", 0.0, "", ())
+        return self.driver_of(driver.stream, record)
+
+    def _objects(self, stream: str, record: Record) -> Objects:
+        placing = Placing(
+            namespace=self._api().namespace,
+            image=self.image,
+            service_account=self.service_account,
+            term_seconds=self.term_seconds,
+            pull_policy=self.image_pull_policy,
+            pull_secrets=self.image_pull_secrets,
+            node_selector=self.node_selector,
+            tolerations=self.tolerations,
+            driver_template=self.driver_template,
+            executor_template=self.executor_template,
+        )
+        return Objects(stream, record.epoch, record.id, placing)
+
+    def _parts(
+        self,
+        stream: Stream,
+        start: Start,
+        runs: Program,
+        arguments: Sequence[str],
+        begin: bytes,
+    ) -> Parts:
+        record = start.record
+        epoch, namespace = record.epoch, self._api().namespace
+        made = spark.settings_in_a_pod(
+            stream,
+            epoch,
+            record.id,
+            common=self.spark_conf,
+            executors=record.executors or stream.bounds.initial,
+            namespace=namespace,
+            image=self.image,
+            pull_policy=self.image_pull_policy,
+            pull_secrets=self.image_pull_secrets,
+            node_selector=self.node_selector,
+            template=f"{CODE}/{TEMPLATE}",
+        )
+        known = credentials.make(stream.name, epoch)
+        python = made.get("spark.pyspark.driver.python") or made.get("spark.pyspark.python")
+        command = [
+            *(python or "python3", f"{CODE}/{BEGIN}"),
+            *driver_options(stream, record, fence_options(start)),
+            *("--token-file", f"{SECRETS}/{TOKEN}"),
+            *("--certificate", f"{SECRETS}/{CERTIFICATE}", "--key", f"{SECRETS}/{KEY}"),
+            *("--bind", "0.0.0.0", "--port", str(spark.AGENT_PORT)),
+            *("--advertise", spark.host(stream.name, epoch, namespace)),
+            *("--last-words", LAST_WORDS, "--term-seconds", str(self.term_seconds)),
+            *(runs.place, *arguments),
+        ]
+        return Parts(
+            secrets={
+                TOKEN: known.token,
+                CERTIFICATE: known.certificate,
+                KEY: known.key,
+                PROPERTIES: properties(made),
+            },
+            variables=stream.env,
+            texts={BEGIN: begin, **({runs.name: runs.content} if runs.name else {})},
+            parcel=parcel(),
+            command=command,
+            settings=made,
+        )

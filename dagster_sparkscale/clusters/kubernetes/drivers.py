@@ -1,0 +1,248 @@
+"""One start of a stream whose driver is a pod: told of, asked, ended."""
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.fate import Fate, Seen
+from dagster_sparkscale.clusters.kubernetes import names, notes, spark, telling
+from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
+from dagster_sparkscale.clusters.kubernetes.forward import forwarded
+from dagster_sparkscale.clusters.kubernetes.glance import DRIVERS, Glance
+from dagster_sparkscale.clusters.kubernetes.manifests import (
+    CERTIFICATE,
+    CONTAINER,
+    EXECUTOR,
+    TOKEN,
+    text_of,
+)
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.submitted import SubmittedDriver
+
+LAUNCHING = 15.0
+"""Seconds within which a start that has its epoch makes its pod."""
+KILL_SECONDS = 60.0
+"""Within which a pod that is deleted is gone, if its node answers."""
+KEPT_LINES = 200
+"""Of the log of a driver whose pod is deleted."""
+
+
+class PodDriver(SubmittedDriver):
+    """The newest start of a stream.
+
+    Args:
+        forward: whether its agent is reached through the API server.
+        glance: what was found of all streams together; None: this one is asked for.
+    """
+
+    EVERY: ClassVar[float] = 0.5
+
+    def __init__(
+        self, api: Api, stream: str, record: Record, forward: bool, glance: Glance | None = None
+    ) -> None:
+        super().__init__(stream, record)
+        self.api = api
+        self.name = names.of_epoch(stream, record.epoch)
+        self._forward = forward
+        self._glance = glance
+
+    def look(self) -> Seen:
+        place = telling.place_of(None, self.api.namespace, self.name)
+        try:
+            pod = self._find("pods")
+            fate, waits_for = self._fate(pod)
+        except (Unreachable, Refused) as error:
+            pod, fate, waits_for = None, Fate(DriverState.UNKNOWN, reason=str(error)), ""
+        if fate.state is DriverState.UNKNOWN:
+            fate = self._doubted(fate)
+        words = None if pod is None else telling.last_words(pod)
+        if words and words.raised and (fate.reason or "").startswith("exit code"):
+            fate = Fate(fate.state, None, fate.ended_at, f"{fate.reason}: {words.raised}")
+        if pod is not None:
+            place = telling.place_of(pod, self.api.namespace, self.name, waits_for)
+        record, alive = self.record, fate.state is DriverState.RUNNING
+        return Seen(
+            fate,
+            where=place,
+            agent_url=self._url if alive else None,
+            app_id=spark.app_id(self.stream, record.epoch, record.id) if pod else None,
+            ui_url=f"http://{self._host}:{spark.UI_PORT}" if alive else None,
+            stopped=words.stopped if words else None,
+            fenced=words.fenced if words else None,
+        )
+
+    def agent(self) -> RemoteAgent:
+        secret = self._find("secrets")
+        token = None if secret is None else text_of(secret, TOKEN)
+        if secret is None or token is None:
+            raise AgentUnreachable(
+                f"the agent of {self.stream!r} can't be asked: there is no Secret "
+                f"{self.api.namespace}/{self.name} with its token; the driver is still starting, "
+                "or has ended"
+            )
+        api, name = self.api, self.name
+
+        def connect(deadline: float) -> object:
+            return forwarded(api.access, api.namespace, name, spark.AGENT_PORT, deadline)
+
+        return RemoteAgent(
+            self.stream,
+            self.record.epoch,
+            self._url,
+            token,
+            certificate=text_of(secret, CERTIFICATE),
+            connect=connect if self._forward else None,  # type: ignore[arg-type]  # as one
+        )
+
+    def log(self, lines: int) -> str:
+        try:
+            found = self.api.text(
+                "pods", self.name, "log", tailLines=str(lines), container=CONTAINER
+            )
+        except Refused as refusal:
+            if refusal.code == 403:
+                raise
+            # No pod, or its container was never started.
+            note = notes.read(self._find("secrets"))
+            found = note.log if note else ""
+        return "\n".join(found.splitlines()[-lines:])
+
+    def make_way(self) -> None:
+        """See to it that nothing of this start, or of one before it, is left, nor of a stream of
+        which nothing is remembered.
+
+        Raises:
+            AlreadyRunning: its driver is alive, or may be; or one that is not remembered.
+            ClusterError: something that it has left behind can't be removed.
+        """
+        self.refuse_if_alive()
+        label = f"{DRIVERS},{names.STREAM}={names.word(self.stream)}"
+        for pod in self.api.find("pods", labelSelector=label):
+            name = pod["metadata"]["name"]
+            if name != self.name and telling.fate_of(pod, time.time()).state.alive:
+                raise AlreadyRunning(
+                    f"the pod {self.api.namespace}/{name} is of a driver of {self.stream!r} that "
+                    f"is not the one remembered (epoch {self.record.epoch}): was its ConfigMap "
+                    f"{names.of_record(self.stream)} deleted, or an older one put back? Delete "
+                    "that pod first. Two drivers on one checkpoint lose data"
+                )
+        self.clear()
+
+    def kill(self) -> None:
+        if (pod := self.api.get("pods", self.name)) is not None:
+            log, took = self._log_or_nothing(), telling.took(pod)
+            self._delete_and_wait()
+            note = notes.Note(time.time(), "killed", log, took)
+            notes.leave(self.api, self.name, note)
+        self.clear()
+
+    def clear(self) -> None:
+        if not self.record.epoch:
+            return
+        if self.api.get("pods", self.name) is None and not self._has_note():
+            # Whoever was held up before he made the pod makes none that runs (`launch.py`).
+            self.api.delete("secrets", self.name)
+            if self.api.get("pods", self.name) is not None:
+                self._delete_and_wait()
+        # Executors of a driver that was killed: Spark does not delete them then.
+        labels = names.labels(self.stream, self.record.epoch, self.record.id)
+        label = names.selector({**labels, **EXECUTOR})
+        self._wait_for(lambda: self._no_executors(label), "executors' pods", label)
+
+    def took(self) -> bool:
+        """As `SparkCluster.took`."""
+        if (pod := self.api.get("pods", self.name)) is not None:
+            return telling.took(pod)
+        note = notes.read(self.api.get("secrets", self.name))
+        return note is None or note.took
+
+    def _fate(self, pod: Object | None) -> tuple[Fate, str]:
+        """What has become of it, and what it waits for."""
+        if pod is not None:
+            fate = telling.fate_of(pod, time.time())
+            if fate.state.alive and self.record.gone == self.record.epoch:
+                return self._declared_gone(), ""
+            if fate.state is not DriverState.STARTING:
+                return fate, ""
+            return fate, telling.waits_for(pod, self._events(pod))
+        if (note := notes.read(self._find("secrets"))) is not None:
+            return Fate(DriverState.FAILED, ended_at=note.at, reason=note.reason), ""
+        if self.record.gone == self.record.epoch:
+            return self._declared_gone(), ""
+        if self._is_being_launched():
+            return Fate(DriverState.STARTING), ""
+        return Fate(DriverState.FAILED, reason=telling.end_without_pod(self._events(None))), ""
+
+    def _is_being_launched(self) -> bool:
+        """Whether who has given it its epoch still has the lease, and may be about to make its
+        pod. A later lease means that he is not: see `launch.py`."""
+        lease, at = self.record.lease, self.record.submitted_at
+        return lease is not None and lease.since <= at and time.time() - at < LAUNCHING
+
+    def _declared_gone(self) -> Fate:
+        return Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")
+
+    def _doubted(self, fate: Fate) -> Fate:
+        """The fate of one of which Kubernetes can't tell: its agent may."""
+        try:
+            self.agent().status(timeout=2.0, window=0.0)
+        except ClusterError:  # no answer, a refusal, or its token is not to be had
+            return fate
+        return Fate(DriverState.RUNNING)
+
+    def _find(self, kind: str) -> Object | None:
+        if self._glance is None:
+            return self.api.get(kind, self.name)
+        return (self._glance.pods if kind == "pods" else self._glance.secrets).get(self.name)
+
+    def _events(self, pod: Object | None) -> list[Object]:
+        """Its pod's events; none where they can't be had, for they only explain."""
+        try:
+            if self._glance is not None:
+                return self._glance.events(self.name)
+            query = f"involvedObject.kind=Pod,involvedObject.name={self.name}"
+            return self.api.find("events", fieldSelector=query)
+        except ClusterError:
+            return []
+
+    def _log_or_nothing(self) -> str:
+        try:
+            return self.log(KEPT_LINES)
+        except ClusterError:
+            return ""
+
+    def _has_note(self) -> bool:
+        return notes.read(self.api.get("secrets", self.name)) is not None
+
+    def _delete_and_wait(self) -> None:
+        self.api.delete("pods", self.name, grace=1)
+        gone: Callable[[], bool] = lambda: self.api.get("pods", self.name) is None  # noqa: E731
+        self._wait_for(gone, "pod", self.name)
+
+    def _no_executors(self, label: str) -> bool:
+        if not self.api.find("pods", labelSelector=label):
+            return True
+        self.api.delete_all("pods", labelSelector=label, gracePeriodSeconds="1")
+        return False
+
+    def _wait_for(self, done: Callable[[], bool], what: str, which: str) -> None:
+        deadline = time.monotonic() + KILL_SECONDS
+        while not done():
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"{self.stream!r}: the {what} {self.api.namespace}/{which} was deleted "
+                    f"{KILL_SECONDS:.0f} s ago and is there still: its node does not answer. When "
+                    "you are certain that the node is dead, delete it with --force"
+                )
+            time.sleep(self.EVERY)
+
+    @property
+    def _host(self) -> str:
+        return spark.host(self.stream, self.record.epoch, self.api.namespace)
+
+    @property
+    def _url(self) -> str:
+        return f"https://{self._host}:{spark.AGENT_PORT}"

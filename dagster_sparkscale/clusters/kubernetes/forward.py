@@ -1,0 +1,56 @@
+"""A connection into a pod through the API server, for a Dagster that runs outside the cluster."""
+
+import queue
+import socket
+import threading
+import time
+from typing import Any
+
+from dagster_sparkscale.clusters.kubernetes.access import Access
+
+
+def forwarded(
+    access: Access, namespace: str, pod: str, port: int, deadline: float
+) -> socket.socket:
+    """A connection to that port of the pod, made by `deadline` (`time.monotonic()`).
+
+    Raises:
+        OSError: there is none, or not in time.
+    """
+    made: queue.SimpleQueue[socket.socket | Exception] = queue.SimpleQueue()
+
+    def make() -> None:
+        try:
+            made.put(_open(access, namespace, pod, port))
+        except Exception as error:
+            made.put(error)
+
+    # The client knows no time limit for this.
+    threading.Thread(target=make, name="sparkscale-forward", daemon=True).start()
+    try:
+        found = made.get(timeout=max(0.0, deadline - time.monotonic()))
+    except queue.Empty:
+        raise TimeoutError from None
+    if isinstance(found, Exception):
+        raise ConnectionError(f"no way through the API server: {_plain(found)}") from None
+    return found
+
+
+def _open(access: Access, namespace: str, pod: str, port: int) -> socket.socket:
+    from kubernetes import client, config
+    from kubernetes.stream import portforward
+
+    configuration = access.configuration
+    if configuration is None:
+        configuration = client.Configuration()
+        config.load_incluster_config(client_configuration=configuration)
+    core = client.CoreV1Api(client.ApiClient(configuration))
+    way: Any = portforward(
+        core.connect_get_namespaced_pod_portforward, pod, namespace, ports=str(port)
+    )
+    made: socket.socket = way.socket(port)
+    return made
+
+
+def _plain(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

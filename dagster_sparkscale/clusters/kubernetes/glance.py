@@ -1,0 +1,47 @@
+"""All streams of a namespace at once: a few calls, whatever their number."""
+
+import threading
+from dataclasses import dataclass, field
+
+from dagster_sparkscale.clusters.kubernetes import names
+from dagster_sparkscale.clusters.kubernetes.api import Api, Object
+from dagster_sparkscale.clusters.kubernetes.store import records_of
+
+DRIVERS = f"{names.STREAM},spark-role=driver"
+
+
+@dataclass
+class Glance:
+    """Records, drivers' pods and Secrets, by name, as they were a moment ago."""
+
+    api: Api
+    records: dict[str, Object] = field(default_factory=dict)
+    pods: dict[str, Object] = field(default_factory=dict)
+    secrets: dict[str, Object] = field(default_factory=dict, repr=False)
+    _events: list[Object] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def events(self, pod: str) -> list[Object]:
+        """Those of a pod. Asked for once for all pods, and only if somebody wants to know."""
+        with self._lock:
+            if self._events is None:
+                query = "involvedObject.kind=Pod"
+                self._events = self.api.find("events", fieldSelector=query)
+        return [each for each in self._events if each["involvedObject"].get("name") == pod]
+
+
+def glance(api: Api) -> Glance:
+    """What there is now.
+
+    Raises:
+        ClusterError: it can't be told.
+    """
+    # The records last: of a start in between nothing is found yet, and its lease tells that.
+    pods = _by_name(api.find("pods", labelSelector=DRIVERS))
+    secrets = _by_name(api.find("secrets", labelSelector=names.STREAM))
+    records = records_of(api)
+    return Glance(api, records, pods, secrets)
+
+
+def _by_name(found: list[Object]) -> dict[str, Object]:
+    return {each["metadata"]["name"]: each for each in found}

@@ -1,0 +1,66 @@
+"""What the objects of a stream are called, and by what labels they are found. Pure.
+
+What must not change: two streams never have objects of one name, nor two kinds of object of one
+stream. A record and a claim have a dot in their names, which nothing of an epoch has.
+"""
+
+import hashlib
+from collections.abc import Mapping
+
+PREFIX = "sparkscale"
+STREAM = "dagster-sparkscale/stream"
+"""The stream as names have it (`word`): neither every name nor every length can be a label."""
+EPOCH = "dagster-sparkscale/epoch"
+RECORD = "dagster-sparkscale/record"
+"""The id of the stream's record: tells its drivers from those of another store's."""
+KEEPS = "dagster-sparkscale/keeps"
+"""Of what is remembered: `record` or `claim`."""
+MANAGED = "app.kubernetes.io/managed-by"
+MANAGER = "dagster-sparkscale"
+NAME = "dagster-sparkscale/stream-name"
+"""The annotation with the stream's own name."""
+
+_LABEL = 63
+"""Characters of a label, and of a name that is to be a host's."""
+EXECUTORS = 38
+"""Characters of the prefix of executors' names, to which Spark adds up to 25."""
+_HASH = 8
+
+
+def word(stream: str, longest: int = 40) -> str:
+    """The stream's name as the names of objects have it: small letters, digits and hyphens.
+
+    One of small letters, digits and underscores stays what it is, with hyphens for underscores; any
+    other, or a longer one, ends in a hash of what it was.
+    """
+    plain = stream.lower().replace("_", "-")
+    if stream == stream.lower() and len(plain) <= longest and not plain.endswith("-"):
+        return plain
+    cut = plain[: longest - _HASH - 1].rstrip("-")
+    return f"{cut}-{hashlib.sha256(stream.encode()).hexdigest()[:_HASH]}"
+
+
+def of_epoch(stream: str, epoch: int, longest: int = _LABEL) -> str:
+    """The name of the driver's pod of that start, and of its Service, Secret and ConfigMap."""
+    around = len(f"{PREFIX}--{epoch}")
+    return f"{PREFIX}-{word(stream, min(40, longest - around))}-{epoch}"
+
+
+def of_record(stream: str) -> str:
+    """The ConfigMap with what is remembered of a stream."""
+    return f"{PREFIX}.{word(stream)}"
+
+
+def of_claim(checkpoint: str) -> str:
+    """The ConfigMap with the claim on a checkpoint."""
+    return f"{PREFIX}.checkpoint.{hashlib.sha256(checkpoint.encode()).hexdigest()[:32]}"
+
+
+def labels(stream: str, epoch: int, record: str) -> dict[str, str]:
+    """Of every object of one start."""
+    return {MANAGED: MANAGER, STREAM: word(stream), EPOCH: str(epoch), RECORD: record}
+
+
+def selector(labels: Mapping[str, str]) -> str:
+    """A query for all that has these labels; the empty value stands for any."""
+    return ",".join(f"{key}={value}" if value else key for key, value in labels.items())

@@ -1,0 +1,59 @@
+"""Where a stream's program comes from: the image, this host, or a URL."""
+
+from dataclasses import dataclass
+
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.conditions import program_of
+from dagster_sparkscale.clusters.kubernetes.manifests import CODE, LARGEST
+from dagster_sparkscale.declare.streams import Stream
+
+IN_THE_IMAGE = "local://"
+_FETCHED = ("http://", "https://")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program as its driver is told of it."""
+
+    place: str
+    """A path in the driver's pod, or a URL that is fetched there."""
+    name: str = ""
+    """Of the file that is shipped; empty: none is."""
+    content: bytes = b""
+
+
+def program(stream: Stream) -> Program:
+    """The program of `stream`.
+
+    Raises:
+        ClusterError: it is not there, too large to be shipped, or of a scheme that is not known.
+    """
+    given = stream.program
+    if given.startswith(_FETCHED):
+        return Program(given)
+    if given.startswith(IN_THE_IMAGE):
+        path = given.removeprefix(IN_THE_IMAGE)
+        if not path.startswith("/"):
+            raise ClusterError(
+                f"{stream.name}: program = {given!r}: must be an absolute path in the image, such "
+                "as local:///opt/app/clicks.py"
+            )
+        return Program(path)
+    if "://" in given:
+        raise ClusterError(
+            f"{stream.name}: program = {given!r}: must be local:///path/in/the/image.py, an "
+            "http:// or https:// URL, or a file here, which is shipped"
+        )
+    file = program_of(stream)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        fault = f"can't read it: {error.strerror}"
+        raise ClusterError(f"{stream.name}: program = {given!r}: {fault}") from None
+    # Kubernetes' bound is for all that a ConfigMap holds; the driver package is a tenth of it.
+    if len(content) > LARGEST - 250_000:
+        raise ClusterError(
+            f"{stream.name}: program = {given!r}: {len(content)} bytes are too many to be shipped "
+            f"in a ConfigMap (at most {LARGEST - 250_000}): put it into the image (local:///...)"
+        )
+    return Program(f"{CODE}/{file.name}", file.name, content)

@@ -1,0 +1,186 @@
+"""What the API server's refusals and silences are told as. That it understands what it is asked is
+for the tests with a real one."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import access
+from dagster_sparkscale.clusters.kubernetes.access import Access, access_to
+from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, Unreachable
+
+
+class Server(ThreadingHTTPServer):
+    """Answers all requests alike, and remembers them."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, str, str, bytes]] = []
+        self.code, self.answer = 200, b"{}"
+        self.drops = 0
+        """How many of the next requests get no answer."""
+
+    def says(self, code: int, reason: str = "", message: str = "") -> None:
+        status = {"kind": "Status", "reason": reason, "message": message}
+        self.code, self.answer = code, json.dumps(status).encode()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        kind = self.headers.get("Content-Type", "")
+        self.server.asked.append((self.command, self.path, kind, body))
+        if self.server.drops:
+            self.server.drops -= 1
+            self.close_connection = True
+            return
+        self.send_response(self.server.code)
+        self.send_header("Content-Length", str(len(self.server.answer)))
+        self.end_headers()
+        self.wfile.write(self.server.answer)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as made:
+        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+@pytest.fixture
+def api(server: Server) -> Api:
+    return Api(Access(f"http://127.0.0.1:{server.server_port}", False, dict), "streams")
+
+
+def test_what_is_there_and_what_is_not(server, api):
+    server.answer = b'{"kind": "Pod"}'
+    assert api.get("pods", "a b") == {"kind": "Pod"}
+    assert server.asked[0][:2] == ("GET", "/api/v1/namespaces/streams/pods/a%20b")
+    server.says(404, "NotFound", 'pods "a" not found')
+    assert api.get("pods", "a") is None
+
+
+def test_a_404_of_somebody_else_is_not_taken_for_gone(server, api):
+    server.code, server.answer = 404, b"<html>no such page</html>"
+    with pytest.raises(Refused):
+        api.get("pods", "a")
+
+
+@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+def test_an_api_server_in_trouble_tells_nothing(server, api, code):
+    server.says(code, "", "etcd is slow")
+    with pytest.raises(Unreachable, match="can't do it now: etcd is slow"):
+        api.get("pods", "a")
+
+
+def test_a_token_that_has_run_out_tells_nothing(server, api):
+    server.says(401, "Unauthorized", "Unauthorized")
+    with pytest.raises(Unreachable, match=r"does not know us .*has run out"):
+        api.get("pods", "a")
+
+
+@pytest.mark.parametrize("answer", [b"", b"[]", b"hello", b"{"])
+def test_an_answer_that_is_none(server, api, answer):
+    server.answer = answer
+    with pytest.raises(Unreachable, match="something that is not Kubernetes' API"):
+        api.get("pods", "a")
+
+
+def test_what_was_not_granted_names_the_role(server, api):
+    said = 'pods is forbidden: User "x" cannot list resource "pods" in API group ""'
+    server.says(403, "Forbidden", said)
+    with pytest.raises(Refused, match=r"cannot list resource \"pods\".*deploy/kubernetes/dagster"):
+        api.find("pods")
+
+
+def test_a_quota_is_no_matter_of_roles(server, api):
+    server.says(403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q')
+    with pytest.raises(Refused) as caught:
+        api.create("pods", {})
+    assert str(caught.value) == 'Kubernetes refused it: pods "x" is forbidden: exceeded quota: q'
+    assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
+
+
+def test_a_question_is_asked_again_where_the_connection_was_gone(server, api):
+    server.drops = 1
+    assert api.get("pods", "a") == {}
+    server.drops = 2
+    with pytest.raises(Unreachable, match="gave no answer"):
+        api.get("pods", "a")
+
+
+def test_a_change_is_never_asked_for_twice(server, api):
+    for ask in (
+        lambda: api.create("pods", {}),
+        lambda: api.replace("pods", "a", {}),
+        lambda: api.patch("pods", "a", {}),
+        lambda: api.delete("pods", "a"),
+        lambda: api.delete_all("pods"),
+    ):
+        server.asked.clear()
+        server.drops = 1
+        with pytest.raises(Unreachable):
+            ask()
+        assert len(server.asked) == 1
+
+
+def test_nobody_there():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    gone = Api(Access(f"http://127.0.0.1:{port}", False, dict), "streams")
+    with pytest.raises(Unreachable, match=f"127.0.0.1:{port} gave no answer"):
+        gone.get("pods", "a")
+
+
+def test_a_deletion_may_be_of_one_object_alone(server, api):
+    assert api.delete("secrets", "a", uid="u-1", grace=1)
+    body = json.loads(server.asked[0][3])
+    assert body["preconditions"] == {"uid": "u-1"} and body["gracePeriodSeconds"] == 1
+    server.says(409, "Conflict", "the UID in the precondition is another")
+    assert not api.delete("secrets", "a", uid="u-1")
+    server.says(404, "NotFound", "no such secret")
+    assert not api.delete("secrets", "a")
+    server.says(403, "Forbidden", "no")
+    with pytest.raises(Refused):
+        api.delete("secrets", "a")
+
+
+def test_a_patch_is_a_merge(server, api):
+    api.patch("secrets", "a", {"data": {}})
+    assert server.asked[0][2] == "application/merge-patch+json"
+
+
+def test_a_kubeconfig_that_is_none(tmp_path):
+    with pytest.raises(ClusterError, match=f"the kubeconfig \\({tmp_path}/none\\) can't be used"):
+        access_to(str(tmp_path / "none"), None)
+
+
+def test_in_a_pod_its_own_account_is_used_and_its_token_read_each_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(access, "ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(ClusterError, match=r"token: can't read it: .*automountServiceAccountToken"):
+        access_to(None, None)
+    (tmp_path / "token").write_text("one\n")
+    (tmp_path / "namespace").write_text("streams")
+    found = access_to(None, None)
+    assert (found.url, found.inside, found.namespace) == ("https://10.96.0.1:443", True, "streams")
+    assert found.headers() == {"Authorization": "Bearer one"}
+    (tmp_path / "token").write_text("two")
+    assert found.headers() == {"Authorization": "Bearer two"}
+    assert "two" not in repr(found)

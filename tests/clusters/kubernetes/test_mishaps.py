@@ -1,0 +1,224 @@
+"""What is told when pods do not start, or are ended by others, and what a driver outlives."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale import KubernetesCluster
+from dagster_sparkscale.clusters import spark_cluster
+from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import names
+from dev.kubernetes.granted import kubeconfig
+from dev.kubernetes.running import Cluster
+from tests.clusters.kubernetes.frozen import wakes_up_late
+from tests.clusters.running import (
+    newest,
+    scale,
+    see_ended,
+    see_to,
+    stream,
+    submit,
+    wait_running,
+)
+from tests.kubernetes import Object, create, namespace
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.spark]
+
+
+def other(cluster: KubernetesCluster, **fields: Any) -> KubernetesCluster:
+    """The same one with other fields."""
+    kept = {name: getattr(cluster, name) for name in type(cluster).model_fields}
+    return KubernetesCluster(**{**kept, **fields})
+
+
+def pod_of(kubernetes: Cluster, space: str, driver: Driver) -> Object:
+    return kubernetes.pod(space, names.of_epoch(driver.stream, driver.epoch))
+
+
+@contextmanager
+def quota(kubernetes: Cluster, space: str, hard: dict[str, str]) -> Iterator[None]:
+    create(
+        kubernetes.api,
+        space,
+        "resourcequotas",
+        {"metadata": {"name": "q"}, "spec": {"hard": hard}},
+    )
+    path = f"/api/v1/namespaces/{space}/resourcequotas/q"
+
+    def holds() -> bool:
+        found = kubernetes.api.get(path)
+        return found is not None and bool(found.get("status", {}).get("hard"))
+
+    wait_for("the quota to hold", holds)
+    try:
+        yield
+    finally:
+        kubernetes.api.delete(path)
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A process that does not get on, as on a node that hangs."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def failed(cluster: KubernetesCluster, name: str) -> str:
+    seen = wait_for(
+        "it to have failed", lambda: (d := newest(cluster, name)).state is DriverState.FAILED and d
+    )
+    assert seen
+    return str(seen.exit_reason)
+
+
+class TestNotStarted:
+    """Drivers that wait, or are refused: the fault is told, with what Kubernetes says of it."""
+
+    REFUSED = re.escape("exceeded quota: q, requested: requests.cpu=1")
+
+    @pytest.fixture(autouse=True)
+    def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(spark_cluster, "ANNOUNCE_SECONDS", 5.0)
+
+    @pytest.mark.parametrize(
+        ("name", "fields", "told"),
+        [
+            (
+                "nowhere",
+                {"node_selector": {"disk": "gold"}},
+                "not scheduled: 0/2 nodes are available: 2 node(s) didn't match Pod's node "
+                "affinity/selector.",
+            ),
+            ("typo", {"image": "bad/typo:1"}, 'Back-off pulling image "bad/typo:1"'),
+            (
+                "unmounted",
+                {
+                    "driver_template": {
+                        "spec": {
+                            "containers": [
+                                {
+                                    "name": "driver",
+                                    "volumeMounts": [{"name": "keys", "mountPath": "/keys"}],
+                                }
+                            ],
+                            "volumes": [{"name": "keys", "secret": {"secretName": "keys"}}],
+                        }
+                    }
+                },
+                'FailedMount: MountVolume.SetUp failed for volume "keys" : secret "keys" not found',
+            ),
+        ],
+    )
+    def test_a_driver_that_waits_says_for_what(
+        self, cluster: KubernetesCluster, name: str, fields: dict[str, Any], told: str
+    ) -> None:
+        mistaken = other(cluster, **fields)
+        submit(mistaken, stream(name))
+        driver = newest(mistaken, name)
+        assert driver.state is DriverState.STARTING
+        assert told in str(driver.where)
+        assert see_ended(mistaken, name)
+
+    def test_a_driver_beyond_the_quota_is_refused_before_and_at_its_start(
+        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
+    ) -> None:
+        with quota(kubernetes, space, {"requests.cpu": "500m"}):
+            with pytest.raises(ClusterError, match=self.REFUSED):
+                cluster.check(stream("greedy"))
+            with pytest.raises(ClusterError, match=self.REFUSED):
+                submit(cluster, stream("greedy"))
+        assert "exceeded quota: q" in str(newest(cluster, "greedy").exit_reason)
+
+    def test_what_was_not_granted_is_told(self, kubernetes: Cluster) -> None:
+        with namespace(kubernetes, "denied") as space:
+            denied = KubernetesCluster(image="spark", kubeconfig=str(kubeconfig(kubernetes, space)))
+            with pytest.raises(ClusterError, match=r"configmaps.*dagster\.yaml"):
+                denied.find("any")
+
+
+class TestEndedByOthers:
+    def test_an_evicted_driver(
+        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
+    ) -> None:
+        see_to(cluster, stream("moved"))
+        message = "The node was low on resource: memory."
+        kubernetes.evict(pod_of(kubernetes, space, newest(cluster, "moved")), message)
+        assert failed(cluster, "moved") == f"evicted: {message}"
+
+    def test_a_driver_out_of_memory(
+        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
+    ) -> None:
+        see_to(cluster, stream("moved"))
+        pod = pod_of(kubernetes, space, newest(cluster, "moved"))
+        kubernetes.kill(pod, out_of_memory=True)
+        assert "killed by signal 9: out of memory (OOMKilled)" in failed(cluster, "moved")
+
+    def test_a_preempted_driver_ends_in_order_and_says_why(
+        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
+    ) -> None:
+        see_to(cluster, stream("moved"))
+        kubernetes.preempt(pod_of(kubernetes, space, newest(cluster, "moved")))
+        assert "reempted" in failed(cluster, "moved")
+
+    def test_a_driver_whose_node_is_silent_is_not_taken_for_gone(
+        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
+    ) -> None:
+        see_to(cluster, stream("moved"))
+        driver = newest(cluster, "moved")
+        pod = pod_of(kubernetes, space, driver)
+        with kubernetes.silent_node(pod):
+            # Its agent is heard all the same: only Kubernetes has lost it.
+            assert newest(cluster, "moved").state is DriverState.RUNNING
+            pid = kubernetes.pid(pod)
+            with stopped(pid):
+                seen = newest(cluster, "moved")
+                assert seen.state is DriverState.UNKNOWN
+                assert "does not answer" in str(seen.exit_reason)
+                with pytest.raises(ClusterError, match="moved"):
+                    submit(cluster, stream("moved"))
+        assert newest(cluster, "moved").epoch == driver.epoch
+        see_ended(cluster, "moved")
+
+
+class TestOutlived:
+    def test_neither_a_quota_nor_an_outage_of_the_api_server_ends_a_driver(
+        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
+    ) -> None:
+        see_to(cluster, stream("tough"))
+        driver = newest(cluster, "tough")
+        with quota(kubernetes, space, {"pods": "2"}):
+            assert scale(cluster, "tough", 2).requested == 2
+            # More than the four that end a driver by Spark's own limit.
+            wait_for("refusals", lambda: cluster.logs(driver, 10_000).count("exceeded quota") > 9)
+        wait_running(cluster, "tough", executors=2)
+
+        scale(cluster, "tough", 3)
+        with kubernetes.without_api_server():
+            assert newest_or_error(cluster, "tough") is DriverState.UNKNOWN
+        wait_running(cluster, "tough", executors=3)
+        assert newest(cluster, "tough").epoch == driver.epoch
+        see_ended(cluster, "tough")
+
+
+def newest_or_error(cluster: KubernetesCluster, name: str) -> DriverState | None:
+    try:
+        return newest(cluster, name).state
+    except ClusterError:
+        return DriverState.UNKNOWN
+
+
+class TestFrozen:
+    def test_a_submitter_that_wakes_up_late_starts_no_second_driver(
+        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
+    ) -> None:
+        wakes_up_late(kubernetes, cluster, space, "pods")

@@ -1,0 +1,52 @@
+"""What nodes have left."""
+
+import pytest
+
+from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.kubernetes.room import capacity_of, cores_of
+
+
+def node(name, cpu, ready="True", **spec):
+    conditions = [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]
+    status = {"allocatable": {"cpu": cpu}, "conditions": conditions}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
+
+
+def pod(on, *cpus):
+    containers = [{"resources": {"requests": {"cpu": cpu}}} for cpu in cpus]
+    return {"spec": {"nodeName": on, "containers": [*containers, {"name": "asks for nothing"}]}}
+
+
+def test_what_pods_ask_for_is_taken():
+    nodes = [node("a", "4"), node("b", "3920m")]
+    pods = [pod("a", "1", "500m"), pod("b", "2"), {"spec": {"containers": []}}]
+    assert capacity_of(nodes, pods) == Capacity(
+        cores=7,
+        free_cores=3,
+        workers=2,
+        details=("a: 2.5 of 4 cores free", "b: 1.92 of 3.92 cores free"),
+    )
+
+
+def test_nodes_that_take_no_pods_do_not_count():
+    nodes = [
+        node("cordoned", "4", unschedulable=True),
+        node("lost", "4", ready="Unknown"),
+        {"metadata": {"name": "new"}},
+    ]
+    assert capacity_of(nodes, []) == Capacity(0, 0, 0, ())
+
+
+def test_a_node_that_has_promised_too_much_has_nothing_left():
+    assert capacity_of([node("a", "1")], [pod("a", "2")]).free_cores == 0
+
+
+@pytest.mark.parametrize(
+    ("quantity", "cores"),
+    [
+        *(("2", 2), ("500m", 0.5), ("1.5", 1.5), (4, 4), ("250000u", 0.25), ("1000000n", 0.001)),
+        *(("1k", 1000), ("", 0), ("m", 0), ("many", 0)),
+    ],
+)
+def test_quantities_of_cores(quantity, cores):
+    assert cores_of(quantity) == cores
