@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from dagster_sparkscale.clusters.standalone.cluster import (
         StandaloneCluster as StandaloneCluster,
     )
+    from dagster_sparkscale.clusters.standalone.rest_cluster import (
+        StandaloneRestCluster as StandaloneRestCluster,
+    )
     from dagster_sparkscale.declare.bounds import Bounds as Bounds
     from dagster_sparkscale.declare.decisions import Hold as Hold
     from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
@@ -50,6 +53,7 @@ _HOMES = {
     "ScaleTo": "declare.decisions",
     "SlackWebhook": "watch.webhooks",
     "StandaloneCluster": "clusters.standalone.cluster",
+    "StandaloneRestCluster": "clusters.standalone.rest_cluster",
     "StructuredStream": "declare.streams",
     "Webhook": "watch.webhooks",
     "alert_sensor": "watch.alert_sensor",

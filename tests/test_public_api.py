@@ -71,7 +71,10 @@ def test_declaring_streams_does_not_need_dagster():
 
 @pytest.mark.parametrize(
     "module",
-    ["definitions", "autoscale.rescale_job", "clusters.local", "clusters.standalone.cluster"],
+    [
+        *("definitions", "autoscale.rescale_job", "clusters.local"),
+        *("clusters.standalone.cluster", "clusters.standalone.rest_cluster"),
+    ],
 )
 def test_what_dagster_loads_is_free_of_heavy_imports(module):
     loaded = loaded_by(f"import dagster_sparkscale.{module}")
@@ -89,6 +92,7 @@ PURE = [
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
+    *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("cli/tail", "cli/words"),
 ]
 

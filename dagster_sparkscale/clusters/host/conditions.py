@@ -31,7 +31,7 @@ def conditions_here(
         yield _spark(spark_home())
     except ClusterError as error:
         yield Condition("Spark", "not there", str(error))
-    yield _folder(state)
+    yield state_folder(state)
     for stream in streams:
         try:
             program_of(stream)
@@ -102,7 +102,8 @@ def _spark(home: Path) -> Condition:
     return Condition("Spark", f"{here}, {home}")
 
 
-def _folder(state: Path) -> Condition:
+def state_folder(state: Path) -> Condition:
+    """Whether what is remembered can be kept there."""
     cure = "give this user the folder, or set state_dir to one that is its own"
     try:
         for folder in (state, state / "streams"):

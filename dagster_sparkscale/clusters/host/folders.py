@@ -153,6 +153,10 @@ class SubmissionFolder:
     alive = _File("alive")
     """Locked by supervisor and driver while they live, and touched now and then."""
     log = _File("driver.log")
+    posted = _File("posted.json")
+    """Of a driver that another host runs: written before its cluster is asked to."""
+    remote = _File("remote.json")
+    """Of a driver that another host runs: what its cluster calls it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
