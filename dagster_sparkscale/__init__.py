@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dagster_sparkscale.clusters.standalone.cluster import (
         StandaloneCluster as StandaloneCluster,
     )
+    from dagster_sparkscale.clusters.standalone.rest_cluster import (
+        StandaloneRestCluster as StandaloneRestCluster,
+    )
     from dagster_sparkscale.clusters.yarn.client_mode import YarnClientCluster as YarnClientCluster
     from dagster_sparkscale.clusters.yarn.cluster import YarnCluster as YarnCluster
     from dagster_sparkscale.declare.bounds import Bounds as Bounds
@@ -56,6 +59,7 @@ _HOMES = {
     "ScaleTo": "declare.decisions",
     "SlackWebhook": "watch.webhooks",
     "StandaloneCluster": "clusters.standalone.cluster",
+    "StandaloneRestCluster": "clusters.standalone.rest_cluster",
     "StructuredStream": "declare.streams",
     "Webhook": "watch.webhooks",
     "YarnClientCluster": "clusters.yarn.client_mode",

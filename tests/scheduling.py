@@ -27,6 +27,8 @@ _LONGEST_FIRST = (
     "tests/clusters/test_local.py",
     "tests/clusters/test_standalone.py",
     "tests/clusters/yarn/test_scenario.py",
+    "tests/clusters/test_standalone_rest.py",
+    "tests/clusters/test_standalone_failover.py",
     "tests/sources/kinesis/test_dstream_killed.py",
     "tests/sources/kinesis/test_service_faults.py",
     "tests/sources/kinesis/test_dstream.py",

@@ -72,8 +72,9 @@ def test_declaring_streams_does_not_need_dagster():
 @pytest.mark.parametrize(
     "module",
     [
-        *("definitions", "autoscale.rescale_job", "clusters.local", "clusters.standalone.cluster"),
-        "clusters.kubernetes.cluster",
+        *("definitions", "autoscale.rescale_job", "clusters.local", "clusters.kubernetes.cluster"),
+        *("clusters.standalone.cluster", "clusters.standalone.rest_cluster"),
+        *("clusters.yarn.cluster", "clusters.yarn.client_mode"),
     ],
 )
 def test_what_dagster_loads_is_free_of_heavy_imports(module):
@@ -106,6 +107,7 @@ PURE = [
     "clusters/yarn/applications",
     *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
     *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
+    *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("cli/tail", "cli/words"),
 ]
 

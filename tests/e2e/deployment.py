@@ -15,6 +15,7 @@ from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Status
+from tests.waiting import wait_for
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
@@ -164,3 +165,17 @@ def told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
             if (found := getattr(data, name, None)) is not None:
                 return dict(found.metadata[STORY].value)
     raise AssertionError("the run said nothing about the asset")
+
+
+def wait_for_request(d: Deployment, job: str) -> SensorExecutionData:
+    """Tick until a tick asks for `job`."""
+    found: list[SensorExecutionData] = []
+
+    def asked() -> bool:
+        tick = d.tick()
+        if any(request.job_name == job for request in tick.run_requests or []):
+            found.append(tick)
+        return bool(found)
+
+    wait_for(f"a tick that requests {job}", asked, every=1)
+    return found[0]

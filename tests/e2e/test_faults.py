@@ -25,7 +25,14 @@ from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import Minute, restored
 from dagster_sparkscale.watch.memory import Memory
 from tests.clusters.running import executors
-from tests.e2e.deployment import PROGRAMS, deployed, failure, paced_stream, told
+from tests.e2e.deployment import (
+    PROGRAMS,
+    deployed,
+    failure,
+    paced_stream,
+    told,
+    wait_for_request,
+)
 from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
@@ -223,20 +230,6 @@ def test_a_program_that_never_starts_a_query_is_held_and_reported(
             every=1,
         )
         assert any(failed_check(tick, "batches_completing") for tick in ticks)
-
-
-def wait_for_request(d: Any, job: str) -> SensorExecutionData:
-    """Tick until a tick asks for `job`."""
-    found: list[SensorExecutionData] = []
-
-    def asked() -> bool:
-        tick = d.tick()
-        if any(request.job_name == job for request in tick.run_requests or []):
-            found.append(tick)
-        return bool(found)
-
-    wait_for(f"a tick that requests {job}", asked, every=1)
-    return found[0]
 
 
 def failed_check(tick: SensorExecutionData, name: str) -> bool:

@@ -36,7 +36,7 @@ def conditions_here(
         yield _spark(spark_home())
     except ClusterError as error:
         yield Condition("Spark", "none that will do", str(error))
-    yield _folder(state)
+    yield state_folder(state)
     for stream in streams:
         try:
             program_of(stream)
@@ -121,7 +121,8 @@ def _spark(home: Path) -> Condition:
     return Condition("Spark", f"{here}, {home}")
 
 
-def _folder(state: Path) -> Condition:
+def state_folder(state: Path) -> Condition:
+    """Whether what is remembered can be kept there."""
     cure = "give this user the folder, or set state_dir to one that is its own"
     try:
         for folder in (state, state / "streams"):

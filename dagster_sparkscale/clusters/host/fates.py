@@ -38,9 +38,9 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
     Raises:
         ClusterError: a file of the submission can't be read; names it.
     """
-    ended = _ended(folder)
-    if ended:
-        return ended
+    noted = ended(folder)
+    if noted:
+        return noted
     try:
         if record.gone == record.epoch:
             fate = Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
@@ -52,7 +52,7 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
         fate = Fate(DriverState.UNKNOWN, reason=f"it can't be told from here: {error}")
     if fate.state is not DriverState.UNKNOWN:
         # It may have left word between the two looks.
-        return fate if fate.state.alive else _ended(folder) or fate
+        return fate if fate.state.alive else ended(folder) or fate
     return Fate(DriverState.RUNNING) if running_there() else fate
 
 
@@ -170,7 +170,12 @@ def _is_there(note: Mapping[str, Any], record: Record, which: str = "") -> bool:
     return any(process.pid == note.get(f"{which}pid") for process in marked(mark))
 
 
-def _ended(folder: SubmissionFolder) -> Fate | None:
+def ended(folder: SubmissionFolder) -> Fate | None:
+    """How it has ended, as it was noted; None: nobody has seen that.
+
+    Raises:
+        ClusterError: the note can't be read.
+    """
     note = read_json(folder.exit)
     if note is None:
         return None

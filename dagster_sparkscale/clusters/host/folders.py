@@ -157,6 +157,10 @@ class SubmissionFolder:
     """On YARN: its application, once it is known."""
     ended = _File("ended.json")
     """On YARN: what was found of its end; YARN forgets it."""
+    posted = _File("posted.json")
+    """Of a driver that another host runs: written before its cluster is asked to."""
+    remote = _File("remote.json")
+    """Of a driver that another host runs: what its cluster calls it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,0 +1,324 @@
+"""One submission of a stream whose driver is run by a worker of a Standalone cluster.
+
+    posted.json   before the master is asked: which drivers it had
+    remote.json   id of the driver, its worker and the worker's host
+    agent.json    where its agent is, as the driver has announced it
+    exit.json     how it has ended, and beside it, what it has left word of, and the end of its log
+
+What must not change: a driver has ended where its worker says so (`told.ENDED`), or what watches it
+(`driver.shipped_main`), or where it was never launched. A worker that is lost, a master that has
+forgotten it, and one that does not answer prove nothing.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.fate import Fate, Seen
+from dagster_sparkscale.clusters.host import fates
+from dagster_sparkscale.clusters.host.folders import (
+    StreamFolder,
+    SubmissionFolder,
+    explained,
+    read_json,
+)
+from dagster_sparkscale.clusters.host.supervisor import write_json
+from dagster_sparkscale.clusters.standalone import rest, told, worker_pages
+from dagster_sparkscale.clusters.standalone.told import Told
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.submitted import SubmittedDriver
+from dagster_sparkscale.driver import shipped
+from dagster_sparkscale.observe.last_words import raised
+
+LAUNCH_SECONDS = 60.0
+"""How long a start may take until its driver is known to the master."""
+KILL_SECONDS = 30.0
+"""A worker gives a JVM ten seconds to end, and kills it then."""
+LAST_LINES = 200
+"""Of the log of a driver that has failed, in which it is looked what was raised."""
+KEPT_LINES = 1000
+"""Of the log of a driver that has ended: its worker may be gone when it is asked for."""
+_LAST_WORD = 2.0
+"""Seconds in which it is told of its end."""
+
+Overview = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Masters:
+    """The masters of a cluster, as they can be asked."""
+
+    rest_urls: Sequence[str]
+    overview: Callable[[], Overview | None]
+    """Of the one that is in charge; None: none answers."""
+    has_ended: Callable[[Any], bool]
+    """Whether the process that has submitted a driver has ended."""
+
+
+class RemoteDriver(SubmittedDriver):
+    """What is remembered of one submission, and what masters, workers and its agent tell."""
+
+    EVERY: ClassVar[float] = 0.5
+
+    def __init__(self, folder: StreamFolder, record: Record, masters: Masters) -> None:
+        super().__init__(folder.stream, record)
+        self.folder = folder
+        self.masters = masters
+
+    @property
+    def files(self) -> SubmissionFolder:
+        return self.folder.submission(self.record.epoch)
+
+    @property
+    def mark(self) -> str:
+        """In the command line of the driver: tells it from all others."""
+        return f"{self.stream}/{self.record.epoch}/{self.record.id}"
+
+    def launch(self, body: Mapping[str, Any]) -> None:
+        """Submit the driver, which is remembered already.
+
+        Raises:
+            ClusterError: the master refused it; nothing of it runs.
+        """
+        overview = self.masters.overview() or {}
+        self._note("posted", {"known": sorted(told.drivers(overview))})
+        try:
+            id = rest.create(self.masters.rest_urls, body)
+        except rest.Unanswered:
+            return  # the master's list of drivers will tell
+        except ClusterError as error:
+            reason = f"was never launched: {error}"
+            self._note("exit", {"at": time.time(), "told": True, "reason": reason})
+            raise
+        self._note("remote", {"id": id})
+
+    # How it is.
+
+    def look(self) -> Seen:
+        ended = fates.ended(self.files)
+        if ended is None and self.record.gone == self.record.epoch:
+            ended = Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")
+        if ended is not None:
+            return self._seen(ended)
+        overview = self.masters.overview()
+        if overview is None:
+            return self._seen(self._by_its_agent("no master of the cluster answers"))
+        id = self._id(overview)
+        if id is None:
+            return self._seen(self._not_known())
+        return self._seen(self._fate(overview, id))
+
+    def _fate(self, overview: Overview, id: str) -> Fate:
+        known = told.drivers(overview).get(id, Told(id, "forgotten", None, True))
+        self._note_worker(overview, known)
+        if known.state == "SUBMITTED":
+            return Fate(DriverState.STARTING, reason="waits for a worker with room for it")
+        if known.state == "RUNNING":
+            self._note_agent(overview)
+            announced = read_json(self.files.agent) is not None
+            return Fate(DriverState.RUNNING if announced else DriverState.STARTING)
+        if known.state in told.ENDED:
+            return self._ended(overview, _REASONS[known.state])
+        if self._last_word(overview).get(shipped.EXIT):
+            return self._ended(overview, {})
+        if known.state == "ERROR":
+            try:
+                error = rest.error_of(self.masters.rest_urls, id)
+            except ClusterError as fault:
+                return self._by_its_agent(f"it can't be told whether its worker is lost: {fault}")
+            if error is not None:
+                return self._ended(overview, {"reason": f"its worker could not run it: {error}"})
+            return self._by_its_agent("its worker is lost")
+        return self._by_its_agent(f"to the master it is {known.state.lower()}")
+
+    def _by_its_agent(self, why_unknown: str) -> Fate:
+        try:
+            self.agent().status(timeout=2.0, window=0.0)
+        except ClusterError:  # no answer, a refusal, or its token is gone
+            return Fate(DriverState.UNKNOWN, reason=why_unknown)
+        return Fate(DriverState.RUNNING)
+
+    def _not_known(self) -> Fate:
+        """Of a driver whose id nobody has noted, and that no driver of the master's can be told to
+        be."""
+        died = self.masters.has_ended(self.record.submitter)
+        if died and read_json(self.files.posted) is None:
+            reason = "was never launched: the process submitting it died"
+            return Fate(DriverState.FAILED, reason=reason)
+        if not died and time.time() - self.record.submitted_at < LAUNCH_SECONDS:
+            return Fate(DriverState.STARTING)
+        return Fate(DriverState.UNKNOWN, reason="it can't be told whether the master has taken it")
+
+    def _seen(self, fate: Fate) -> Seen:
+        note, remote = read_json(self.files.agent) or {}, read_json(self.files.remote) or {}
+        ended = not fate.state.alive
+        fenced = read_json(self.files.fenced) if ended else None
+        where = str(remote.get("id") or "not known to the master yet")
+        if remote.get("host"):
+            where += f" on {remote['host']}"
+        if fate.reason and not ended:
+            where += f", {fate.reason}"
+        return Seen(
+            fate,
+            where,
+            note.get("url"),
+            note.get("app_id"),
+            note.get("ui_url"),
+            self.files.ending() if ended else None,
+            None if fenced is None else str(fenced.get("reason", "")),
+        )
+
+    # What is found out is noted, for masters and workers forget.
+
+    def _id(self, overview: Overview) -> str | None:
+        """The id of the driver; where nobody has noted it, because who submitted it died or had no
+        answer, the driver is known by its mark."""
+        remote = read_json(self.files.remote)
+        if remote is not None:
+            return str(remote["id"])
+        posted = read_json(self.files.posted)
+        if posted is None:
+            return None
+        for each in told.drivers(overview).values():
+            if each.ours and each.id not in posted["known"] and self._is_marked(overview, each):
+                self._note("remote", {"id": each.id})
+                return each.id
+        return None
+
+    def _is_marked(self, overview: Overview, driver: Told) -> bool:
+        for url in told.web_uis(overview, driver.worker, None):
+            written = worker_pages.page(url, driver.id, "stderr", at_the_end=False) or ""
+            if f'"{self.mark}"' in written.partition("\n====")[0]:
+                return True
+        return False
+
+    def _note_worker(self, overview: Overview, driver: Told) -> None:
+        remote = read_json(self.files.remote) or {"id": driver.id}
+        host = told.host_of(overview, driver.worker)
+        if host is not None and remote.get("worker") != driver.worker:
+            self._note("remote", {"id": driver.id, "worker": driver.worker, "host": host})
+
+    def _note_agent(self, overview: Overview) -> None:
+        """Note where its agent is, until its application is known too."""
+        if (read_json(self.files.agent) or {}).get("app_id"):
+            return
+        for url in self._web_uis(overview):
+            written = self._page(url, "stdout", at_the_end=False) or ""
+            note = (shipped.last_word(written) or {}).get(shipped.AGENT)
+            if isinstance(note, dict) and isinstance(note.get("url"), str):
+                self._note("agent", {**note, "url": told.reached_at(note["url"], url)})
+
+    def _last_word(self, overview: Overview) -> Mapping[str, Any]:
+        for url in self._web_uis(overview):
+            word = shipped.last_word(self._page(url, "stdout") or "")
+            if word is not None:
+                return word
+        return {}
+
+    def _ended(self, overview: Overview, otherwise: Mapping[str, Any]) -> Fate:
+        """Note how it has ended.
+
+        Args:
+            otherwise: how, where it has left no word of that itself.
+        """
+        until = time.monotonic() + _LAST_WORD
+        while not (word := self._last_word(overview)).get(shipped.EXIT):
+            if time.monotonic() > until or not self._web_uis(overview):
+                break
+            time.sleep(self.EVERY)
+        log = self._written(overview, KEPT_LINES)
+        self.files.write_private(self.files.log, log + "\n" if log else "")
+        names = {shipped.TOOK: "took", shipped.FENCED: "fenced", shipped.STOPPED: "stopped"}
+        for name, file in names.items():
+            if isinstance(word.get(name), dict):
+                self._note(file, word[name])
+        said = word.get(shipped.EXIT)
+        note = dict(said) if isinstance(said, dict) else dict(otherwise)
+        note = {"at": time.time(), "told": bool(said), **note}
+        if note.get("code") and (last := raised("\n".join(log.splitlines()[-LAST_LINES:]))):
+            note["reason"] = f"exit code {note['code']}: {last}"
+        self._note("exit", note)
+        ended = fates.ended(self.files)
+        assert ended is not None
+        return ended
+
+    def _note(self, name: str, content: Mapping[str, Any]) -> None:
+        path = getattr(self.files, name)
+        with explained("write", path):
+            write_json(path, content)
+
+    # What can be done with it.
+
+    def agent(self) -> RemoteAgent:
+        files = self.files
+        url = (read_json(files.agent) or {}).get("url")
+        if not isinstance(url, str):
+            raise AgentUnreachable(
+                f"the agent of {self.stream!r} is not known yet: the driver is still starting, or "
+                "ended before it could tell"
+            )
+        return RemoteAgent(
+            self.stream,
+            self.record.epoch,
+            url,
+            files.read_token(),
+            certificate=files.certificate.read_text(),
+        )
+
+    def log(self, lines: int) -> str:
+        if self.files.log.exists():
+            return self.files.tail(lines)
+        overview = self.masters.overview()
+        return self._written(overview, lines) if overview else ""
+
+    def log_place(self) -> str:
+        remote = read_json(self.files.remote) or {}
+        return f"the log of {remote.get('id')} on its worker"
+
+    def kill(self) -> None:
+        overview = self.masters.overview()
+        id = self._id(overview) if overview else None
+        if id is None:
+            raise ClusterError(f"{self.stream!r} can't be killed. {self.out_of_reach()}")
+        try:
+            rest.kill(self.masters.rest_urls, id)
+        except ClusterError as error:
+            if self.describe().state.alive:  # and has not just ended by itself
+                raise ClusterError(f"{error}. {self.out_of_reach()}") from None
+        deadline = time.monotonic() + KILL_SECONDS
+        while self.describe().state.alive and time.monotonic() < deadline:
+            time.sleep(self.EVERY)
+
+    def clear(self) -> None:
+        """What has watched it has done that."""
+
+    def _written(self, overview: Overview, lines: int) -> str:
+        """The last lines of what it has written: to its log; and to stdout, where it is that what
+        keeps Python from starting shows."""
+        for url in self._web_uis(overview):
+            log = self._page(url, "stderr", size=200 * lines + worker_pages.MOST)
+            if log is None:
+                continue
+            other = worker_pages.without_words(self._page(url, "stdout") or "")[-(lines // 2) :]
+            kept = lines - len(other)
+            return "\n".join([*log.splitlines()[-kept:], *other][-lines:])
+        return ""
+
+    def _web_uis(self, overview: Overview) -> list[str]:
+        remote = read_json(self.files.remote) or {}
+        return told.web_uis(overview, remote.get("worker"), remote.get("host"))
+
+    def _page(self, url: str, which: Any, **how: Any) -> str | None:
+        remote = read_json(self.files.remote) or {}
+        return worker_pages.page(url, str(remote.get("id")), which, **how)
+
+
+_REASONS: Mapping[str, Mapping[str, Any]] = {
+    "FINISHED": {"code": 0},
+    "FAILED": {"reason": "it failed and has not said why; its log may"},
+    "KILLED": {"reason": "killed by its worker"},
+}

@@ -1,0 +1,110 @@
+"""The REST servers of a Standalone cluster's masters, through which drivers are submitted.
+
+Of several masters one is in charge; the others answer that they are not, and are passed over.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from dagster_sparkscale.clusters.errors import ClusterError
+
+TIMEOUT = 15.0
+"""Seconds for each request: a master asks itself for up to ten."""
+_LONGEST = 1_000_000
+_STANDBY = "Current state is not alive"
+
+
+class Unanswered(ClusterError):
+    """A master was asked and has not answered: it may have done it, or may yet do it."""
+
+
+class _Passed(Exception):
+    """This one can't say; why."""
+
+
+def create(urls: Sequence[str], body: Mapping[str, Any]) -> str:
+    """Submit a driver; its id.
+
+    Raises:
+        Unanswered: a driver may have been made.
+        ClusterError: none was made; says why.
+    """
+    answer = _first(urls, "POST", "create", json.dumps(body).encode())
+    id = answer.get("submissionId")
+    if answer.get("success") is not True or not isinstance(id, str) or not id:
+        raise ClusterError(f"the master refused to take a driver: {_said(answer)}")
+    return id
+
+
+def kill(urls: Sequence[str], id: str) -> None:
+    """Have a driver killed. Returns when the master has told its worker to.
+
+    Raises:
+        ClusterError: no master does it; says why.
+    """
+    answer = _first(urls, "POST", f"kill/{id}", b"")
+    if answer.get("success") is not True:
+        raise ClusterError(f"the master did not kill {id}: {_said(answer)}")
+
+
+def error_of(urls: Sequence[str], id: str) -> str | None:
+    """What the worker could not start a driver for; None: it has told no such thing.
+
+    Raises:
+        ClusterError: no master says so.
+    """
+    message = _first(urls, "GET", f"status/{id}").get("message")
+    return message if isinstance(message, str) and message else None
+
+
+def _first(urls: Sequence[str], method: str, path: str, body: bytes | None = None) -> Any:
+    """The answer of the first master that is in charge."""
+    passed = []
+    for url in urls:
+        try:
+            return _ask(url, method, path, body)
+        except _Passed as why:
+            passed.append(f"{url}: {why}")
+    raise ClusterError(
+        "no master takes drivers by REST (is one in charge, and spark.master.rest.enabled set to "
+        f"true there?): {'; '.join(passed)}"
+    )
+
+
+def _ask(url: str, method: str, path: str, body: bytes | None) -> Any:
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    # Without proxies: the master is on this network, often on this host.
+    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT)
+    try:
+        try:
+            connection.connect()
+        except OSError as error:
+            raise _Passed(error.strerror or str(error)) from None
+        try:
+            place = f"{parts.path.rstrip('/')}/v1/submissions/{path}"
+            headers = {} if body is None else {"Content-Type": "application/json"}
+            connection.request(method, place, body, headers)
+            response = connection.getresponse()
+            text = response.read(_LONGEST)
+        except (OSError, HTTPException) as error:
+            raise Unanswered(f"the master at {url} gave no answer: {error!r}") from None
+    finally:
+        connection.close()
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise _Passed(f"is no REST server of a master, HTTP status {response.status}")
+    if _STANDBY in _said(answer):
+        raise _Passed(_said(answer))
+    return answer
+
+
+def _said(answer: Mapping[str, Any]) -> str:
+    lines = str(answer.get("message") or "it does not say why").strip().splitlines()
+    return " ".join(lines[:2])[:500]

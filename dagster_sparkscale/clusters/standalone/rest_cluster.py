@@ -1,0 +1,227 @@
+"""Streams on a Standalone cluster whose workers run their drivers too (cluster deploy mode)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import dagster as dg
+from pydantic import Field, PrivateAttr, field_validator
+
+from dagster_sparkscale.clusters import credentials
+from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.base import Capacity, Driver
+from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.conditions import program_of, state_folder
+from dagster_sparkscale.clusters.host.folders import read_json
+from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
+from dagster_sparkscale.clusters.parcel import parcel
+from dagster_sparkscale.clusters.spark_settings import settings
+from dagster_sparkscale.clusters.standalone import masters, rest
+from dagster_sparkscale.clusters.standalone.remote_driver import Masters, Overview, RemoteDriver
+from dagster_sparkscale.clusters.standalone.submission import (
+    later_settings,
+    refuse_if_too_large,
+    submission,
+)
+from dagster_sparkscale.clusters.starts import Start
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.driver import shipped
+
+ON_WORKERS = "local://"
+"""Begins the path of a program that lies on the workers."""
+
+
+class StandaloneRestCluster(StateFolderCluster):
+    """Runs streams on a Standalone cluster whose workers run their drivers too: cluster deploy
+    mode, by the REST servers of the masters. What is remembered stays on Dagster's host.
+
+    All settings may be `dg.EnvVar`s.
+    """
+
+    master: str = Field(
+        description="URL of the master, spark://host:7077; several with commas between them."
+    )
+    rest_urls: list[str] = Field(
+        min_length=1, description="REST servers of the masters, http://host:6066."
+    )
+    web_urls: list[str] = Field(
+        min_length=1,
+        description="Web UIs of the masters, http://host:8080. Those of the workers, which the "
+        "masters name, must be reached from here too.",
+    )
+    python: str = Field(
+        default="python3",
+        description="Python of drivers and executors: a path on the workers, or a name that is "
+        "found there.",
+    )
+    agent_bind: str = Field(
+        default="0.0.0.0",
+        description="Address that the agents listen at, on the workers. They speak TLS, each with "
+        "a certificate of its own.",
+    )
+    _glance: tuple[Overview | None] | None = PrivateAttr(default=None)
+
+    @field_validator("master", mode="before")
+    @classmethod
+    def _master_is_url(cls, value: Any) -> Any:
+        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and value:
+            masters.hosts(value)
+        return value
+
+    @field_validator("rest_urls", "web_urls", mode="before")
+    @classmethod
+    def _urls_are_urls(cls, value: Any) -> Any:
+        for url in value if isinstance(value, list | tuple) else ():
+            plain = isinstance(url, str) and not isinstance(url, dg.EnvVar)
+            if plain and not url.startswith(("http://", "https://")):
+                raise ValueError(f"{url!r}: must be a URL such as http://host:6066")
+        return value
+
+    def at_a_glance(self) -> Self:
+        glance = type(self)(**{name: getattr(self, name) for name in type(self).model_fields})
+        glance._glance = (self._overview(),)  # also where no master answers: each look would wait
+        return glance
+
+    def driver_of(self, stream: str, record: Record) -> RemoteDriver:
+        store = self.store()
+        asked = Masters(self.rest_urls, self._overview, store.has_ended)
+        return RemoteDriver(store.folder(stream), record, asked)
+
+    def refuse(self, stream: Stream) -> None:
+        if not stream.program.startswith(ON_WORKERS):
+            program_of(stream)
+
+    def check(self, stream: Stream) -> None:
+        self.refuse(stream)
+        self._in_charge()
+
+    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
+        program, files = self._program(stream)
+        refuse_if_too_large(parcel(), shipped.pack({"files": files}))
+        self._in_charge()
+
+        def launch(start: Start) -> None:
+            record = start.record
+            driver = self.driver_of(stream.name, record)
+            known_by = credentials.make(stream.name, record.epoch)
+            driver.files.create()
+            driver.files.write_private(driver.files.token, known_by.token)
+            driver.files.write_private(driver.files.certificate, known_by.certificate)
+            made = settings(stream, record.epoch, self.master, self.spark_conf)
+            packed = shipped.pack(
+                {
+                    "files": {
+                        **files,
+                        "token": known_by.token,
+                        "certificate.pem": known_by.certificate,
+                        "key.pem": known_by.key,
+                    },
+                    "settings": later_settings(made),
+                    "options": [
+                        *driver_options(stream, record, fence_options(start)),
+                        *("--token-file", "{folder}/token", "--bind", self.agent_bind),
+                        *("--certificate", "{folder}/certificate.pem"),
+                        *("--key", "{folder}/key.pem"),
+                        *("--announce", f"{{folder}}/{shipped.AGENT}"),
+                        *(program, *arguments),
+                    ],
+                }
+            )
+            body = submission(
+                mark=driver.mark,
+                master=self.master,
+                python=self.python,
+                settings=made,
+                environment=stream.env,
+                code=parcel(),
+                start=packed,
+            )
+            self._refuse_if_overtaken(driver)
+            driver.launch(body)
+            try:
+                self._refuse_if_overtaken(driver)
+            except ClusterError:
+                driver.kill()
+                raise
+            driver.folder.prune()
+
+        return launch
+
+    def agent(self, driver: Driver) -> RemoteAgent:
+        return self._submission(driver).agent()
+
+    def logs(self, driver: Driver, lines: int = 50) -> str:
+        return self._submission(driver).log(lines)
+
+    def took(self, stream: str, epoch: int) -> bool:
+        files = self.store().folder(stream).submission(epoch)
+        told = (read_json(files.exit) or {}).get("told", not files.posted.exists())
+        # Of one that has not said how it ended nothing is known: it may have.
+        return files.has_taken_its_checkpoint() if told else True
+
+    def capacity(self) -> Capacity | None:
+        content = self._overview()
+        return masters.capacity(dict(content)) if content else None
+
+    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
+        return tuple(self._conditions(streams))
+
+    def _conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:
+        try:
+            overview = self._in_charge()
+            yield Condition(
+                "master", f"{overview.get('url')}, {overview.get('aliveworkers')} workers"
+            )
+        except ClusterError as error:
+            yield Condition("master", "none takes drivers", str(error))
+        yield state_folder(self.state_path())
+        for stream in streams:
+            try:
+                self.refuse(stream)
+            except ClusterError as error:
+                cure = "put it there, or declare where it is: its driver can't be started again"
+                yield Condition("program", str(error), cure)
+
+    def _submission(self, driver: Driver) -> RemoteDriver:
+        record = self.store().read(driver.stream) or Record.new("")
+        return self.driver_of(driver.stream, replace(record, epoch=driver.epoch))
+
+    def _overview(self) -> Overview | None:
+        return masters.alive(self.web_urls) if self._glance is None else self._glance[0]
+
+    def _in_charge(self) -> Overview:
+        """The master in charge, which takes drivers.
+
+        Raises:
+            ClusterError: there is none; says why.
+        """
+        overview = self._overview()
+        if overview is None:
+            raise ClusterError(
+                f"none of the masters at {', '.join(self.web_urls)} answers and is in charge"
+            )
+        rest.error_of(self.rest_urls, "driver-none")  # only to see that one answers
+        return overview
+
+    def _program(self, stream: Stream) -> tuple[str, Mapping[str, str]]:
+        """The program as the driver finds it, and what is sent along for that."""
+        if stream.program.startswith(ON_WORKERS):
+            return stream.program.removeprefix(ON_WORKERS), {}
+        path: Path = program_of(stream)
+        try:
+            return f"{{folder}}/{path.name}", {path.name: path.read_text(encoding="utf-8")}
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"{stream.name}: {path}: can't read it: {error}") from None
+
+    def _refuse_if_overtaken(self, driver: RemoteDriver) -> None:
+        """A process that was held up for long may find that others have gone on without it."""
+        now = self.store().read(driver.stream)
+        if now is None or (now.id, now.epoch) != (driver.record.id, driver.record.epoch):
+            raise ClusterError(
+                f"the start of {driver.stream!r}, epoch {driver.record.epoch}, was overtaken by "
+                "another: nothing of it runs"
+            )

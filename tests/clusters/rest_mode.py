@@ -1,0 +1,61 @@
+"""A real Standalone cluster whose workers run the drivers, and a cluster manager on it."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.standalone.rest_cluster import StandaloneRestCluster
+from dagster_sparkscale.driver import shipped
+from dev.standalone import Standalone
+from tests.leftovers import MARK
+from tests.short_lives import EXECUTORS
+
+HANDED_ON = (MARK, "JDK_JAVA_OPTIONS", "PYTHONPATH")
+
+
+def environment() -> dict[str, str]:
+    """Of the daemons, and so of drivers and executors, that makes them start fast and end."""
+    return {name: os.environ[name] for name in HANDED_ON if name in os.environ}
+
+
+def on(standalone: Standalone, state: Path, **fields: Any) -> StandaloneRestCluster:
+    return StandaloneRestCluster(
+        master=standalone.master_url,
+        rest_urls=standalone.rest_urls,
+        web_urls=standalone.web_urls,
+        state_dir=str(state),
+        agent_bind="127.0.0.1",
+        python=sys.executable,
+        spark_conf=EXECUTORS,
+        **fields,
+    )
+
+
+def pid_of(standalone: Standalone, cluster: StandaloneRestCluster, driver: Driver) -> int:
+    """Of a driver's Python process, as it has told itself."""
+    record = cluster.store().read(driver.stream)
+    assert record is not None
+    id = cluster.driver_of(driver.stream, record)._id(standalone.overview() or {})
+    told = shipped.last_word((standalone.folder / "work" / str(id) / "stdout").read_text())
+    assert told is not None
+    return int(told[shipped.AGENT]["pid"])
+
+
+def nothing_left(standalone: Standalone, name: str, epoch: int) -> bool:
+    """Whether no process of that start of the stream is left: JVM and Python carry its mark."""
+    mark = f"{name}/{epoch}/"
+    return not any(
+        part.startswith(mark) for process in standalone.left() for part in command_line(process)
+    )
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Empty where it has just ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

@@ -1,0 +1,75 @@
+"""Drivers are submitted by the REST server of the master that is in charge."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.standalone import rest
+from tests.clusters.answering import Agent
+
+DEAD = "http://127.0.0.1:9"
+STANDBY = "Current state is not alive: STANDBY. Can only accept driver submissions in ALIVE state."
+
+
+@pytest.fixture
+def standby() -> Iterator[Agent]:
+    server = Agent()
+    server.body = json.dumps({"success": False, "message": STANDBY}).encode()
+    yield server
+    server.close()
+
+
+def says(server: Agent, **content: Any) -> None:
+    server.body = json.dumps(content).encode()
+
+
+def test_masters_that_are_down_or_stand_by_are_passed_over(agent: Agent, standby: Agent) -> None:
+    says(agent, success=True, submissionId="driver-1")
+    urls = [DEAD, standby.url, f"{agent.url}/prefix/"]
+    assert rest.create(urls, {"action": "CreateSubmissionRequest"}) == "driver-1"
+    verb, path, _, body = agent.asked[-1]
+    assert (verb, path) == ("POST", "/prefix/v1/submissions/create")
+    assert body == {"action": "CreateSubmissionRequest"}
+
+
+def test_where_none_is_in_charge_each_says_why(standby: Agent) -> None:
+    with pytest.raises(ClusterError, match=r"rest\.enabled.*refused; .*STANDBY") as caught:
+        rest.create([DEAD, standby.url], {})
+    assert not isinstance(caught.value, rest.Unanswered)
+
+
+def test_what_is_no_rest_server_is_passed_over(agent: Agent) -> None:
+    agent.code, agent.body = 404, b"<html>"
+    with pytest.raises(ClusterError, match=r"no REST server of a master, HTTP status 404"):
+        rest.create([agent.url], {})
+
+
+def test_a_refusal_is_told_in_the_masters_words(agent: Agent, standby: Agent) -> None:
+    says(agent, message="Malformed request: SubmitRestMissingFieldException: 'x'\n\tat a.b.c\n\td")
+    with pytest.raises(ClusterError, match=r"refused to take a driver: Malformed request: .*'x'"):
+        rest.create([standby.url, agent.url], {})
+
+
+def test_no_answer_to_what_was_asked_is_no_refusal(agent: Agent, standby: Agent) -> None:
+    agent.act = lambda handler: handler.connection.close()
+    with pytest.raises(rest.Unanswered, match="gave no answer"):
+        rest.create([standby.url, agent.url], {})
+
+
+def test_what_is_not_killed_is_told(agent: Agent) -> None:
+    says(agent, success=True)
+    rest.kill([agent.url], "driver-1")
+    assert agent.asked[-1][:2] == ("POST", "/v1/submissions/kill/driver-1")
+    says(agent, success=False, message="Driver driver-1 has already finished or does not exist")
+    with pytest.raises(ClusterError, match=r"did not kill driver-1: .*already finished"):
+        rest.kill([agent.url], "driver-1")
+
+
+def test_the_error_of_a_worker_is_told_where_there_is_one(agent: Agent) -> None:
+    says(agent, success=True, driverState="ERROR")
+    assert rest.error_of([agent.url], "driver-1") is None
+    says(agent, success=True, driverState="ERROR", message="Exception from the cluster: no java")
+    assert rest.error_of([agent.url], "driver-1") == "Exception from the cluster: no java"

@@ -1,0 +1,93 @@
+"""StandaloneRestCluster without Spark: its fields, and what it makes of a silent cluster."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.standalone.rest_cluster import StandaloneRestCluster
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.streams import StructuredStream
+from tests.clusters.answering import Agent
+from tests.clusters.running import stream
+
+DEAD = "http://127.0.0.1:9"
+
+
+def on(state: Path, **fields: Any) -> StandaloneRestCluster:
+    given = {"master": "spark://h:7077", "rest_urls": [DEAD], "web_urls": [DEAD], **fields}
+    return StandaloneRestCluster(state_dir=str(state / "state"), **given)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "right"),
+    [
+        ("master", "h:7077", "must be the URL of a Standalone master"),
+        ("rest_urls", ["spark://h:6066"], "must be a URL such as http://host:6066"),
+        ("web_urls", [], "web_urls"),
+    ],
+)
+def test_a_wrong_field_is_refused_when_it_is_declared(
+    tmp_path: Path, field: str, value: Any, right: str
+) -> None:
+    with pytest.raises(DeclarationError, match=right):
+        on(tmp_path, **{field: value})
+
+
+def test_where_no_master_answers_nothing_is_begun(tmp_path: Path) -> None:
+    cluster = on(tmp_path)
+    assert cluster.capacity() is None
+    with pytest.raises(ClusterError, match="none of the masters at"):
+        cluster.check(stream("clicks"))
+    with (
+        cluster.lease("clicks", "test") as lease,
+        pytest.raises(ClusterError, match="none of the masters at"),
+    ):
+        cluster.submit(stream("clicks"), lease)
+    assert cluster.find("clicks") is None
+
+
+def test_a_refused_driver_was_never_launched_and_one_without_an_answer_may_have_been(
+    tmp_path: Path, agent: Agent
+) -> None:
+    agent.body = json.dumps({"status": "ALIVE", "workers": [], "success": False}).encode()
+    cluster = on(tmp_path, rest_urls=[agent.url], web_urls=[agent.url])
+    with (
+        cluster.lease("clicks", "test") as lease,
+        pytest.raises(ClusterError, match="refused to take a driver"),
+    ):
+        cluster.submit(stream("clicks"), lease)
+    refused = cluster.find("clicks")
+    assert refused is not None and refused.state is DriverState.FAILED
+    assert str(refused.exit_reason).startswith("was never launched: the master refused")
+    files = cluster.store().folder("clicks").submission(1)
+    assert not cluster.took("clicks", 1)
+    files.exit.unlink()  # as where the answer was lost
+    unsure = cluster.find("clicks")
+    assert unsure is not None and unsure.state.alive
+    assert cluster.took("clicks", 1)
+
+
+def test_one_look_serves_many_streams(tmp_path: Path, agent: Agent) -> None:
+    agent.body = json.dumps({"status": "ALIVE", "workers": []}).encode()
+    glance = on(tmp_path, web_urls=[agent.url]).at_a_glance()
+    for _ in range(3):
+        assert glance.capacity() is not None
+    assert len(agent.asked) == 1
+
+
+def test_what_its_drivers_need_is_told(tmp_path: Path) -> None:
+    wrong = {each.subject for each in on(tmp_path).conditions([stream("x", "no.py")]) if each.wrong}
+    assert wrong == {"master", "program"}
+
+
+def test_a_program_on_the_workers_is_not_looked_for_here(tmp_path: Path) -> None:
+    there = StructuredStream(name="x", program="local:///opt/x.py", batch_interval="1s")
+    cluster = on(tmp_path)
+    cluster.refuse(there)
+    assert cluster._program(there) == ("/opt/x.py", {})
+    with pytest.raises(ClusterError, match=r"there is no file /opt/x\.py"):
+        cluster.refuse(StructuredStream(name="x", program="/opt/x.py", batch_interval="1s"))
