@@ -13,7 +13,6 @@ from filelock import FileLock
 from dev.installing import Way, ensure, run, say
 
 SOURCE = Path(__file__).parent / "control_plane"
-_ROOT = Path(__file__).resolve().parents[2]
 # Optimised, the program takes nearly twice as long to build; the API server answers in
 # milliseconds all the same.
 _FLAGS = ("-trimpath", "-gcflags=all=-N -l -dwarf=false")
@@ -29,8 +28,9 @@ class BuildFailed(RuntimeError):
 
 
 def cache() -> Path:
-    """Where what is built is kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or _ROOT / ".cache") / "kubernetes"
+    """Where what is built is kept: by the user, for other clones too, as it takes so long."""
+    kept = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(kept) / "dagster-sparkscale" / "kubernetes"
 
 
 def program() -> Path:

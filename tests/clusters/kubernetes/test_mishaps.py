@@ -1,8 +1,6 @@
-"""What is told when pods do not start, or are ended by others, and what a driver outlives."""
+"""What is told when pods do not start, and what a driver outlives."""
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +9,8 @@ import pytest
 
 from dagster_sparkscale import KubernetesCluster
 from dagster_sparkscale.clusters import spark_cluster
-from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.kubernetes import names
 from dev.kubernetes.granted import kubeconfig
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.frozen import wakes_up_late
@@ -26,7 +23,7 @@ from tests.clusters.running import (
     submit,
     wait_running,
 )
-from tests.kubernetes import Object, create, namespace
+from tests.kubernetes import create, namespace
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.spark]
@@ -36,10 +33,6 @@ def other(cluster: KubernetesCluster, **fields: Any) -> KubernetesCluster:
     """The same one with other fields."""
     kept = {name: getattr(cluster, name) for name in type(cluster).model_fields}
     return KubernetesCluster(**{**kept, **fields})
-
-
-def pod_of(kubernetes: Cluster, space: str, driver: Driver) -> Object:
-    return kubernetes.pod(space, names.of_epoch(driver.stream, driver.epoch))
 
 
 @contextmanager
@@ -61,24 +54,6 @@ def quota(kubernetes: Cluster, space: str, hard: dict[str, str]) -> Iterator[Non
         yield
     finally:
         kubernetes.api.delete(path)
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    """A process that does not get on, as on a node that hangs."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def failed(cluster: KubernetesCluster, name: str) -> str:
-    seen = wait_for(
-        "it to have failed", lambda: (d := newest(cluster, name)).state is DriverState.FAILED and d
-    )
-    assert seen
-    return str(seen.exit_reason)
 
 
 class TestNotStarted:
@@ -144,50 +119,6 @@ class TestNotStarted:
             denied = KubernetesCluster(image="spark", kubeconfig=str(kubeconfig(kubernetes, space)))
             with pytest.raises(ClusterError, match=r"configmaps.*dagster\.yaml"):
                 denied.find("any")
-
-
-class TestEndedByOthers:
-    def test_an_evicted_driver(
-        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
-    ) -> None:
-        see_to(cluster, stream("moved"))
-        message = "The node was low on resource: memory."
-        kubernetes.evict(pod_of(kubernetes, space, newest(cluster, "moved")), message)
-        assert failed(cluster, "moved") == f"evicted: {message}"
-
-    def test_a_driver_out_of_memory(
-        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
-    ) -> None:
-        see_to(cluster, stream("moved"))
-        pod = pod_of(kubernetes, space, newest(cluster, "moved"))
-        kubernetes.kill(pod, out_of_memory=True)
-        assert "killed by signal 9: out of memory (OOMKilled)" in failed(cluster, "moved")
-
-    def test_a_preempted_driver_ends_in_order_and_says_why(
-        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
-    ) -> None:
-        see_to(cluster, stream("moved"))
-        kubernetes.preempt(pod_of(kubernetes, space, newest(cluster, "moved")))
-        assert "reempted" in failed(cluster, "moved")
-
-    def test_a_driver_whose_node_is_silent_is_not_taken_for_gone(
-        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
-    ) -> None:
-        see_to(cluster, stream("moved"))
-        driver = newest(cluster, "moved")
-        pod = pod_of(kubernetes, space, driver)
-        with kubernetes.silent_node(pod):
-            # Its agent is heard all the same: only Kubernetes has lost it.
-            assert newest(cluster, "moved").state is DriverState.RUNNING
-            pid = kubernetes.pid(pod)
-            with stopped(pid):
-                seen = newest(cluster, "moved")
-                assert seen.state is DriverState.UNKNOWN
-                assert "does not answer" in str(seen.exit_reason)
-                with pytest.raises(ClusterError, match="moved"):
-                    submit(cluster, stream("moved"))
-        assert newest(cluster, "moved").epoch == driver.epoch
-        see_ended(cluster, "moved")
 
 
 class TestOutlived:
