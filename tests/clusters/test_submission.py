@@ -95,9 +95,11 @@ def test_what_is_sent_unpacks_itself_where_there_is_nothing_but_python(tmp_path:
     start = {"files": {"token": "hunter2"}, "settings": {}, "options": ["--help"]}
     body = asked(code=parcel(), start=shipped.pack(start))
     arguments = body["appArgs"]
+    _, _, *command = arguments[arguments.index("/bin/sh") :]
+    at = command.index("/opt/python3")
     # Without Spark the driver fails; what watches it says so, and leaves nothing behind.
     done = subprocess.run(
-        [sys.executable, "-I", "-S", *arguments[arguments.index("-c") :]],
+        ["/bin/sh", *command[:at], sys.executable, "-I", "-S", *command[at + 1 :]],
         env=body["environmentVariables"],
         cwd=tmp_path,
         capture_output=True,

@@ -297,8 +297,7 @@ class RemoteDriver(SubmittedDriver):
         """What has watched it has done that."""
 
     def _written(self, overview: Overview, lines: int) -> str:
-        """The last lines of what it has written: to its log; and to stdout, where it is that what
-        keeps Python from starting shows."""
+        """The last lines of its log, and of what its JVM has printed, as a console sink does."""
         for url in self._web_uis(overview):
             log = self._page(url, "stderr", size=200 * lines + worker_pages.MOST)
             if log is None:

@@ -1,9 +1,10 @@
 """What the REST server of a master is asked, so that a worker runs a driver. Pure.
 
-The worker starts Spark's JVM, which starts Python by `env`, as that needs no file on the worker:
+The worker starts Spark's JVM, which starts Python by a shell, as that needs no file on the worker.
+It writes into the JVM's log itself: what it says through the JVM is lost where both end at once.
 
     SparkSubmit --class org.apache.spark.deploy.PythonRunner spark-internal
-                /usr/bin/env "" python3 -c <unpack> <mark>
+                /bin/sh "" -c 'exec "$@" >>stderr 2>&1' sh python3 -c <unpack> <mark>
 
 Code, settings and secrets travel in the environment: command lines show in process lists, and on
 the pages and in the logs of master and worker; the environment does not. It may hold so many
@@ -80,7 +81,8 @@ def submission(
             *("--master", master, "--deploy-mode", "client", "--name", name),
             *(part for key in sorted(fetched) for part in ("--conf", f"{key}={fetched[key]}")),
             *("--class", "org.apache.spark.deploy.PythonRunner", "spark-internal"),
-            *("/usr/bin/env", "", python, "-c", _UNPACK, mark),
+            *("/bin/sh", "", "-c", 'exec "$@" >>stderr 2>&1', "sh"),
+            *(python, "-c", _UNPACK, mark),
         ],
         "sparkProperties": {
             **driver,
