@@ -18,6 +18,7 @@ from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.driver.releases import minor
+from dev.kubernetes.building import USERS_CACHE
 
 CACHE = Path(__file__).parent.parent / ".cache"
 QUICK_PYTHON = Path(__file__).parent / "quick_python"
@@ -45,6 +46,7 @@ def for_short_lives(environ: MutableMapping[str, str]) -> None:
     path = [str(QUICK_PYTHON), environ.get("PYTHONPATH", "")]
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     # Where a LocalCluster looks for its archive: the tests leave nothing in a user's own folder.
+    environ.setdefault(USERS_CACHE, environ.get("XDG_CACHE_HOME", ""))
     environ["XDG_CACHE_HOME"] = str(CACHE)
     given = environ.get(_READ_BY_EVERY_JVM, "")
     # Two collectors are one too many for a JVM.

@@ -23,13 +23,18 @@ Kubernetes is built with Go {needed} or newer, and it could not be installed fro
 (https://go.dev/dl), put `go` on the PATH and run the command again."""
 
 
+USERS_CACHE = "SPARKSCALE_USERS_CACHE"
+"""The user's own XDG_CACHE_HOME, where tests have another (`tests/short_lives.py`)."""
+
+
 class BuildFailed(RuntimeError):
     """The control plane could not be built; carries what the compiler said last."""
 
 
 def cache() -> Path:
     """Where what is built is kept: by the user, for other clones too, as it takes so long."""
-    kept = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    given = os.environ.get(USERS_CACHE, os.environ.get("XDG_CACHE_HOME"))
+    kept = given or Path.home() / ".cache"
     return Path(kept) / "dagster-sparkscale" / "kubernetes"
 
 
