@@ -66,7 +66,8 @@ def main() -> int:
                 types.add(name)
                 asked.setLogTypes(types)
                 helper.dumpAContainerLogsForLogTypeWithoutNodeId(asked)
-                for path in Path(folder).rglob(name):
+                # One for the container, however it calls it.
+                for path in filter(Path.is_file, Path(folder).rglob("*")):
                     text = log_in(path.read_text(errors="replace"))
                     if text.strip():
                         print(text)

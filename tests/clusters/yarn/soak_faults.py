@@ -10,6 +10,7 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.store import Record, Submission
+from dagster_sparkscale.clusters.yarn import resource_manager
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dev.yarn.rig import Rig
 from dev.yarn.settings import NARROW
@@ -52,7 +53,23 @@ def test_what_a_program_died_of_is_known_also_where_yarn_has_gathered_its_log(
     )
     assert crashed and crashed.exit_reason == "exit code 1: RuntimeError: no such topic: clicks"
 
+    gathered = f"aggregated/**/{crashed.app_id}/*"
+    wait_for("its log to be gathered", lambda: list(rig.folder.glob(gathered)))
+    # As where Dagster looks after the node has deleted it: what was kept is not there.
+    files = cluster.store().folder("crash").submission(1)
+    files.ended.unlink()
+    files.log.unlink()
+    wait_for("its node to have no log", lambda: _node_has_none(cluster))
+    assert newest(cluster, "crash") == crashed
     assert "no such topic: clicks" in cluster.logs(crashed)
+
+
+def _node_has_none(cluster: YarnCluster) -> bool:
+    record = cluster.store().read("crash")
+    assert record is not None
+    app = cluster._manager().tagged(f"sparkscale-{record.id}-1")[0]
+    assert app.node and app.container
+    return resource_manager.log(app.node, app.container, "stdout", 100, "me") is None
 
 
 def test_a_queue_that_is_full_is_told(rig: Rig, tmp_path: Path) -> None:
@@ -130,3 +147,15 @@ def test_without_a_resource_manager_a_driver_is_never_taken_for_ended(
         assert cluster.declare_gone(lost, lease, "somebody").state is DriverState.FAILED
     assert submit(cluster, declared).epoch == before.epoch + 1
     assert stop(cluster, "alone", graceful=False).state is DriverState.STOPPED
+
+
+def test_what_lies_in_another_file_system_is_removed_by_hadoop(
+    cluster: YarnCluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "application_1_1"
+    folder.mkdir()
+    (folder / "a file").touch()
+    client = cluster._client()
+    assert client.remove(str(folder)) is None and not folder.exists()
+    assert client.remove(str(folder)) is None  # there is none
+    assert "No FileSystem for scheme" in str(client.remove("nosuch://host/folder"))
