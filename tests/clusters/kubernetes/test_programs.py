@@ -1,11 +1,13 @@
 """Where a program comes from, and how its pod gets it."""
 
 import http.server
+import sys
 import threading
 
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import in_pod
 from dagster_sparkscale.clusters.kubernetes.in_pod import fetched
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program
 from dagster_sparkscale.declare.streams import StructuredStream
@@ -76,3 +78,11 @@ def test_a_program_is_fetched_as_it_is(tmp_path):
         server.shutdown()
     assert path == str(tmp_path / "clicks.py")
     assert (tmp_path / "clicks.py").read_bytes() == b"print('\xc3\xa4')"
+
+
+def test_a_python_of_an_image_that_is_too_old_is_told(monkeypatch):
+    monkeypatch.setattr(in_pod, "lend", lambda path: None)
+    monkeypatch.setattr(sys, "version_info", (3, 8, 10, "final", 0))
+    monkeypatch.delitem(sys.modules, "dagster_sparkscale.driver.__main__", raising=False)
+    with pytest.raises(SystemExit, match=r"a driver needs Python 3\.10 or newer"):
+        in_pod.main(["program.py"], "")
