@@ -165,7 +165,8 @@ class Objects:
         container = {
             "name": CONTAINER,
             "image": placing.image,
-            "args": list(command),
+            # A kubelet puts variables in the place of $(NAME), and one $ in the place of two.
+            "args": [word.replace("$", "$$") for word in command],
             "env": env,
             "ports": [{"name": "agent", "containerPort": AGENT_PORT}],
             "resources": resources(settings),

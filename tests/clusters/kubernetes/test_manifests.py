@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     resources,
     text_of,
 )
+from dev.kubernetes.volumes import expand
 
 PLACING = Placing("streams", "spark:4.3", "sparkscale-driver", 30)
 OBJECTS = Objects("word_count", 7, "ab" * 8, PLACING)
@@ -88,6 +89,12 @@ def test_a_driver_is_never_started_twice():
 def test_the_image_has_its_own_entrypoint():
     assert driver(made())["args"] == ["python3", "x.py"]
     assert "command" not in driver(made())
+
+
+def test_arguments_come_as_they_were_given():
+    given = ["python3", "cost$", "a$$b", "$(TOKEN)", "$$(TOKEN)", "$(open"]
+    args = driver(OBJECTS.pod("u-1", given, ["TOKEN"], {}))["args"]
+    assert [expand(word, {"TOKEN": SECRET}) for word in args] == given
 
 
 def test_it_may_end_in_good_order():
