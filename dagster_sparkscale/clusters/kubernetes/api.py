@@ -93,9 +93,10 @@ class Api:
             raise
         return True
 
-    def delete_all(self, kind: str, **query: str) -> None:
+    def delete_all(self, kind: str, grace: int, **query: str) -> None:
         """Delete all objects that `query` asks for."""
-        options = {"propagationPolicy": "Background"}
+        # Of options in the query nothing is read where there is a body.
+        options = {"propagationPolicy": "Background", "gracePeriodSeconds": grace}
         self._call("DELETE", self.path(kind), query, options)
 
     def text(self, kind: str, name: str, part: str, **query: str) -> str:

@@ -130,7 +130,7 @@ def test_a_change_is_never_asked_for_twice(server, api):
         lambda: api.replace("pods", "a", {}),
         lambda: api.patch("pods", "a", {}),
         lambda: api.delete("pods", "a"),
-        lambda: api.delete_all("pods"),
+        lambda: api.delete_all("pods", grace=1),
     ):
         server.asked.clear()
         server.drops = 1
@@ -158,6 +158,14 @@ def test_a_deletion_may_be_of_one_object_alone(server, api):
     server.says(403, "Forbidden", "no")
     with pytest.raises(Refused):
         api.delete("secrets", "a")
+
+
+def test_all_are_deleted_within_the_time_they_are_given(server, api):
+    api.delete_all("pods", grace=1, labelSelector="a=b")
+    method, path, _, body = server.asked[0]
+    assert (method, path) == ("DELETE", "/api/v1/namespaces/streams/pods?labelSelector=a%3Db")
+    # In the query of a deletion that has a body it would not be read.
+    assert json.loads(body)["gracePeriodSeconds"] == 1
 
 
 def test_a_patch_is_a_merge(server, api):
