@@ -48,6 +48,13 @@ def test_one_that_can_not_be_had_is_refused(given, fault):
     assert str(caught.value).startswith(fault)
 
 
+@pytest.mark.parametrize("name", ["my clicks.py", "kl\xfccke.py", "in_pod.py"])
+def test_one_whose_name_kubernetes_or_we_can_not_take_is_refused(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ClusterError, match=r"must have a name of letters.*rename it"):
+        program(stream("clicks", program=str(tmp_path / name)))
+
+
 def test_one_that_is_too_large_is_refused(tmp_path):
     file = tmp_path / "large.py"
     file.write_bytes(b"#" * 750_001)
