@@ -175,6 +175,8 @@ class Api:
         reason = str(status.get("reason") or "")
         said = str(status.get("message") or f"HTTP status {code}")[:500]
         if code == 401:
+            # What a kubeconfig names (a file, a login) may be newer than what was read of it.
+            _api.cache_clear()
             return Unreachable(
                 f"{self._who} does not know us ({said}): the token or certificate is wrong, or "
                 "has run out"

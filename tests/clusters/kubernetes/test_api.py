@@ -14,6 +14,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import access
 from dagster_sparkscale.clusters.kubernetes.access import Access, access_to
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, Unreachable
+from dagster_sparkscale.clusters.kubernetes.api import api as api_of
 
 
 class Server(ThreadingHTTPServer):
@@ -92,6 +93,25 @@ def test_a_token_that_has_run_out_tells_nothing(server, api):
     server.says(401, "Unauthorized", "Unauthorized")
     with pytest.raises(Unreachable, match=r"does not know us .*has run out"):
         api.get("pods", "a")
+
+
+def test_a_token_that_has_run_out_is_read_again(server, tmp_path):
+    def log_in(token):
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+        user = {"name": "u", "user": {"token": token}}
+        told = {"clusters": [cluster], "contexts": [context], "users": [user]}
+        path.write_text(json.dumps({**told, "current-context": "x"}))
+
+    path = tmp_path / "config"
+    log_in("old")
+    before = api_of(str(path), None, None)
+    assert before is api_of(str(path), None, None)
+    log_in("new")
+    server.says(401, "Unauthorized", "Unauthorized")
+    with pytest.raises(Unreachable):
+        before.get("pods", "a")
+    assert api_of(str(path), None, None).access.headers() == {"authorization": "Bearer new"}
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"hello", b"{"])
