@@ -235,6 +235,22 @@ def resources(settings: Mapping[str, str]) -> Manifest:
     return {"requests": {"cpu": request, "memory": memory}, "limits": limits}
 
 
+def asks_for_no_more(pod: Manifest, old: Manifest) -> bool:
+    """Whether a driver's pod asks for the same as the one before it, or for less sorts of it."""
+    now, before = (
+        {
+            container["name"]: container.get("resources") or {}
+            for container in each["spec"]["containers"]
+        }
+        for each in (pod, old)
+    )
+    return all(
+        (now[name].get(kind) or {}).items() <= (before.get(name, {}).get(kind) or {}).items()
+        for name in now
+        for kind in ("requests", "limits")
+    )
+
+
 def memory_mib(settings: Mapping[str, str]) -> int:
     """MiB of the driver: its JVM's heap, and beside it what Spark calls overhead, in which the
     Python program lives (`spark.driver.memoryOverhead`, or 40 % of the heap, at least 384)."""
