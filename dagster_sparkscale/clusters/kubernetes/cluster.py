@@ -165,7 +165,8 @@ class KubernetesCluster(SparkCluster):
 
     def capacity(self) -> Capacity | None:
         try:
-            return room.capacity_of(self._api().nodes(), self._api().pods_everywhere())
+            nodes, pods = self._api().nodes(), self._api().pods_everywhere()
+            return room.capacity_of(nodes, pods, self.node_selector, self.tolerations)
         except ClusterError:
             return None
 
