@@ -236,7 +236,7 @@ def resources(settings: Mapping[str, str]) -> Manifest:
 
 
 def asks_for_no_more(pod: Manifest, old: Manifest) -> bool:
-    """Whether a driver's pod asks for the same as the one before it, or for less sorts of it."""
+    """Whether all that a driver's pod asks for is what the one before it has."""
     now, before = (
         {
             container["name"]: container.get("resources") or {}
