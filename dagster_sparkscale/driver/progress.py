@@ -20,7 +20,8 @@ _KINDS = {
 
 def milliseconds(timestamp: str) -> int:
     """Milliseconds since the epoch of an event's timestamp, `2026-01-31T12:00:00.000Z`."""
-    return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    # Python 3.10, which Spark's own images have, does not know the Z.
+    return round(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1000)
 
 
 def trigger_interval(trigger: str) -> int | None:

@@ -124,8 +124,10 @@ def _value(each: Mapping[str, Any], sources: Sources) -> str | None:
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:
-    """`$(NAME)` in a command or in a value, as Kubernetes has it: what is unknown stays."""
-    return re.sub(r"\$\(([^()$]+)\)", lambda m: environment.get(m[1], m[0]), text)
+    """`$(NAME)` in a command or in a value, as Kubernetes has it: what is unknown stays. Two `$`
+    become one."""
+    found = r"\$(?:(\$)|\(([^)]*)\))"
+    return re.sub(found, lambda m: m[1] or environment.get(m[2], m[0]), text)
 
 
 def fill(volume: Mapping[str, Any], place: Path, sources: Sources) -> Path:

@@ -1,11 +1,14 @@
 """What is read out of a progress event of a query: backlog, planning, trigger, why it died."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from dagster_sparkscale.driver import progress
 from dagster_sparkscale.driver.progress import (
     backlog,
+    milliseconds,
     planning,
     trigger_interval,
     trigger_kind,
@@ -43,6 +46,19 @@ def test_backlog_of_several_sources_is_known_only_if_each_ones_is() -> None:
     assert backlog({"sources": [known, known]}) == 4
     assert backlog({"sources": [known, unknown]}) is None
     assert backlog({"sources": []}) is None
+
+
+def test_times_of_events_are_read_by_python_3_10_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Python310(datetime):
+        @classmethod
+        def fromisoformat(cls, text: str) -> "Python310":  # type: ignore[override]
+            if text.endswith("Z"):
+                raise ValueError(f"Invalid isoformat string: {text!r}")
+            return super().fromisoformat(text)
+
+    assert milliseconds("2027-01-15T08:00:00.250Z") == 1_800_000_000_250
+    monkeypatch.setattr(progress, "datetime", Python310)
+    assert milliseconds("2027-01-15T08:00:00.250Z") == 1_800_000_000_250
 
 
 def test_intervals_of_triggers() -> None:

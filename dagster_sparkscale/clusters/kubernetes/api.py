@@ -93,9 +93,10 @@ class Api:
             raise
         return True
 
-    def delete_all(self, kind: str, **query: str) -> None:
+    def delete_all(self, kind: str, grace: int, **query: str) -> None:
         """Delete all objects that `query` asks for."""
-        options = {"propagationPolicy": "Background"}
+        # Of options in the query nothing is read where there is a body.
+        options = {"propagationPolicy": "Background", "gracePeriodSeconds": grace}
         self._call("DELETE", self.path(kind), query, options)
 
     def text(self, kind: str, name: str, part: str, **query: str) -> str:
@@ -174,6 +175,8 @@ class Api:
         reason = str(status.get("reason") or "")
         said = str(status.get("message") or f"HTTP status {code}")[:500]
         if code == 401:
+            # What a kubeconfig names (a file, a login) may be newer than what was read of it.
+            _api.cache_clear()
             return Unreachable(
                 f"{self._who} does not know us ({said}): the token or certificate is wrong, or "
                 "has run out"

@@ -17,7 +17,7 @@ from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.kubernetes import room, spark
+from dagster_sparkscale.clusters.kubernetes import names, room, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
@@ -34,6 +34,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     TOKEN,
     Objects,
     Placing,
+    asks_for_no_more,
 )
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
@@ -164,7 +165,8 @@ class KubernetesCluster(SparkCluster):
 
     def capacity(self) -> Capacity | None:
         try:
-            return room.capacity_of(self._api().nodes(), self._api().pods_everywhere())
+            nodes, pods = self._api().nodes(), self._api().pods_everywhere()
+            return room.capacity_of(nodes, pods, self.node_selector, self.tolerations)
         except ClusterError:
             return None
 
@@ -179,6 +181,10 @@ class KubernetesCluster(SparkCluster):
         try:
             self._api().create("pods", pod, dryRun="All")
         except Refused as refusal:
+            # In the quota the old driver counts still, whose place this one will take.
+            old = self._api().get("pods", names.of_epoch(stream.name, record.epoch))
+            if "exceeded quota" in str(refusal) and old and asks_for_no_more(pod, old):
+                return
             raise ClusterError(f"{stream.name}: a driver can't be launched: {refusal}") from None
 
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:

@@ -225,7 +225,7 @@ class PodDriver(SubmittedDriver):
     def _no_executors(self, label: str) -> bool:
         if not self.api.find("pods", labelSelector=label):
             return True
-        self.api.delete_all("pods", labelSelector=label, gracePeriodSeconds="1")
+        self.api.delete_all("pods", grace=1, labelSelector=label)
         return False
 
     def _wait_for(self, done: Callable[[], bool], what: str, which: str) -> None:

@@ -53,7 +53,8 @@ def main(arguments: list[str], folder: str) -> int:
         except (OSError, ValueError) as error:
             print(f"the program can't be fetched from {program}: {error}", file=sys.stderr)
             return 1
-    from dagster_sparkscale.driver.main import main as drive
+    # Not past that module: it says so where this Python is too old for what it imports.
+    from dagster_sparkscale.driver.__main__ import main as drive
 
     return drive(arguments)
 

@@ -165,7 +165,8 @@ class Objects:
         container = {
             "name": CONTAINER,
             "image": placing.image,
-            "args": list(command),
+            # A kubelet puts variables in the place of $(NAME), and one $ in the place of two.
+            "args": [word.replace("$", "$$") for word in command],
             "env": env,
             "ports": [{"name": "agent", "containerPort": AGENT_PORT}],
             "resources": resources(settings),
@@ -232,6 +233,22 @@ def resources(settings: Mapping[str, str]) -> Manifest:
     if limit := settings.get("spark.kubernetes.driver.limit.cores"):
         limits["cpu"] = limit
     return {"requests": {"cpu": request, "memory": memory}, "limits": limits}
+
+
+def asks_for_no_more(pod: Manifest, old: Manifest) -> bool:
+    """Whether all that a driver's pod asks for is what the one before it has."""
+    now, before = (
+        {
+            container["name"]: container.get("resources") or {}
+            for container in each["spec"]["containers"]
+        }
+        for each in (pod, old)
+    )
+    return all(
+        (now[name].get(kind) or {}).items() <= (before.get(name, {}).get(kind) or {}).items()
+        for name in now
+        for kind in ("requests", "limits")
+    )
 
 
 def memory_mib(settings: Mapping[str, str]) -> int:

@@ -1,13 +1,16 @@
 """Where a stream's program comes from: the image, this host, or a URL."""
 
+import re
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.conditions import program_of
-from dagster_sparkscale.clusters.kubernetes.manifests import CODE, LARGEST
+from dagster_sparkscale.clusters.kubernetes.manifests import BEGIN, CODE, LARGEST
 from dagster_sparkscale.declare.streams import Stream
 
 IN_THE_IMAGE = "local://"
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+"""What a file in a ConfigMap may be called."""
 _FETCHED = ("http://", "https://")
 
 
@@ -45,6 +48,11 @@ def program(stream: Stream) -> Program:
             "http:// or https:// URL, or a file here, which is shipped"
         )
     file = program_of(stream)
+    if not _KEY.fullmatch(file.name) or file.name == BEGIN:
+        raise ClusterError(
+            f"{stream.name}: program = {given!r}: a file that is shipped must have a name of "
+            f"letters, digits, dots, hyphens and underscores, other than {BEGIN}: rename it"
+        )
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -8,11 +8,22 @@ from dagster_sparkscale.clusters.base import Capacity
 
 Object = Mapping[str, Any]
 
+NOTHING: Object = {}
 _UNITS = {"m": 1e-3, "u": 1e-6, "n": 1e-9, "k": 1e3}
 
 
-def capacity_of(nodes: Sequence[Object], pods: Sequence[Object]) -> Capacity:
-    """The cores of the nodes that take pods, whole ones, and those that no pod has asked for."""
+def capacity_of(
+    nodes: Sequence[Object],
+    pods: Sequence[Object],
+    selector: Object = NOTHING,
+    tolerations: Sequence[Object] = (),
+) -> Capacity:
+    """The cores of the nodes that take such pods, whole ones, and those that no pod has asked for.
+
+    Args:
+        selector: labels that the nodes must have.
+        tolerations: of the taints that they may have.
+    """
     asked: dict[str, float] = {}
     for pod in pods:
         spec = pod.get("spec") or {}
@@ -22,7 +33,10 @@ def capacity_of(nodes: Sequence[Object], pods: Sequence[Object]) -> Capacity:
     details = []
     for node in nodes:
         name = node["metadata"]["name"]
-        if not _takes_pods(node):
+        if not _takes_pods(node, tolerations):
+            continue
+        labels = node["metadata"].get("labels") or {}
+        if any(labels.get(key) != selector[key] for key in selector):
             continue
         has = cores_of((node.get("status") or {}).get("allocatable", {}).get("cpu", "0"))
         left = max(0.0, has - asked.get(name, 0.0))
@@ -50,7 +64,19 @@ def _requests(spec: Object) -> float:
     )
 
 
-def _takes_pods(node: Object) -> bool:
+def _takes_pods(node: Object, tolerations: Sequence[Object]) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-    return ready and not (node.get("spec") or {}).get("unschedulable")
+    spec = node.get("spec") or {}
+    kept = [each for each in spec.get("taints") or () if each.get("effect") != "PreferNoSchedule"]
+    free = all(any(_tolerates(each, taint) for each in tolerations) for taint in kept)
+    return ready and free and not spec.get("unschedulable")
+
+
+def _tolerates(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect") not in (None, "", taint.get("effect")):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint.get("key"))
+    same = (toleration.get("key"), toleration.get("value") or "")
+    return same == (taint.get("key"), taint.get("value") or "")

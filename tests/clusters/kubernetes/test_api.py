@@ -14,6 +14,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import access
 from dagster_sparkscale.clusters.kubernetes.access import Access, access_to
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, Unreachable
+from dagster_sparkscale.clusters.kubernetes.api import api as api_of
 
 
 class Server(ThreadingHTTPServer):
@@ -94,6 +95,25 @@ def test_a_token_that_has_run_out_tells_nothing(server, api):
         api.get("pods", "a")
 
 
+def test_a_token_that_has_run_out_is_read_again(server, tmp_path):
+    def log_in(token):
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+        user = {"name": "u", "user": {"token": token}}
+        told = {"clusters": [cluster], "contexts": [context], "users": [user]}
+        path.write_text(json.dumps({**told, "current-context": "x"}))
+
+    path = tmp_path / "config"
+    log_in("old")
+    before = api_of(str(path), None, None)
+    assert before is api_of(str(path), None, None)
+    log_in("new")
+    server.says(401, "Unauthorized", "Unauthorized")
+    with pytest.raises(Unreachable):
+        before.get("pods", "a")
+    assert api_of(str(path), None, None).access.headers() == {"authorization": "Bearer new"}
+
+
 @pytest.mark.parametrize("answer", [b"", b"[]", b"hello", b"{"])
 def test_an_answer_that_is_none(server, api, answer):
     server.answer = answer
@@ -130,7 +150,7 @@ def test_a_change_is_never_asked_for_twice(server, api):
         lambda: api.replace("pods", "a", {}),
         lambda: api.patch("pods", "a", {}),
         lambda: api.delete("pods", "a"),
-        lambda: api.delete_all("pods"),
+        lambda: api.delete_all("pods", grace=1),
     ):
         server.asked.clear()
         server.drops = 1
@@ -158,6 +178,14 @@ def test_a_deletion_may_be_of_one_object_alone(server, api):
     server.says(403, "Forbidden", "no")
     with pytest.raises(Refused):
         api.delete("secrets", "a")
+
+
+def test_all_are_deleted_within_the_time_they_are_given(server, api):
+    api.delete_all("pods", grace=1, labelSelector="a=b")
+    method, path, _, body = server.asked[0]
+    assert (method, path) == ("DELETE", "/api/v1/namespaces/streams/pods?labelSelector=a%3Db")
+    # In the query of a deletion that has a body it would not be read.
+    assert json.loads(body)["gracePeriodSeconds"] == 1
 
 
 def test_a_patch_is_a_merge(server, api):

@@ -11,11 +11,13 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     SECRETS,
     Objects,
     Placing,
+    asks_for_no_more,
     executor_template,
     memory_mib,
     resources,
     text_of,
 )
+from dev.kubernetes.volumes import expand
 
 PLACING = Placing("streams", "spark:4.3", "sparkscale-driver", 30)
 OBJECTS = Objects("word_count", 7, "ab" * 8, PLACING)
@@ -88,6 +90,23 @@ def test_a_driver_is_never_started_twice():
 def test_the_image_has_its_own_entrypoint():
     assert driver(made())["args"] == ["python3", "x.py"]
     assert "command" not in driver(made())
+
+
+def test_arguments_come_as_they_were_given():
+    given = ["python3", "cost$", "a$$b", "$(TOKEN)", "$$(TOKEN)", "$(open"]
+    args = driver(OBJECTS.pod("u-1", given, ["TOKEN"], {}))["args"]
+    assert [expand(word, {"TOKEN": SECRET}) for word in args] == given
+
+
+def test_a_driver_that_asks_for_what_the_one_before_it_did_asks_for_no_more():
+    before = made()
+    # As a LimitRange may have added it.
+    driver(before)["resources"]["limits"]["cpu"] = "2"
+    assert asks_for_no_more(made(), before)
+    assert not asks_for_no_more(before, made())
+    assert not asks_for_no_more(made(**{"spark.driver.memory": "2g"}), before)
+    sidecar = {"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "1"}}}]}}
+    assert not asks_for_no_more(made(replace(PLACING, driver_template=sidecar)), before)
 
 
 def test_it_may_end_in_good_order():

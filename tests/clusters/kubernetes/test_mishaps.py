@@ -114,6 +114,23 @@ class TestNotStarted:
                 submit(cluster, stream("greedy"))
         assert "exceeded quota: q" in str(newest(cluster, "greedy").exit_reason)
 
+    def test_templates_make_pods_that_a_restricted_namespace_admits(
+        self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
+    ) -> None:
+        level = "pod-security.kubernetes.io/enforce"
+        pod = {"runAsNonRoot": True, "runAsUser": 185, "seccompProfile": {"type": "RuntimeDefault"}}
+        container = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        driver = {"name": "driver", "securityContext": container}
+        restricted = {"spec": {"securityContext": pod, "containers": [driver]}}
+        path = f"/api/v1/namespaces/{space}"
+        kubernetes.api.patch(path, {"metadata": {"labels": {level: "restricted"}}})
+        try:
+            with pytest.raises(ClusterError, match='violates PodSecurity "restricted:latest"'):
+                cluster.check(stream("safe"))
+            other(cluster, driver_template=restricted).check(stream("safe"))
+        finally:
+            kubernetes.api.patch(path, {"metadata": {"labels": {level: None}}})
+
     def test_what_was_not_granted_is_told(self, kubernetes: Cluster) -> None:
         with namespace(kubernetes, "denied") as space:
             denied = KubernetesCluster(image="spark", kubeconfig=str(kubeconfig(kubernetes, space)))
@@ -130,6 +147,10 @@ class TestOutlived:
         with quota(kubernetes, space, {"pods": "2"}):
             assert scale(cluster, "tough", 2).requested == 2
             # More than the four that end a driver by Spark's own limit.
+            # What runs of it counts in the quota, and would make way.
+            cluster.check(stream("tough"))
+            with pytest.raises(ClusterError, match="exceeded quota"):
+                cluster.check(stream("tough", driver_memory="1g"))
             wait_for("refusals", lambda: cluster.logs(driver, 10_000).count("exceeded quota") > 9)
         wait_running(cluster, "tough", executors=2)
 

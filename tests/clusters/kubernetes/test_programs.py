@@ -1,11 +1,13 @@
 """Where a program comes from, and how its pod gets it."""
 
 import http.server
+import sys
 import threading
 
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import in_pod
 from dagster_sparkscale.clusters.kubernetes.in_pod import fetched
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program
 from dagster_sparkscale.declare.streams import StructuredStream
@@ -46,6 +48,13 @@ def test_one_that_can_not_be_had_is_refused(given, fault):
     assert str(caught.value).startswith(fault)
 
 
+@pytest.mark.parametrize("name", ["my clicks.py", "kl\xfccke.py", "in_pod.py"])
+def test_one_whose_name_kubernetes_or_we_can_not_take_is_refused(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ClusterError, match=r"must have a name of letters.*rename it"):
+        program(stream("clicks", program=str(tmp_path / name)))
+
+
 def test_one_that_is_too_large_is_refused(tmp_path):
     file = tmp_path / "large.py"
     file.write_bytes(b"#" * 750_001)
@@ -76,3 +85,11 @@ def test_a_program_is_fetched_as_it_is(tmp_path):
         server.shutdown()
     assert path == str(tmp_path / "clicks.py")
     assert (tmp_path / "clicks.py").read_bytes() == b"print('\xc3\xa4')"
+
+
+def test_a_python_of_an_image_that_is_too_old_is_told(monkeypatch):
+    monkeypatch.setattr(in_pod, "lend", lambda path: None)
+    monkeypatch.setattr(sys, "version_info", (3, 8, 10, "final", 0))
+    monkeypatch.delitem(sys.modules, "dagster_sparkscale.driver.__main__", raising=False)
+    with pytest.raises(SystemExit, match=r"a driver needs Python 3\.10 or newer"):
+        in_pod.main(["program.py"], "")

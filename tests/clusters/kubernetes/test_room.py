@@ -37,6 +37,27 @@ def test_nodes_that_take_no_pods_do_not_count():
     assert capacity_of(nodes, []) == Capacity(0, 0, 0, ())
 
 
+def test_only_nodes_that_take_such_pods_count():
+    spark = {"key": "pool", "value": "spark", "effect": "NoSchedule"}
+    nodes = [node("spark", "8", taints=[spark]), node("control-plane", "2"), node("web", "4")]
+    nodes[0]["metadata"]["labels"] = {"pool": "spark"}
+    nodes[1]["spec"]["taints"] = [{"key": "control-plane", "effect": "NoSchedule"}]
+    nodes[2]["spec"]["taints"] = [{"key": "busy", "effect": "PreferNoSchedule"}]
+
+    def cores(selector, *tolerations):
+        return capacity_of(nodes, [], selector, tolerations).cores
+
+    tolerated = [
+        {"key": "pool", "value": "spark"},
+        {"key": "pool", "operator": "Exists", "effect": "NoSchedule"},
+        {"operator": "Exists", "effect": "NoSchedule"},
+    ]
+    assert cores({}) == 4
+    assert [cores({"pool": "spark"}, each) for each in tolerated] == [8, 8, 8]
+    assert cores({"pool": "spark"}) == cores({"pool": "other"}, *tolerated) == 0
+    assert cores({}, {"key": "pool", "value": "web"}, {**spark, "effect": "NoExecute"}) == 4
+
+
 def test_a_node_that_has_promised_too_much_has_nothing_left():
     assert capacity_of([node("a", "1")], [pod("a", "2")]).free_cores == 0
 

@@ -42,7 +42,7 @@ class TestPods:
 
     def test_runs_its_command_and_tells_how_it_ended(self, kubernetes: Cluster, space: str) -> None:
         api = kubernetes.api
-        said = "echo hello $$; echo -n last words > /dev/termination-log; exit 3"
+        said = "echo hello $$$$; echo -n last words > /dev/termination-log; exit 3"
         create(api, space, "pods", pod("ends", "bash", "-c", said))
         seen = see(api, space, "ends", "failed", lambda p: phase(p) == "Failed")
         told = ended(seen)
