@@ -1,13 +1,16 @@
 """Where a stream's program comes from: the image, this host, or a URL."""
 
+import re
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.conditions import program_of
-from dagster_sparkscale.clusters.kubernetes.manifests import CODE, LARGEST
+from dagster_sparkscale.clusters.kubernetes.manifests import BEGIN, CODE, LARGEST
 from dagster_sparkscale.declare.streams import Stream
 
 IN_THE_IMAGE = "local://"
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+"""What the keys of a ConfigMap may be."""
 _FETCHED = ("http://", "https://")
 
 
@@ -50,6 +53,11 @@ def program(stream: Stream) -> Program:
     except OSError as error:
         fault = f"can't read it: {error.strerror}"
         raise ClusterError(f"{stream.name}: program = {given!r}: {fault}") from None
+    if not _KEY.fullmatch(file.name) or file.name == BEGIN:
+        raise ClusterError(
+            f"{stream.name}: program = {given!r}: a file of that name can't be shipped: rename it "
+            f"(letters, digits, dots, hyphens and underscores; not {BEGIN})"
+        )
     # Kubernetes' bound is for all that a ConfigMap holds; the driver package is a tenth of it.
     if len(content) > LARGEST - 250_000:
         raise ClusterError(

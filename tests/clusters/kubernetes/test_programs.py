@@ -76,3 +76,10 @@ def test_a_program_is_fetched_as_it_is(tmp_path):
         server.shutdown()
     assert path == str(tmp_path / "clicks.py")
     assert (tmp_path / "clicks.py").read_bytes() == b"print('\xc3\xa4')"
+
+
+@pytest.mark.parametrize("name", ["in_pod.py", "my clicks.py", "ä.py"])
+def test_a_name_that_is_taken_or_can_be_no_key_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("pass")
+    with pytest.raises(ClusterError, match="a file of that name can't be shipped: rename it"):
+        program(stream("clicks", program=str(tmp_path / name)))
