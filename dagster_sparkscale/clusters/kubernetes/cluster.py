@@ -34,6 +34,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     TOKEN,
     Objects,
     Placing,
+    memory_mib,
 )
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
@@ -139,6 +140,7 @@ class KubernetesCluster(SparkCluster):
 
     def refuse(self, stream: Stream) -> None:
         program(stream)
+        memory_mib({**self.spark_conf, **stream.spark_conf})
 
     def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
         kube, runs, store = self._api(), program(stream), self.store()
@@ -169,6 +171,7 @@ class KubernetesCluster(SparkCluster):
             return None
 
     def check(self, stream: Stream) -> None:
+        self.refuse(stream)
         runs = program(stream)
         record = self.store().read(stream.name) or Record.new("0" * 16)
         start = Start(Record(record.id, record.epoch + 1, "running", 0.0, "", ()))
@@ -179,6 +182,8 @@ class KubernetesCluster(SparkCluster):
         try:
             self._api().create("pods", pod, dryRun="All")
         except Refused as refusal:
+            if "exceeded quota" in str(refusal) and self.who_runs(stream.name):
+                return  # what that one takes is free when it has ended
             raise ClusterError(f"{stream.name}: a driver can't be launched: {refusal}") from None
 
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
