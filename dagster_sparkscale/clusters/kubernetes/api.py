@@ -205,7 +205,8 @@ class Api:
                 f"{self._who} does not know us ({said}): the token or certificate is wrong, or "
                 "has run out"
             )
-        if code >= 500 or code == 429:
+        # 408 is a proxy's: what it has passed on may be done yet.
+        if code >= 500 or code in (408, 429):
             return Unreachable(f"{self._who} can't do it now: {said}")
         text = f"Kubernetes refused it: {said}"
         if code == 403 and "exceeded quota" not in said and "is forbidden: User" in said:

@@ -93,7 +93,7 @@ def test_a_404_of_somebody_else_is_not_taken_for_gone(server, api):
         api.get("pods", "a")
 
 
-@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
 def test_an_api_server_in_trouble_tells_nothing(server, api, code):
     server.says(code, "", "etcd is slow")
     with pytest.raises(Unreachable, match="can't do it now: etcd is slow"):
