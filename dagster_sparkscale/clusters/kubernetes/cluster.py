@@ -21,7 +21,7 @@ from dagster_sparkscale.clusters.kubernetes import room, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
-from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
+from dagster_sparkscale.clusters.kubernetes.launch import STRICT, Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import (
     BEGIN,
     CERTIFICATE,
@@ -114,6 +114,14 @@ class KubernetesCluster(SparkCluster):
             raise ValueError('must be the name of an image, such as "apache/spark:4.3.0-python3"')
         return value
 
+    @field_validator("service_account", "kubeconfig", "context", mode="before")
+    @classmethod
+    def _says_something(cls, value: Any) -> Any:
+        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+        if plain and not value.strip():
+            raise ValueError("must not be empty")
+        return value
+
     @field_validator("namespace", mode="before")
     @classmethod
     def _namespace_is_one(cls, value: Any) -> Any:
@@ -180,7 +188,7 @@ class KubernetesCluster(SparkCluster):
         pod = objects.pod("", parts.command, list(parts.variables), parts.settings)
         del pod["metadata"]["ownerReferences"]
         try:
-            self._api().create("pods", pod, dryRun="All")
+            self._api().create("pods", pod, dryRun="All", **STRICT)
         except Refused as refusal:
             if "exceeded quota" in str(refusal) and self.who_runs(stream.name):
                 return  # what that one takes is free when it has ended
