@@ -15,6 +15,12 @@ HEADLESS ?=
 ONLY ?=
 # `make test ARGS="-k ratio -x"`: further arguments for pytest; `-n0` runs all in one process.
 ARGS ?=
+# `make test-spark SPARK=3.5`: the Spark, in an environment of its own in .cache; `make venv
+# BOUND='pyspark==4.1.*'`: releases that an environment is bound to.
+SPARK ?= 3.5
+# `make test-dagster DAGSTER=1.11`: likewise the Dagster.
+DAGSTER ?= 1.11
+BOUND ?=
 # `make soak MINUTES=60 SEED=7`: how long each scenario repeats, and the seed of its kills.
 MINUTES ?= 10
 SEED ?= 1
@@ -29,10 +35,10 @@ PYTEST = $(PY) -m pytest -n auto --max-worker-restart=2
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo screenshots test soak lint types bench mutants clean
+.PHONY: help venv java demo screenshots test test-spark test-dagster soak lint types bench mutants clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
 		printf '  make %-12s %s\n' "$$n" "$$t"; done
 
 venv: $(STAMP) ## set up .venv; VENV= and PYTHON= for others
@@ -46,7 +52,7 @@ $(STAMP): pyproject.toml
 	@command -v "$(PYTHON)" >/dev/null || { echo "PYTHON=$(PYTHON): there is no such program" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \
 		f"PYTHON=$(PYTHON) is Python {v[0]}.{v[1]}; 3.11 or newer is needed")'
-	@"$(PYTHON)" -m dev.setup_venv $(VENV)
+	@"$(PYTHON)" -m dev.setup_venv $(VENV) $(if $(BOUND),'$(BOUND)')
 
 java: $(STAMP) ## see to a Java runtime for Spark; says where it is
 	@$(PY) -m dev.java
@@ -60,6 +66,20 @@ screenshots: $(STAMP) ## the README's pictures anew, of the demo in a browser, i
 
 test: $(STAMP) ## set up and run all tests; ARGS="-k ratio -x" for pytest
 	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) --durations=25 --durations-min=5 $(ARGS)
+
+# All that another release of Spark may do otherwise: a stream's life, the contract of a cluster, the
+# driver. No archive of class data is made for it.
+ON_SPARK = tests/e2e/test_faults.py tests/clusters/test_local.py tests/clusters/test_standalone.py \
+	tests/driver tests/sources/kinesis/test_any_spark.py tests/sources/kinesis/test_dstream.py \
+	-m spark -k "not kinesalite"
+
+test-spark: ## the tests of Spark itself on another release, SPARK=3.5; ARGS for pytest in place of which tests
+	@JDK_JAVA_OPTIONS="-Xshare:auto $$JDK_JAVA_OPTIONS" $(MAKE) --no-print-directory test VENV=.cache/spark-$(SPARK) \
+		BOUND='pyspark==$(SPARK).*' CLASS_DATA=true ARGS='$(or $(ARGS),$(ON_SPARK))'
+
+test-dagster: ## the tests that need no Spark on another release of Dagster, DAGSTER=1.11; ARGS as above
+	@$(MAKE) --no-print-directory test VENV=.cache/dagster-$(DAGSTER) BOUND='dagster==$(DAGSTER).*' \
+		CLASS_DATA=true ARGS='$(or $(ARGS),-m "not spark")'
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
 	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)

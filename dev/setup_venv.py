@@ -1,4 +1,5 @@
-"""`python -m dev.setup_venv .venv`: what `make venv` does once it has found a Python.
+"""`python -m dev.setup_venv .venv`: what `make venv` does once it has found a Python. Requirements
+may follow that bind a release: `python -m dev.setup_venv .cache/spark-3.5 'pyspark==3.5.*'`.
 
 uv installs the packages where it can be had, as it downloads them side by side; else pip does. Runs
 before anything is installed, so it uses the standard library only. Called again after it has been
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +58,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def set_up(folder: Path, environ: Mapping[str, str]) -> None:
+def set_up(folder: Path, environ: Mapping[str, str], bound: Sequence[str] = ()) -> None:
     """Install the project and all it needs into a virtual environment at `folder`.
+
+    Args:
+        bound: requirements besides the project's own, such as `pyspark==3.5.*`.
 
     Raises:
         SetupFailed: neither uv nor pip could.
@@ -91,10 +95,10 @@ def set_up(folder: Path, environ: Mapping[str, str]) -> None:
     clearing.unlink(missing_ok=True)
     env = {"DIST_EXTRA_CONFIG": str(BUILD), **environ}
     pip = _find_pip(python, env)
-    if not _by_uv(python, pip, env):
+    if not _by_uv(python, pip, env, bound):
         if pip is None:
             raise SetupFailed(NO_VENV.format(venv=folder))
-        _by_pip(pip, env, fresh=fresh)
+        _by_pip(pip, env, bound, fresh=fresh)
     unfinished.unlink()
     stamp.touch()
     say(f"{folder} is ready after {time.monotonic() - begun:.0f} s.")
@@ -123,7 +127,7 @@ def _create(folder: Path) -> None:
         raise SetupFailed(NO_VENV.format(venv=folder)) from error
 
 
-def _by_uv(python: Path, pip: Pip | None, environ: Mapping[str, str]) -> bool:
+def _by_uv(python: Path, pip: Pip | None, environ: Mapping[str, str], bound: Sequence[str]) -> bool:
     """Whether uv did it; where it did not, a line has said why."""
     settings = pip.settings if pip else pip_settings.of_environment(environ)
     if left := pip_settings.only_pip_can(settings):
@@ -136,7 +140,8 @@ def _by_uv(python: Path, pip: Pip | None, environ: Mapping[str, str]) -> bool:
     say(f"Installing with uv {uv.version}; Spark is 0.5 GB to download ...")
     # On a terminal uv shows what it is doing; elsewhere it would list a hundred packages.
     quiet = () if sys.stderr.isatty() else ("--quiet",)
-    command = [uv.program, "pip", "install", *quiet, "--python", str(python), "pip", *PROJECT]
+    command = [uv.program, "pip", "install", *quiet, "--python", str(python)]
+    command += ["pip", *PROJECT, *bound]
     code = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
     if code != 0:
         say(f"uv could not (it ended with {code}).")
@@ -230,7 +235,7 @@ def _find_pip(python: Path, environ: Mapping[str, str]) -> Pip | None:
     return Pip(own, pip_settings.parse(_output([*own, "config", "list"], environ) or ""))
 
 
-def _by_pip(pip: Pip, environ: Mapping[str, str], *, fresh: bool) -> None:
+def _by_pip(pip: Pip, environ: Mapping[str, str], bound: Sequence[str], *, fresh: bool) -> None:
     say("Installing with pip, which takes minutes ...")
     command = [*pip.command, "install", "--disable-pip-version-check"]
     if not sys.stderr.isatty():
@@ -238,7 +243,8 @@ def _by_pip(pip: Pip, environ: Mapping[str, str], *, fresh: bool) -> None:
     if fresh:
         # uv may have gone as far as half a package before it failed.
         command.append("--force-reinstall")
-    done = subprocess.run([*command, "pip", *PROJECT], cwd=ROOT, env=dict(environ), check=False)
+    command += ["pip", *PROJECT, *bound]
+    done = subprocess.run(command, cwd=ROOT, env=dict(environ), check=False)
     if done.returncode != 0:
         raise SetupFailed("The packages could not be installed; see above for the reason.")
 
@@ -277,7 +283,7 @@ def main(arguments: list[str]) -> int:
     folder = Path(arguments[0])
     try:
         with _alone(folder):
-            set_up(folder, os.environ)
+            set_up(folder, os.environ, arguments[1:])
     except SetupFailed as failed:
         say(str(failed))
         return 1

@@ -12,9 +12,12 @@ import re
 from collections.abc import MutableMapping
 from pathlib import Path
 
+import pyspark
+
 from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.driver.releases import minor
 
 CACHE = Path(__file__).parent.parent / ".cache"
 QUICK_PYTHON = Path(__file__).parent / "quick_python"
@@ -28,7 +31,8 @@ _IN_PLACE = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
 # chmod and readlink, which takes nearly as long as a small batch itself.
 _CHECKPOINTS = (
     "-Dspark.sql.streaming.checkpointFileManagerClass=org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager"
+    f"{'' if minor(pyspark.__version__) in ('3.5', '4.0') else '.checkpointing'}"
+    ".FileSystemBasedCheckpointFileManager"
 )
 _READ_BY_EVERY_JVM = "JDK_JAVA_OPTIONS"
 

@@ -345,7 +345,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     try:
-        java, spark = java_home(given.java), given.spark or spark_home()
+        spark = given.spark or spark_home()
+        java = java_home(given.java, spark)
         folder = given.folder or user_folder()
         for part in ("jars", "bin/spark-submit"):
             if not (spark / part).exists():

@@ -1,4 +1,4 @@
-"""Finds a Java that Spark 4.3 runs on, and Spark itself, without starting or importing either.
+"""Finds a Java that Spark runs on, and Spark itself, without starting or importing either.
 
     python -m dagster_sparkscale.clusters.java     prints the JAVA_HOME found, or says what to do
 
@@ -12,15 +12,52 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.driver.releases import LEAST, TooOld, minor, need, release_at
 
-_LEAST = 17
-_PREFERRED = (17, 21)
-"""What Spark 4.3 is tested on by its makers; newer ones are taken only if there is nothing else."""
-_MODULE = "jdk.incubator.vector"
+
+@dataclass(frozen=True)
+class Needs:
+    """What a release of Spark needs of Java."""
+
+    spark: str
+    tested: tuple[int, ...]
+    """Major versions that its makers test; others are taken only if there is nothing else."""
+    least: int = 17
+    most: int | None = None
+    module: str | None = "jdk.incubator.vector"
+
+    @property
+    def advice(self) -> str:
+        versions = ", ".join(map(str, self.tested[:-1])) + f" or {self.tested[-1]}"
+        module = f" with the module {self.module}" if self.module else ""
+        return (
+            f"Spark {self.spark} needs Java {versions}{module}. Install one: "
+            "`apt-get install openjdk-17-jre-headless`; or without root "
+            "`pip install install-jdk && python -c \"import jdk; jdk.install('17')\"`; "
+            "then, if it is in an unusual place, set JAVA_HOME."
+        )
+
+
+# From Java 23 on `Subject.getSubject` fails, by which Spark and Hadoop found their user before 4.1.
+_BEFORE_USERS = 22
+
+
+def needs_of(version: str | None) -> Needs:
+    """
+    Args:
+        version: of Spark; None where it is not known, which is then like the newest.
+    """
+    release = minor(version) if version else "4.3"
+    if release.startswith("3."):
+        return Needs(release, (8, 11, 17), least=8, most=_BEFORE_USERS, module=None)
+    return Needs(release, (17, 21), most=_BEFORE_USERS if release == "4.0" else None)
+
+
 _SYSTEM_PLACES = (
     ("/usr/lib/jvm", ""),
     ("/opt", ""),
@@ -32,23 +69,23 @@ _USER_PLACES = (
     (".sdkman/candidates/java", ""),
     ("Library/Java/JavaVirtualMachines", "Contents/Home"),
 )
-_ADVICE = (
-    "Spark 4.3 needs Java 17 or 21 with the module jdk.incubator.vector. Install one: "
-    "`apt-get install openjdk-17-jre-headless`; or without root "
-    "`pip install install-jdk && python -c \"import jdk; jdk.install('17')\"`; "
-    "then, if it is in an unusual place, set JAVA_HOME."
-)
 
 
-def java_home(given: str | None = None) -> Path:
-    """The home of a usable Java: `given` if not None, else JAVA_HOME, the one on the PATH, or one
-    in a usual place.
+def java_home(given: str | None = None, spark: Path | None = None) -> Path:
+    """The home of a Java that Spark runs on: `given` if not None, else JAVA_HOME, the one on the
+    PATH, or one in a usual place.
+
+    Args:
+        spark: the home of that Spark; None: that of the installed pyspark package.
 
     Raises:
         ClusterError: there is none; says what was looked at and what to install.
     """
+    home = spark or _installed()
+    needs = needs_of(release_at(home) if home else None)
+    environ = os.environ
     return Path(
-        _java_home(given, os.environ.get("JAVA_HOME"), os.environ.get("PATH"), str(Path.home()))
+        _java_home(needs, given, environ.get("JAVA_HOME"), environ.get("PATH"), str(Path.home()))
     )
 
 
@@ -58,26 +95,28 @@ def java_version(home: Path) -> int | None:
 
 
 @functools.cache
-def _java_home(given: str | None, from_env: str | None, path: str | None, user_home: str) -> str:
+def _java_home(
+    needs: Needs, given: str | None, from_env: str | None, path: str | None, user_home: str
+) -> str:
     if given:
-        fault = _fault(Path(given).expanduser())
+        fault = _fault(Path(given).expanduser(), needs)
         if fault:
-            raise ClusterError(f"java_home = {given!r}: {fault}. {_ADVICE}")
+            raise ClusterError(f"java_home = {given!r}: {fault}. {needs.advice}")
         return str(Path(given).expanduser().absolute())
     faults = []
-    newer = None
+    untested = None
     for home in _candidates(from_env, path, Path(user_home)):
-        fault = _fault(home)
+        fault = _fault(home, needs)
         if fault:
             faults.append(f"{home}: {fault}")
-        elif (version := _release(home)[0]) in _PREFERRED:
+        elif _release(home)[0] in needs.tested:
             return str(home)
         else:
-            newer = newer or (version, home)
-    if newer:
-        return str(newer[1])
+            untested = untested or home
+    if untested:
+        return str(untested)
     looked = "; ".join(dict.fromkeys(faults)) or "no Java was found"
-    raise ClusterError(f"No usable Java ({looked}). {_ADVICE}")
+    raise ClusterError(f"No usable Java ({looked}). {needs.advice}")
 
 
 def _candidates(from_env: str | None, path: str | None, user_home: Path) -> Iterator[Path]:
@@ -99,19 +138,19 @@ def _candidates(from_env: str | None, path: str | None, user_home: Path) -> Iter
                     yield home
 
 
-def _fault(home: Path) -> str | None:
+def _fault(home: Path, needs: Needs) -> str | None:
     """Why the Java in `home` won't do; None if it will."""
     if not (home / "bin/java").is_file():
         return "has no bin/java"
     version, modules = _release(home)
-    if version is None or modules is None:
+    if version is None or (needs.module and modules is None):
         version, modules = _asked(home)
     if version is None:
         return "does not start"
-    if version < _LEAST:
+    if version < needs.least or (needs.most and version > needs.most):
         return f"is Java {version}"
-    if _MODULE not in (modules or ""):
-        return f"lacks the module {_MODULE}"
+    if needs.module and needs.module not in (modules or ""):
+        return f"lacks the module {needs.module}"
     return None
 
 
@@ -153,17 +192,37 @@ def spark_home() -> Path:
     """The Spark of the installed pyspark package.
 
     Raises:
-        ClusterError: pyspark is not installed.
+        ClusterError: pyspark is not installed, or is too old.
     """
+    home = _installed()
+    if home is None:
+        raise ClusterError(
+            "Spark was not found: the package pyspark is not installed for "
+            f"{sys.executable}. Install it: `pip install 'dagster-sparkscale[spark]'`"
+        )
+    refuse_if_too_old(home)
+    return home
+
+
+def refuse_if_too_old(spark: Path) -> None:
+    """
+    Raises:
+        ClusterError: no stream runs on the Spark in `spark`.
+    """
+    try:
+        need("a stream", LEAST, release_at(spark) or "")
+    except TooOld as error:
+        cure = "Install a newer one: `pip install 'dagster-sparkscale[spark]'`"
+        raise ClusterError(f"{error}, in {spark}. {cure}") from None
+
+
+def _installed() -> Path | None:
     spec = find_spec("pyspark")
     places = spec.submodule_search_locations if spec else None
     for place in places or ():
         if (Path(place) / "bin/spark-class").is_file():
             return Path(place)
-    raise ClusterError(
-        "Spark was not found: the package pyspark is not installed for "
-        f"{sys.executable}. Install it: `pip install 'dagster-sparkscale[spark]'`"
-    )
+    return None
 
 
 def main() -> int:

@@ -20,7 +20,6 @@ from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
-from dagster_sparkscale.clusters.host.conditions import program_of
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
@@ -112,7 +111,8 @@ class LocalCluster(HostedCluster):
         return Room(*given).misfit(stream) if [*map(type, given)] == [int, int, str] else None
 
     def check(self, stream: Stream) -> None:
-        program_of(stream)  # before a cluster is started in vain
+        # Before a cluster is started in vain.
+        self.refuse(stream)
         self.prepare()
         super().check(stream)
 

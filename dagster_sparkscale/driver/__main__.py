@@ -5,6 +5,10 @@ Or the main file of spark-submit, which runs it by its path: then there is no pa
 
 import sys
 
+# The image of a driver may have an older Python than Dagster has.
+if sys.version_info < (3, 10):  # noqa: UP036
+    sys.exit(f"sparkscale: a driver needs Python 3.10 or newer; this is {sys.version.split()[0]}")
+
 try:
     from dagster_sparkscale.driver.main import main
 except ImportError:

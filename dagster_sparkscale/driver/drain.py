@@ -11,6 +11,7 @@ POLL = 0.05
 # How the Scala compiler names private members that inner classes use too.
 _MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"
 GRACE_TIMEOUT = "spark.streaming.gracefulStopTimeout"
+WRITE_AHEAD = "spark.streaming.receiver.writeAheadLog.enable"
 
 
 def finish(context: Any, deadline: float) -> StoppedQuery | None:
@@ -62,6 +63,9 @@ def _stop_receivers(jvm: Any, streaming: Any, deadline: float) -> None:
     tracker = streaming.scheduler().receiverTracker()
     if tracker.allocatedExecutors().isEmpty():
         return  # a program without receivers
+    logged = streaming.sparkContext().conf().getBoolean(WRITE_AHEAD, False)
+    if lost := may_lose(jvm.scala.util.Properties.versionNumberString(), logged):
+        say(lost)
     state = _field(tracker, "trackerState")
     endpoint = _field(tracker, "endpoint").get(tracker)
     still_running = getattr(tracker, f"{_MANGLED}receiverJobExitLatch")()
@@ -80,6 +84,26 @@ def _stop_receivers(jvm: Any, streaming: Any, deadline: float) -> None:
         still_running.getCount() or tracker.hasUnallocatedBlocks()
     ):
         time.sleep(POLL)
+
+
+def may_lose(scala: str, logged: bool) -> str | None:
+    """What stopping receivers may cost, in a sentence; None if nothing.
+
+    A receiver that fails when its connection is closed asks for another start. Its supervisor waits
+    for that in a Future (`ReceiverSupervisor.restartReceiver`), and the stop interrupts it there. A
+    Future of Scala 2.12, which Spark 3.5 comes with, lets the interrupt through to Spark's handler
+    of uncaught exceptions, and that ends the executor.
+
+    Args:
+        scala: its version, such as 2.12.18.
+        logged: whether receivers keep a write-ahead log.
+    """
+    if logged or not scala.startswith("2.12."):
+        return None
+    return (
+        f"with Scala {scala} an executor may end when a receiver on it is stopped, and what was "
+        f"received and not processed be lost with it: {WRITE_AHEAD}=true and a checkpoint keep it"
+    )
 
 
 def _field(java_object: Any, name: str) -> Any:

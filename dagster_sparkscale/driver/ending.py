@@ -3,7 +3,7 @@
 `StreamingQuery.stop` interrupts whatever the query is doing, and a query that is never idle is
 doing something: it would be cut in the next batch, though it was asked to stop after this one.
 Setting its state early does not help: a batch that has been planned interrupts itself when the
-query is not active any more (`MicroBatchExecution.runBatch`, Spark 4.3).
+query is not active any more (`MicroBatchExecution.runBatch`, Spark 3.5 to 4.3).
 
 But a query takes its `awaitProgressLock` in three places: to plan a batch, to commit it, and to
 tell others that the trigger is done. Whoever holds that lock has the query wait at the next of
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .private_spark import of_streaming
 from .stopped import StoppedQuery
 
 POLL = 0.005
@@ -47,9 +48,8 @@ class Ending:
         self._lock = self._execution.awaitProgressLock()
         self._milliseconds = context._jvm.java.util.concurrent.TimeUnit.MILLISECONDS
         self._state = self._execution.state()
-        states = context._jvm.org.apache.spark.sql.execution.streaming.runtime
         self._initializing, self._active, self._terminated = (
-            getattr(getattr(states, f"{name}$"), "MODULE$")
+            getattr(of_streaming(context._jvm, "runtime", f"{name}$"), "MODULE$")
             for name in ("INITIALIZING", "ACTIVE", "TERMINATED")
         )
         self._holds = False

@@ -263,6 +263,7 @@ class HadoopFile:
 
     def __init__(self, context: Any, checkpoint: str) -> None:
         self._hadoop = context._jvm.org.apache.hadoop.fs
+        self._files = context._jvm.org.apache.commons.io.IOUtils
         # As the program has it: where no file system is named, Hadoop's settings say which it is.
         self._path = self._hadoop.Path(checkpoint, FILE)
         self._conf = context._jsc.sc().hadoopConfiguration()
@@ -285,7 +286,7 @@ class HadoopFile:
             if not system.exists(self._path):
                 return None
             with closing(system.open(self._path)) as stream:
-                return bytes(stream.readAllBytes())
+                return bytes(self._files.toByteArray(stream))  # Java's own way came with 9
 
     def write(self, content: bytes) -> None:
         with self._system() as system, closing(system.create(self._path, True)) as stream:

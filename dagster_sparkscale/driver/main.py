@@ -14,6 +14,7 @@ from .agent import Agent
 from .announce import announce, url_of
 from .fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
 from .jvm import active_context
+from .lacking import say_where_asked_for
 from .log import say
 from .options import Options, parse
 from .program import run
@@ -76,6 +77,7 @@ def _run(
         lend_to_program()
         stopper.hold_back_the_program()
         agent.structured.install()
+        say_where_asked_for()
         try:
             tell()
         except OSError as error:

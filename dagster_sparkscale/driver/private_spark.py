@@ -2,7 +2,8 @@
 
 Every use of a private class or member has its place in this list, and passes `PrivateSpark.use` or,
 where it says so, a guard of its own. What another release of Spark lacks costs that feature, a line
-in the log and an entry of the status; it fails nothing else.
+in the log and an entry of the status; it fails nothing else. What a release has elsewhere than the
+others is looked up in here, too.
 
 Not in it is the way into the JVM, without which there is no agent at all: `_active_spark_context`,
 `_ensure_initialized`, `_jsc` and `_jvm` of pyspark's SparkContext, and `_jsparkSession`.
@@ -14,11 +15,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .log import say
+from .releases import TESTED, minor
 
 T = TypeVar("T")
-
-TESTED = ("4.3",)
-"""Releases of Spark that this was tested with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +122,7 @@ TRIGGER = Feature(
         "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
         "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.getLatestExecutionContext",
         "org.apache.spark.sql.execution.streaming.runtime.ProgressContext.currentTriggerStartTimestamp",
+        "org.apache.spark.sql.execution.streaming.ProgressReporter.currentTriggerStartTimestamp",
     ),
 )
 ENDING = Feature(
@@ -157,6 +157,8 @@ KINESIS_DSTREAM = Feature(
         "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
     ),
 )
+
+_PROGRESS_OF_3_5 = "org$apache$spark$sql$execution$streaming$ProgressReporter"
 
 # What Java throws where a class or a member is not there, or not to be got at.
 _ABSENT = {
@@ -233,9 +235,44 @@ def is_absent(error: Exception) -> bool:
     return isinstance(error, TypeError) and "JavaPackage" in str(error)
 
 
+def of_streaming(jvm: Any, package: str, name: str) -> Any:
+    """The class `name` that is in a `package` of `org.apache.spark.sql.execution.streaming`, and
+    before 4.1 was there itself.
+
+    Raises:
+        ImportError: this Spark has it in neither place.
+    """
+    from py4j.java_gateway import JavaPackage  # what py4j takes an unknown class for
+
+    streaming = jvm.org.apache.spark.sql.execution.streaming
+    for place in (getattr(streaming, package), streaming):
+        found = getattr(place, name)
+        if not isinstance(found, JavaPackage):
+            return found
+    raise ImportError(f"this Spark has no {name} in org.apache.spark.sql.execution.streaming")
+
+
+def trigger_began(query: Any) -> int | None:
+    """When the trigger of a query that is in progress began, in milliseconds since the epoch; None
+    if not told.
+
+    Args:
+        query: its `StreamingQueryWrapper`.
+    """
+    execution = query.streamingQuery()
+    try:
+        began = int(execution.getLatestExecutionContext().currentTriggerStartTimestamp())
+    except Exception as error:
+        if not is_absent(error):
+            raise
+        # 3.5 keeps it in the query itself, in a field of a trait.
+        began = int(getattr(execution, _PROGRESS_OF_3_5 + "$$currentTriggerStartTimestamp")())
+    return began if began > 0 else None
+
+
 def check_version(context: Any) -> str:
     """The release of Spark that runs; says so if it is none that this was tested with."""
     version = str(context.version)
-    if ".".join(version.split(".")[:2]) not in TESTED:
+    if minor(version) not in TESTED:
         say(f"Spark {version}: tested with {', '.join(TESTED)} only; what it lacks will be told")
     return version

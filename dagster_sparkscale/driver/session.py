@@ -5,9 +5,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from .log import say
+from .releases import LEAST, TooOld, minor, need, release_at
 
 # As spark.redaction.regex has it by default.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
@@ -27,11 +29,14 @@ def create_context(name: str, agent_url: str) -> Any:
     static settings it may make, such as spark.sql.extensions, have their effect.
 
     Raises:
-        CannotStart: there is no JVM.
+        CannotStart: there is no JVM, or its Spark is too old.
     """
     for variable in _CONNECT:
         if os.environ.pop(variable, None) is not None:
             say(f"{variable} is not heeded: a driver has a Spark of its own")
+    import pyspark
+
+    refuse_if_too_old(pyspark.__version__, os.environ.get("SPARK_HOME"))
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
 
@@ -54,6 +59,25 @@ def create_context(name: str, agent_url: str) -> Any:
     if python is not None:
         os.environ["PYSPARK_PYTHON"] = python
     return SparkContext(conf=SparkConf())
+
+
+def refuse_if_too_old(python: str, home: str | None) -> None:
+    """
+    Args:
+        python: the version of the package pyspark.
+        home: what SPARK_HOME says, where the jars are; None: they are the package's own.
+
+    Raises:
+        CannotStart: this driver can't run on it.
+    """
+    jars = release_at(Path(home)) if home else None
+    for version, where in ((jars, f"in SPARK_HOME={home}"), (python, "by the package pyspark")):
+        try:
+            need("a stream", LEAST, version or "")
+        except TooOld as error:
+            raise CannotStart(f"{error}, {where}") from None
+    if jars and minor(jars) != minor(python):
+        say(f"pyspark is {python}, and SPARK_HOME={home} is Spark {jars}: they should be one")
 
 
 def executors_python(

@@ -8,7 +8,7 @@ from typing import Any
 
 from .jvm import Lifetime
 from .log import say
-from .private_spark import EVENTS, INTERVAL, TRIGGER, PrivateSpark
+from .private_spark import EVENTS, INTERVAL, TRIGGER, PrivateSpark, trigger_began
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries
 
@@ -146,7 +146,7 @@ class StructuredStreaming:
 
     def _began(self, query: Any) -> int | None:
         try:
-            return self._private.use(TRIGGER, lambda: _trigger_began(query), None)
+            return self._private.use(TRIGGER, lambda: trigger_began(query), None)
         except Exception:  # it ended meanwhile, or is of a kind that has none
             return None
 
@@ -156,10 +156,3 @@ class StructuredStreaming:
                 run = query.runId().toString()
                 if run in runs and run not in self._handles:
                     self._handles[run] = query
-
-
-def _trigger_began(query: Any) -> int | None:
-    """When the trigger in progress began, in milliseconds since the epoch; None if not told."""
-    running = query.streamingQuery().getLatestExecutionContext()
-    began = int(running.currentTriggerStartTimestamp())
-    return began if began > 0 else None

@@ -120,3 +120,69 @@ def test_without_pyspark_the_error_says_how_to_install_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(java, "find_spec", lambda name: None)
     with pytest.raises(ClusterError, match=r"pip install 'dagster-sparkscale\[spark\]'"):
         java.spark_home()
+
+
+class TestReleases:
+    """Which Java each release of Spark takes."""
+
+    def spark(self, folder: Path, version: str) -> Path:
+        jars = folder / f"spark-{version}/jars"
+        jars.mkdir(parents=True)
+        (jars / f"spark-core_2.13-{version}.jar").touch()
+        return jars.parent
+
+    @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "17.0.1"])
+    def test_3_5_takes_older_ones_and_asks_for_no_module(self, version: str, machine: Path) -> None:
+        home = install(machine / "jvm/a", version, "java.base")
+        assert java.java_home(spark=self.spark(machine, "3.5.9")) == home
+
+    def test_3_5_takes_a_tested_one_before_another(self, machine: Path) -> None:
+        install(machine / "jvm/a", "21.0.1")
+        assert java.java_home(spark=self.spark(machine, "3.5.9")) == machine / "jvm/a"
+        install(machine / "jvm/b", "11.0.2")
+        java._java_home.cache_clear()
+        assert java.java_home(spark=self.spark(machine, "3.5.8")) == machine / "jvm/b"
+
+    @pytest.mark.parametrize(
+        ("version", "needed"),
+        [
+            ("3.5.9", "Spark 3.5 needs Java 8, 11 or 17. Install"),
+            (
+                "4.0.5",
+                "Spark 4.0 needs Java 17 or 21 with the module jdk.incubator.vector. Install",
+            ),
+        ],
+    )
+    def test_those_before_4_1_take_none_after_22(
+        self, version: str, needed: str, machine: Path
+    ) -> None:
+        install(machine / "jvm/a", "25.0.3")
+        with pytest.raises(ClusterError) as caught:
+            java.java_home(spark=self.spark(machine, version))
+        assert "is Java 25" in str(caught.value) and needed in str(caught.value)
+        install(machine / "jvm/b", "22.0.1")
+        java._java_home.cache_clear()
+        assert java.java_home(spark=self.spark(machine / "again", version)) == machine / "jvm/b"
+
+    @pytest.mark.parametrize("version", ["4.1.4", "4.3.0", "5.0.0"])
+    def test_later_ones_take_a_newer_java_but_none_before_17(
+        self, version: str, machine: Path
+    ) -> None:
+        install(machine / "jvm/a", "11.0.2")
+        install(machine / "jvm/b", "25.0.3")
+        assert java.java_home(spark=self.spark(machine, version)) == machine / "jvm/b"
+
+    def test_a_spark_that_is_too_old_is_refused(
+        self, machine: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        old = self.spark(machine, "3.4.1")
+        with pytest.raises(ClusterError) as caught:
+            java.refuse_if_too_old(old)
+        assert str(caught.value) == (
+            f"a stream needs Spark 3.5 or newer; this is Spark 3.4.1, in {old}. Install a newer "
+            "one: `pip install 'dagster-sparkscale[spark]'`"
+        )
+        monkeypatch.setattr(java, "_installed", lambda: old)
+        with pytest.raises(ClusterError, match=r"this is Spark 3\.4\.1"):
+            java.spark_home()
+        java.refuse_if_too_old(machine)  # what can't be told may be new enough

@@ -372,6 +372,16 @@ def test_a_program_that_does_not_exist_starts_no_cluster(tmp_path: Path) -> None
     assert not (tmp_path / "cluster").exists()
 
 
+def test_a_stream_that_names_a_spark_too_old_for_it_starts_no_cluster(tmp_path: Path) -> None:
+    old = tmp_path / "spark-3.4.1"
+    (old / "jars").mkdir(parents=True)
+    (old / "jars/spark-core_2.12-3.4.1.jar").touch()
+    cluster = LocalCluster(state_dir=str(tmp_path))
+    with pytest.raises(ClusterError, match=r"needs Spark 3\.5 or newer; this is Spark 3\.4\.1, in"):
+        reconcile(cluster, stream("old", env={"SPARK_HOME": str(old)}), holder="start run 1")
+    assert not (tmp_path / "cluster").exists()
+
+
 def test_a_worker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
     cluster = LocalCluster(
         state_dir=str(tmp_path), workers=1, memory_per_worker="1k", pass_environment=[MARK]

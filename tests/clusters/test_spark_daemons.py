@@ -10,7 +10,7 @@ import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
-from dagster_sparkscale.clusters.standalone.spark_daemons import Installation
+from dagster_sparkscale.clusters.standalone.spark_daemons import Installation, log_of, tail_of
 from tests.waiting import HANGS
 
 
@@ -105,3 +105,11 @@ def test_a_file_system_without_locks_is_refused_and_no_file_stands_in_for_one(
     daemons = Daemons(tmp_path / "state")
     with pytest.raises(ClusterError, match=r"start\.lock: can't lock it .*knows locks"):
         daemons.start(Size(1, 1, "1g"), tmp_path, tmp_path, False)
+
+
+def test_the_end_of_a_log_says_what_a_daemon_ended_of_however_deep_it_was(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    frames = "".join(f"\tat io.netty.Deep.deeper(Deep.java:{line})\n" for line in range(40))
+    why = "java.net.BindException: Address already in use: bind\n"
+    log_of(tmp_path, "master").write_text(f"it begins\n{why}{frames}\t... 7 more\n")
+    assert tail_of(tmp_path, "master").splitlines() == ["it begins", why.strip(), "\t... 7 more"]

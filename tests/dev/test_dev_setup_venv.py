@@ -58,12 +58,12 @@ class Project:
         (folder / "pyproject.toml").write_text(_PYPROJECT)
         (folder / "backend.py").write_text(_BACKEND)
 
-    def set_up(self, **settings: str) -> subprocess.CompletedProcess[str]:
+    def set_up(self, *bound: str, **settings: str) -> subprocess.CompletedProcess[str]:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_", "PYTHON"))}
         env["PATH"] = f"{self.programs}:/usr/bin:/bin"
         env["HOME"] = str(self.folder)  # whose pip.conf and uv.toml are not there
         return subprocess.run(
-            [_PYTHON, "-m", "dev.setup_venv", ".venv"],
+            [_PYTHON, "-m", "dev.setup_venv", ".venv", *bound],
             cwd=self.folder,
             env={**env, "PIP_RETRIES": "0", **settings},
             capture_output=True,
@@ -106,6 +106,16 @@ def test_settings_that_only_pip_follows_are_followed_and_it_is_said(project, whe
     assert project.has_tiny()
     assert (project.venv / ".installed").exists()
     assert not (project.venv / ".unfinished").exists()
+
+
+def test_a_requirement_that_binds_a_release_is_installed_with_the_rest(project, wheels):
+    asked = project.folder / "asked"
+    project.uv(f'echo "$@" >> {asked}')
+    assert project.set_up("tiny==1.*").returncode == 0
+    assert asked.read_text().splitlines()[0].endswith("pip --editable .[dev] tiny==1.*")
+    (project.venv / ".installed").unlink()
+    done = project.set_up("tiny==2.*", PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels)
+    assert done.returncode == 1 and "tiny==2.*" in done.stderr
 
 
 @pytest.mark.parametrize("after_a_failure", [False, True])

@@ -1,6 +1,7 @@
 """The driver as a file: spark-submit runs it by its path, and not as a module of a package."""
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,17 @@ def test_it_finds_its_package_where_none_is_installed() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "--initial-executors" in done.stdout
+
+
+def test_a_python_that_is_too_old_is_told_before_its_code_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 18, "final", 0))
+    monkeypatch.setattr(sys, "version", "3.9.18 (main, Nov 2 2023) [GCC]")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(main.__file__, run_name="__main__")
+    said = "sparkscale: a driver needs Python 3.10 or newer; this is 3.9.18"
+    assert ended.value.code == said
 
 
 @pytest.mark.spark

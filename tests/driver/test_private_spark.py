@@ -58,13 +58,35 @@ def test_nothing_is_tried_again_once_it_is_missing() -> None:
     assert not private.has(private_spark.KILL) and private.has(private_spark.DETAILS)
 
 
-@pytest.mark.parametrize(("version", "told"), [("4.3.1", False), ("4.4.0", True), ("5.0", True)])
+@pytest.mark.parametrize(
+    ("version", "told"), [("3.5.9", False), ("4.3.1", False), ("4.4.0", True), ("5.0", True)]
+)
 def test_a_release_that_was_not_tested_is_told(
     version: str, told: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert private_spark.check_version(SimpleNamespace(version=version)) == version
     said = "".join(capfd.readouterr())
-    assert (f"Spark {version}: tested with 4.3 only" in said) == told
+    assert (f"Spark {version}: tested with 3.5, 4.0, 4.1, 4.3 only" in said) == told
+
+
+def test_a_class_that_no_release_has_where_it_is_looked_for_is_missing() -> None:
+    jvm = SimpleNamespace(org=JavaPackage("org", Packages(), "d"))
+    with pytest.raises(ImportError, match="no ACTIVE") as caught:
+        private_spark.of_streaming(jvm, "runtime", "ACTIVE$")
+    assert private_spark.is_absent(caught.value)
+
+
+@pytest.mark.parametrize(("kept", "told"), [(1_700_000_000_123, 1_700_000_000_123), (0, None)])
+def test_when_a_trigger_began_is_told_by_3_5_too(kept: int, told: int | None) -> None:
+    trait = "org$apache$spark$sql$execution$streaming$ProgressReporter"
+
+    def absent() -> None:
+        raise Py4JError("An error occurred: Method getLatestExecutionContext([]) does not exist")
+
+    execution = SimpleNamespace(getLatestExecutionContext=absent)
+    setattr(execution, f"{trait}$$currentTriggerStartTimestamp", lambda: kept)
+    query = SimpleNamespace(streamingQuery=lambda: execution)
+    assert private_spark.trigger_began(query) == told
 
 
 @pytest.mark.spark
@@ -79,7 +101,7 @@ def test_what_spark_lacks_costs_that_alone_and_is_told(cluster: Cluster, tmp_pat
         # The rest works as ever.
         seen = driver.wait(lambda s: s.registered == 2 and s.queries, "executors and queries")
         assert seen.executors == ()  # rather than some without cores
-        assert seen.spark_version is not None and seen.spark_version.startswith("4.")
+        assert seen.spark_version == pyspark.__version__
         rates = [query for query in seen.queries if query.name == "rates"]
         assert [(query.active, query.interval_ms) for query in rates] == [(True, None)]
         driver.wait(

@@ -12,8 +12,12 @@ from dagster_sparkscale.observe.status import Batch, Query, Status
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import EPOCH, Driver
 from tests.driver.shared import Shared
+from tests.releases import has
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not has("4.2"), reason="a source in Python tells of itself from 4.2 on"),
+]
 
 
 def tell(folder: Path, **told: Any) -> None:

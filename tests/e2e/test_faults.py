@@ -31,7 +31,7 @@ from tests.waiting import HANGS, wait_for
 pytestmark = pytest.mark.spark
 
 
-def test_a_stream_is_started_attached_to_scaled_by_the_sensor_and_by_hand_and_stopped(
+def test_a_stream_is_started_attached_to_scaled_by_sensor_and_hand_killed_and_stopped(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
     with deployed(local_cluster, paced_stream("spine", tmp_path), tmp_path) as d:
@@ -73,6 +73,15 @@ def test_a_stream_is_started_attached_to_scaled_by_the_sensor_and_by_hand_and_st
         assert story["reason"] == "the newsletter goes out"
         assert "target = 9" in failure(d.run("rescale", target=9))
         assert "give one" in failure(d.run("rescale", target=1, delta=1))
+
+        # Killed, it is started anew by a tracked run, with the executors that it had.
+        os.kill(driver_process(d).pid, signal.SIGKILL)
+        wait_for("the failure", lambda: d.driver().state is DriverState.FAILED)
+        [request] = wait_for_request(d, "restart").run_requests or []
+        assert told(d.requested(request))["action"] == "started"
+        assert told(d.materialize())["action"] == "attached"
+        assert d.driver().epoch == first.epoch + 1
+        wait_for("three executors", lambda: d.registered() == 3)
 
         # Stopped, it stays stopped: the sensor leaves it alone.
         assert told(d.run("stop", reason="enough"))["state"] == "stopped"

@@ -24,6 +24,7 @@ from dagster_sparkscale.clusters.driver_options import fence_options
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.conditions import (
+    check_spark_of,
     conditions_here,
     in_the_clear,
     is_loopback,
@@ -130,6 +131,7 @@ class HostedCluster(StateFolderCluster):
 
     def refuse(self, stream: Stream) -> None:
         program_of(stream)
+        check_spark_of(stream)
 
     def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
         program = program_of(stream)
@@ -147,7 +149,7 @@ class HostedCluster(StateFolderCluster):
         return launch
 
     def check(self, stream: Stream) -> None:
-        program_of(stream)
+        self.refuse(stream)
         self._master()
         self._runtime()
 

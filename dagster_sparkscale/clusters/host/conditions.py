@@ -9,7 +9,12 @@ from pathlib import Path
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.folders import refuse_if_not_private
-from dagster_sparkscale.clusters.java import java_home, java_version, spark_home
+from dagster_sparkscale.clusters.java import (
+    java_home,
+    java_version,
+    refuse_if_too_old,
+    spark_home,
+)
 from dagster_sparkscale.declare.streams import Stream
 
 
@@ -30,7 +35,7 @@ def conditions_here(
     try:
         yield _spark(spark_home())
     except ClusterError as error:
-        yield Condition("Spark", "not there", str(error))
+        yield Condition("Spark", "none that will do", str(error))
     yield _folder(state)
     for stream in streams:
         try:
@@ -38,6 +43,10 @@ def conditions_here(
         except ClusterError as error:
             cure = "put it there, or declare where it is: its driver can't be started again"
             yield Condition("program", str(error), cure)
+        try:
+            check_spark_of(stream)
+        except ClusterError as error:
+            yield Condition("Spark", f"of {stream.name}: too old", str(error))
 
 
 def in_the_clear(bind: str, tls: bool) -> Iterator[Condition]:
@@ -82,6 +91,16 @@ def program_of(stream: Stream) -> Path:
     if not there:
         raise ClusterError(f"{stream.name}: program = {stream.program!r}: {fault}")
     return program
+
+
+def check_spark_of(stream: Stream) -> None:
+    """Refuse a stream whose own `env` names a Spark that is too old for it.
+
+    Raises:
+        ClusterError: it does.
+    """
+    if home := stream.env.get("SPARK_HOME"):
+        refuse_if_too_old(Path(home))
 
 
 def _spark(home: Path) -> Condition:

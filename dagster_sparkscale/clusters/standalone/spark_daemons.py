@@ -146,9 +146,11 @@ def log_of(folder: Path, name: str) -> Path:
 
 
 def tail_of(folder: Path, name: str) -> str:
-    """The last lines that the daemon called `name` has written."""
+    """The last lines that the daemon called `name` has written, without stack frames: what it ended
+    of stands before them."""
     lines: list[str] = []
     for path in (log_of(folder, name).with_suffix(".err"), log_of(folder, name)):
         with contextlib.suppress(OSError):
-            lines += path.read_text(errors="replace").splitlines()[-20:]
+            written = path.read_text(errors="replace").splitlines()
+            lines += [line for line in written if not line.startswith("\tat ")][-20:]
     return "\n".join(lines[-30:])

@@ -7,7 +7,8 @@
 
 For DStreams there is `kinesis.kinesis_direct_stream`. The modules, from the ground up: what is
 pure is in positions, shards, page_sizes, span, options and quota; service makes the calls;
-shard_plan plans for one shard, planner for all; read reads; source and dstream bind it to Spark.
+shard_plan plans for one shard, planner for all; read reads; source, stream_reader and dstream bind
+it to Spark.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,25 @@ def register(spark: "SparkSession") -> None:
 
     The package and what it needs (`pip install 'dagster-sparkscale[kinesis]'`) has to be there on
     the executors too.
+
+    Raises:
+        TooOld: this Spark has no sources of Python.
     """
+    import pyspark
+
+    from dagster_sparkscale.driver.releases import need
+
+    need('format("kinesis-direct")', "4.0 (4.2 for streaming queries)", pyspark.__version__)
+    from pyspark.errors import AnalysisException
+
     from .source import KinesisDirectSource
 
-    spark.dataSource.register(KinesisDirectSource)
+    try:
+        spark.dataSource.register(KinesisDirectSource)
+    except AnalysisException as error:
+        # 4.0 says so of what it has found by itself, which is the same.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def __getattr__(name: str) -> Any:

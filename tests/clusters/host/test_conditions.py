@@ -69,6 +69,15 @@ class TestSpark:
         condition = told(tmp_path, "Spark")
         assert condition.wrong and "pip install" in (condition.cure or "")
 
+    def test_one_that_a_stream_names_for_itself_and_that_is_too_old(self, tmp_path: Path) -> None:
+        (tmp_path / "old/jars").mkdir(parents=True)
+        (tmp_path / "old/jars/spark-core_2.12-3.4.1.jar").touch()
+        declared = structured(program=__file__, env={"SPARK_HOME": str(tmp_path / "old")})
+        found = conditions_here(tmp_path, None, [declared])
+        [condition] = [each for each in found if each.subject == "Spark" and each.wrong]
+        assert condition.text == "of clicks: too old"
+        assert condition.cure is not None and "this is Spark 3.4.1, in" in condition.cure
+
 
 class TestJava:
     def java(self, home: Path, version: str) -> Path:

@@ -153,7 +153,7 @@ class TestEndedByOthers:
         see_to(cluster, stream("moved"))
         message = "The node was low on resource: memory."
         kubernetes.evict(pod_of(kubernetes, space, newest(cluster, "moved")), message)
-        assert failed(cluster, "moved") == f"ended by its node: {message}"
+        assert failed(cluster, "moved") == f"evicted: {message}"
 
     def test_a_driver_out_of_memory(
         self, kubernetes: Cluster, cluster: KubernetesCluster, space: str

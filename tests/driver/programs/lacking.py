@@ -7,7 +7,7 @@ from dagster_sparkscale.driver import dstreams, executors, receivers, structured
 
 # Each asks the real JVM for what it has not: a member, an overload, a class.
 executors.Executors._details = lambda self: self._jvm.spark.noStatusStore()
-structured._trigger_began = lambda query: query.streamingQuery("none takes a text")
+structured.trigger_began = lambda query: query.streamingQuery("none takes a text")
 structured.StructuredStreaming._note_interval = lambda self, query: self._private.use(
     structured.INTERVAL, query.noStreamingQuery, None
 )

@@ -28,8 +28,12 @@ ONE = pytest.mark.parametrize("emulator", ["kinesis-mock"], indirect=True)
 
 
 @contextmanager
-def local_session() -> Iterator[SparkSession]:
-    """A session of this process with two cores; its Python workers end with it."""
+def local_session(registered: bool = True) -> Iterator[SparkSession]:
+    """A session of this process with two cores; its Python workers end with it.
+
+    Args:
+        registered: whether it knows the source.
+    """
     patch = pytest.MonkeyPatch()
     patch.setenv("PYSPARK_PYTHON", sys.executable)
     patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
@@ -44,7 +48,8 @@ def local_session() -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")  # what fails here is meant to
-    kinesis.register(session)
+    if registered:
+        kinesis.register(session)
     try:
         yield session
     finally:

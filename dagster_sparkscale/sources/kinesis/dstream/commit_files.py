@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from dagster_sparkscale.driver.private_spark import of_streaming
 from dagster_sparkscale.sources.kinesis.positions import Offset
 
 KEPT = 10
@@ -35,8 +36,7 @@ class CommitFiles:
         self.folder = folder
         self._jvm = context._jvm
         self._path = self._jvm.org.apache.hadoop.fs.Path(folder)
-        streaming = self._jvm.org.apache.spark.sql.execution.streaming
-        manager = streaming.checkpointing.CheckpointFileManager
+        manager = of_streaming(self._jvm, "checkpointing", "CheckpointFileManager")
         self._files = self._do(
             "opened", manager.create, self._path, context._jsc.hadoopConfiguration()
         )
@@ -88,7 +88,8 @@ class CommitFiles:
     def _read(self, file: Any) -> str:
         stream = self._files.open(file)
         try:
-            return bytes(stream.readAllBytes()).decode()
+            # Java's own way came with 9.
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream)).decode()
         finally:
             stream.close()
 
