@@ -132,7 +132,7 @@ class Api:
         answer = self._answer(method, path, query, body)
         try:
             found = json.loads(answer)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise Unreachable(f"{self._who} answered something that is not Kubernetes' API")
@@ -149,7 +149,13 @@ class Api:
         from urllib3.exceptions import HTTPError, ProtocolError
 
         url = f"{self.access.url}{path}" + (f"?{urlencode(query)}" if query else "")
-        headers = {**self.access.headers(), "Accept": "application/json"}
+        known_by = self.access.headers()
+        # Python's own error would show the token.
+        if not all(each.isascii() and each.isprintable() for each in known_by.values()):
+            raise Unreachable(
+                f"the token for {self._who} has characters that no token has, such as a line break"
+            )
+        headers = {**known_by, "Accept": "application/json"}
         if body is not None:
             merge = "application/merge-patch+json"
             headers["Content-Type"] = merge if method == "PATCH" else "application/json"
@@ -195,7 +201,7 @@ class Api:
     def _error(self, method: str, path: str, code: int, data: bytes) -> ClusterError:
         try:
             status = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             status = {}
         status = status if isinstance(status, dict) else {}
         reason = str(status.get("reason") or "")
