@@ -47,6 +47,19 @@ def access_to(kubeconfig: str | None, context: str | None) -> Access:
     return _by_kubeconfig(kubeconfig, context)
 
 
+def stamp(kubeconfig: str | None) -> object:
+    """Changes whenever a kubeconfig does."""
+    paths = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    found = []
+    for path in paths.split(os.pathsep):
+        try:
+            status = os.stat(os.path.expanduser(path))
+            found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append((0, 0, 0))
+    return tuple(found)
+
+
 def _inside() -> Access:
     def headers() -> Mapping[str, str]:
         return {"Authorization": f"Bearer {_read(ACCOUNT / 'token')}"}
@@ -113,10 +126,20 @@ def _by_kubeconfig(kubeconfig: str | None, context: str | None) -> Access:
         False,
         headers,
         {key: value for key, value in tls.items() if value is not None},
-        configuration.proxy,
+        _proxy(configuration),
         configuration,
         (active or {}).get("context", {}).get("namespace"),
     )
+
+
+def _proxy(configuration: Any) -> str | None:
+    """That of $HTTPS_PROXY, unless $NO_PROXY names the API server."""
+    from requests.utils import should_bypass_proxies  # as the package itself does
+
+    if should_bypass_proxies(configuration.host, no_proxy=configuration.no_proxy or ""):
+        return None
+    found: str | None = configuration.proxy
+    return found
 
 
 def _plain(error: Exception) -> str:

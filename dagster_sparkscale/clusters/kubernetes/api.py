@@ -8,19 +8,22 @@ time; "there is none" is what the API server has said, never a call that failed.
 
 import json
 import threading
+import time
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.kubernetes.access import Access, access_to
+from dagster_sparkscale.clusters.kubernetes.access import Access, access_to, stamp
 
 Object = dict[str, Any]
 
 SECONDS = 15.0
 """For an answer."""
 _CONNECTIONS = 16
+_PART = 1 << 20
+"""Bytes that are read at once, at most."""
 _RBAC = "deploy/kubernetes/dagster.yaml"
 
 
@@ -88,15 +91,17 @@ class Api:
         try:
             self._call("DELETE", self.path(kind, name), None, options)
         except Refused as refusal:
-            if refusal.code in (404, 409):
+            if refusal.code == 404 or (refusal.code == 409 and uid is not None):
                 return False
             raise
         return True
 
-    def delete_all(self, kind: str, grace: int, **query: str) -> None:
+    def delete_all(self, kind: str, grace: int | None = None, **query: str) -> None:
         """Delete all objects that `query` asks for."""
-        # Of options in the query nothing is read where there is a body.
-        options = {"propagationPolicy": "Background", "gracePeriodSeconds": grace}
+        # With a body, options that stand in the query are passed over.
+        options: Object = {"propagationPolicy": "Background"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
         self._call("DELETE", self.path(kind), query, options)
 
     def text(self, kind: str, name: str, part: str, **query: str) -> str:
@@ -127,7 +132,7 @@ class Api:
         answer = self._answer(method, path, query, body)
         try:
             found = json.loads(answer)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise Unreachable(f"{self._who} answered something that is not Kubernetes' API")
@@ -144,7 +149,13 @@ class Api:
         from urllib3.exceptions import HTTPError, ProtocolError
 
         url = f"{self.access.url}{path}" + (f"?{urlencode(query)}" if query else "")
-        headers = {**self.access.headers(), "Accept": "application/json"}
+        known_by = self.access.headers()
+        # Python's own error would show the token.
+        if not all(each.isascii() and each.isprintable() for each in known_by.values()):
+            raise Unreachable(
+                f"the token for {self._who} has characters that no token has, such as a line break"
+            )
+        headers = {**known_by, "Accept": "application/json"}
         if body is not None:
             merge = "application/merge-patch+json"
             headers["Content-Type"] = merge if method == "PATCH" else "application/json"
@@ -152,9 +163,16 @@ class Api:
         again = method == "GET"
         while True:
             try:
+                deadline = time.monotonic() + SECONDS
                 answer = self._pool.request(
-                    method, url, body=data, headers=headers, timeout=urllib3.Timeout(SECONDS)
+                    method,
+                    url,
+                    body=data,
+                    headers=headers,
+                    timeout=urllib3.Timeout(SECONDS),
+                    preload_content=False,
                 )
+                content = self._read(answer, deadline)
                 break
             except HTTPError as error:
                 # It may have closed a connection that was kept open.
@@ -163,13 +181,27 @@ class Api:
                     continue
                 raise Unreachable(f"{self._who} gave no answer: {_plain(error)}") from None
         if 200 <= answer.status < 300:
-            return bytes(answer.data)
-        raise self._error(method, path, answer.status, answer.data)
+            return content
+        raise self._error(method, path, answer.status, content)
+
+    def _read(self, answer: Any, deadline: float) -> bytes:
+        """All of an answer. The client's own limit is for each part that comes."""
+        parts = []
+        try:
+            while part := answer.read1(_PART):
+                parts.append(part)
+                if time.monotonic() > deadline:
+                    raise Unreachable(f"{self._who} did not finish its answer in {SECONDS:g} s")
+        except BaseException:
+            answer.close()
+            raise
+        answer.release_conn()
+        return b"".join(parts)
 
     def _error(self, method: str, path: str, code: int, data: bytes) -> ClusterError:
         try:
             status = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             status = {}
         status = status if isinstance(status, dict) else {}
         reason = str(status.get("reason") or "")
@@ -181,7 +213,8 @@ class Api:
                 f"{self._who} does not know us ({said}): the token or certificate is wrong, or "
                 "has run out"
             )
-        if code >= 500 or code == 429:
+        # 408 is a proxy's: what it has passed on may be done yet.
+        if code >= 500 or code in (408, 429):
             return Unreachable(f"{self._who} can't do it now: {said}")
         text = f"Kubernetes refused it: {said}"
         if code == 403 and "exceeded quota" not in said and "is forbidden: User" in said:
@@ -203,16 +236,18 @@ _lock = threading.Lock()
 
 
 def api(kubeconfig: str | None, context: str | None, namespace: str | None) -> Api:
-    """The API as it is declared; one for a process, so that its connections are kept open.
+    """The API as it is declared; one for a process, so that its connections are kept open. Another
+    once the kubeconfig has changed, or its login was refused: somebody may have put a new token or
+    certificate there, or where it says.
 
     Raises:
         ClusterError: no access is known.
     """
     with _lock:
-        return _api(kubeconfig, context, namespace)
+        return _api(kubeconfig, context, namespace, stamp(kubeconfig))
 
 
-@cache
-def _api(kubeconfig: str | None, context: str | None, namespace: str | None) -> Api:
+@lru_cache(maxsize=8)
+def _api(kubeconfig: str | None, context: str | None, namespace: str | None, _: object) -> Api:
     access = access_to(kubeconfig, context)
     return Api(access, namespace or access.namespace or "default")

@@ -21,7 +21,7 @@ from dagster_sparkscale.clusters.kubernetes import names, room, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
-from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
+from dagster_sparkscale.clusters.kubernetes.launch import STRICT, Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import (
     BEGIN,
     CERTIFICATE,
@@ -35,6 +35,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     Objects,
     Placing,
     asks_for_no_more,
+    memory_mib,
 )
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
@@ -114,6 +115,14 @@ class KubernetesCluster(SparkCluster):
             raise ValueError('must be the name of an image, such as "apache/spark:4.3.0-python3"')
         return value
 
+    @field_validator("service_account", "kubeconfig", "context", mode="before")
+    @classmethod
+    def _says_something(cls, value: Any) -> Any:
+        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+        if plain and not value.strip():
+            raise ValueError("must not be empty")
+        return value
+
     @field_validator("namespace", mode="before")
     @classmethod
     def _namespace_is_one(cls, value: Any) -> Any:
@@ -140,6 +149,7 @@ class KubernetesCluster(SparkCluster):
 
     def refuse(self, stream: Stream) -> None:
         program(stream)
+        memory_mib({**self.spark_conf, **stream.spark_conf})
 
     def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
         kube, runs, store = self._api(), program(stream), self.store()
@@ -171,6 +181,7 @@ class KubernetesCluster(SparkCluster):
             return None
 
     def check(self, stream: Stream) -> None:
+        self.refuse(stream)
         runs = program(stream)
         record = self.store().read(stream.name) or Record.new("0" * 16)
         start = Start(Record(record.id, record.epoch + 1, "running", 0.0, "", ()))
@@ -179,7 +190,7 @@ class KubernetesCluster(SparkCluster):
         pod = objects.pod("", parts.command, list(parts.variables), parts.settings)
         del pod["metadata"]["ownerReferences"]
         try:
-            self._api().create("pods", pod, dryRun="All")
+            self._api().create("pods", pod, dryRun="All", **STRICT)
         except Refused as refusal:
             # In the quota the old driver counts still, whose place this one will take.
             old = self._api().get("pods", names.of_epoch(stream.name, record.epoch))

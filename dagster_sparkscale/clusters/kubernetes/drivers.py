@@ -24,6 +24,8 @@ from dagster_sparkscale.clusters.submitted import SubmittedDriver
 
 LAUNCHING = 15.0
 """Seconds within which a start that has its epoch makes its pod."""
+NEW = 120.0
+"""Seconds for which a start may have come in between what is got for all streams together."""
 KILL_SECONDS = 60.0
 """Within which a pod that is deleted is gone, if its node answers."""
 KEPT_LINES = 200
@@ -53,6 +55,9 @@ class PodDriver(SubmittedDriver):
         place = telling.place_of(None, self.api.namespace, self.name)
         try:
             pod = self._find("pods")
+            if pod is None and self._glance is not None and self._is_new():
+                # The pods were listed before the records.
+                pod = self.api.get("pods", self.name)
             fate, waits_for = self._fate(pod)
         except (Unreachable, Refused) as error:
             pod, fate, waits_for = None, Fate(DriverState.UNKNOWN, reason=str(error)), ""
@@ -142,7 +147,10 @@ class PodDriver(SubmittedDriver):
     def clear(self) -> None:
         if not self.record.epoch:
             return
-        if self.api.get("pods", self.name) is None and not self._has_note():
+        pod = self.api.get("pods", self.name)
+        if pod is not None:
+            self._see_that_it_has_ended(pod)
+        elif not self._has_note():
             # Whoever was held up before he made the pod makes none that runs (`launch.py`).
             self.api.delete("secrets", self.name)
             if self.api.get("pods", self.name) is not None:
@@ -180,7 +188,13 @@ class PodDriver(SubmittedDriver):
         """Whether who has given it its epoch still has the lease, and may be about to make its
         pod. A later lease means that he is not: see `launch.py`."""
         lease, at = self.record.lease, self.record.submitted_at
-        return lease is not None and lease.since <= at and time.time() - at < LAUNCHING
+        if lease is None or lease.process != self.record.submitter:
+            return False
+        # Two times of one clock; that of who looks may be another.
+        return lease.since <= at and abs(time.time() - at) < LAUNCHING
+
+    def _is_new(self) -> bool:
+        return abs(time.time() - self.record.submitted_at) < NEW
 
     def _declared_gone(self) -> Fate:
         return Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")
@@ -213,6 +227,18 @@ class PodDriver(SubmittedDriver):
             return self.log(KEPT_LINES)
         except ClusterError:
             return ""
+
+    def _see_that_it_has_ended(self, pod: Object) -> None:
+        """Who was held up may have made it since it was looked for and not found."""
+        if (
+            self.record.gone == self.record.epoch
+            or not telling.fate_of(pod, time.time()).state.alive
+        ):
+            return
+        raise AlreadyRunning(
+            f"the pod {self.api.namespace}/{self.name} of {self.stream!r} was made just now, by an "
+            "operation that had been held up: look at the stream and try again"
+        )
 
     def _has_note(self) -> bool:
         return notes.read(self.api.get("secrets", self.name)) is not None

@@ -8,6 +8,11 @@ from typing import Any
 
 from dagster_sparkscale.clusters.kubernetes.access import Access
 
+AT_ONCE = 32
+"""Connections that are being made, those included that hang and that nobody waits for any more."""
+
+_being_made = threading.BoundedSemaphore(AT_ONCE)
+
 
 def forwarded(
     access: Access, namespace: str, pod: str, port: int, deadline: float
@@ -18,14 +23,18 @@ def forwarded(
         OSError: there is none, or not in time.
     """
     made: queue.SimpleQueue[socket.socket | Exception] = queue.SimpleQueue()
+    if not _being_made.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        raise TimeoutError
 
     def make() -> None:
         try:
             made.put(_open(access, namespace, pod, port))
         except Exception as error:
             made.put(error)
+        finally:
+            _being_made.release()
 
-    # The client knows no time limit for this.
+    # The client knows no time limit for this: one that gets no answer hangs.
     threading.Thread(target=make, name="sparkscale-forward", daemon=True).start()
     try:
         found = made.get(timeout=max(0.0, deadline - time.monotonic()))

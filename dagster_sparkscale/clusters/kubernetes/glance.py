@@ -18,16 +18,18 @@ class Glance:
     records: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, Object] = field(default_factory=dict)
     secrets: dict[str, Object] = field(default_factory=dict, repr=False)
-    _events: list[Object] | None = None
+    _events: dict[str, list[Object]] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def events(self, pod: str) -> list[Object]:
         """Those of a pod. Asked for once for all pods, and only if somebody wants to know."""
         with self._lock:
             if self._events is None:
-                query = "involvedObject.kind=Pod"
-                self._events = self.api.find("events", fieldSelector=query)
-        return [each for each in self._events if each["involvedObject"].get("name") == pod]
+                found: dict[str, list[Object]] = {}
+                for each in self.api.find("events", fieldSelector="involvedObject.kind=Pod"):
+                    found.setdefault(each["involvedObject"].get("name", ""), []).append(each)
+                self._events = found
+        return self._events.get(pod, [])
 
 
 def glance(api: Api) -> Glance:

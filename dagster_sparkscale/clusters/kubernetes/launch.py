@@ -15,7 +15,8 @@ submitter froze, what he does when he wakes up starts nothing:
     between 3 and 4 his Secret was there when he had the lease. So it was there before another took
                     that, and was deleted by him. Pod N can't be started without it, and is owned
                     by what is gone: it is deleted before long
-    after 4         Pod N is found, and counts as what it is
+    after 4         Pod N is found, and counts as what it is. So it does where it was not there at
+                    the first look: who finds it then goes no further
 
 He makes each object once, and never again. A pod's name is of its epoch, so there is one Pod N.
 The Secret of a driver that runs is never deleted: only where there is no pod, or when it has ended,
@@ -32,6 +33,9 @@ from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused
 from dagster_sparkscale.clusters.kubernetes.manifests import Manifest, Objects
 from dagster_sparkscale.clusters.store import Record, Store
+
+STRICT = {"fieldValidation": "Strict"}
+"""Else what a pod template has that pods have not, such as a typing error, is passed over."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +64,8 @@ def launch(api: Api, store: Store, objects: Objects, record: Record, parts: Part
         _see_that_it_is_ours(store, objects, record)
         api.create("configmaps", objects.config_map(root, parts.texts, parts.parcel))
         api.create("services", objects.service(root))
-        api.create("pods", objects.pod(root, parts.command, list(parts.variables), parts.settings))
+        pod = objects.pod(root, parts.command, list(parts.variables), parts.settings)
+        api.create("pods", pod, **STRICT)
     except Refused as refusal:
         note = notes.Note(time.time(), f"was never launched: {refusal}", took=False)
         notes.leave(api, objects.name, note)
@@ -76,7 +81,7 @@ def _make_root(api: Api, objects: Objects, parts: Parts) -> str:
     try:
         made = api.create("secrets", objects.secret(parts.secrets, parts.variables))
     except Refused as refusal:
-        if refusal.code != 409:
+        if refusal.reason != "AlreadyExists":  # a quota's refusal may be a 409, too
             raise ClusterError(f"{objects.stream!r} could not be launched: {refusal}") from None
         place = f"{api.namespace}/{objects.name}"
         raise ClusterError(

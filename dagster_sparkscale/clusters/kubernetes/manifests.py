@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.spark import (
     AGENT_PORT,
@@ -43,6 +44,7 @@ LARGEST = 1_000_000
 _VARIABLE = "env."
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 _SIZE = re.compile(r"([0-9]+)([kmgt])?b?", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _LEAST_OVERHEAD = 384
 _STARTS_WITHIN = 3600
 """Seconds that the driver's agent may take to listen, before Kubernetes ends the driver."""
@@ -253,19 +255,24 @@ def asks_for_no_more(pod: Manifest, old: Manifest) -> bool:
 
 def memory_mib(settings: Mapping[str, str]) -> int:
     """MiB of the driver: its JVM's heap, and beside it what Spark calls overhead, in which the
-    Python program lives (`spark.driver.memoryOverhead`, or 40 % of the heap, at least 384)."""
-    heap = _mib(settings.get("spark.driver.memory", "1g"))
+    Python program lives (`spark.driver.memoryOverhead`, or 40 % of the heap, at least 384).
+
+    Raises:
+        ClusterError: a setting says no size; names it.
+    """
+    heap = _mib("spark.driver.memory", settings.get("spark.driver.memory", "1g"))
     if given := settings.get("spark.driver.memoryOverhead"):
-        return heap + _mib(given)
+        return heap + _mib("spark.driver.memoryOverhead", given)
     factor = settings.get("spark.driver.memoryOverheadFactor", "0.4")
+    if not _NUMBER.fullmatch(factor.strip()):
+        raise ClusterError(f"spark.driver.memoryOverheadFactor = {factor!r}: must be such as 0.4")
     return heap + max(_LEAST_OVERHEAD, math.ceil(heap * float(factor)))
 
 
-def _mib(text: str) -> int:
-    """Raises ValueError where Spark would refuse it, too."""
+def _mib(key: str, text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"{text!r}: must be a size such as 512m or 2g")
+    if found is None:  # Spark would refuse it, too
+        raise ClusterError(f"{key} = {text!r}: must be a size such as 512m or 2g")
     return math.ceil(int(found[1]) * _UNITS[(found[2] or "m").lower()])
 
 

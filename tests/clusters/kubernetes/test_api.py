@@ -1,17 +1,21 @@
 """What the API server's refusals and silences are told as. That it understands what it is asked is
 for the tests with a real one."""
 
+import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import access
+from dagster_sparkscale.clusters.kubernetes import api as api_module
 from dagster_sparkscale.clusters.kubernetes.access import Access, access_to
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.api import api as api_of
@@ -23,7 +27,10 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[tuple[str, str, str, bytes]] = []
+        self.connections: set[tuple[str, int]] = set()
         self.code, self.answer = 200, b"{}"
+        self.pause = 0.0
+        """Seconds before each byte of an answer."""
         self.drops = 0
         """How many of the next requests get no answer."""
 
@@ -39,6 +46,7 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         kind = self.headers.get("Content-Type", "")
+        self.server.connections.add(self.client_address)
         self.server.asked.append((self.command, self.path, kind, body))
         if self.server.drops:
             self.server.drops -= 1
@@ -47,7 +55,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(self.server.code)
         self.send_header("Content-Length", str(len(self.server.answer)))
         self.end_headers()
-        self.wfile.write(self.server.answer)
+        if not self.server.pause:
+            self.wfile.write(self.server.answer)
+            return
+        with contextlib.suppress(OSError):  # nobody listens any more
+            for byte in self.server.answer:
+                time.sleep(self.server.pause)
+                self.wfile.write(bytes([byte]))
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
 
@@ -82,7 +96,7 @@ def test_a_404_of_somebody_else_is_not_taken_for_gone(server, api):
         api.get("pods", "a")
 
 
-@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
 def test_an_api_server_in_trouble_tells_nothing(server, api, code):
     server.says(code, "", "etcd is slow")
     with pytest.raises(Unreachable, match="can't do it now: etcd is slow"):
@@ -114,7 +128,7 @@ def test_a_token_that_has_run_out_is_read_again(server, tmp_path):
     assert api_of(str(path), None, None).access.headers() == {"authorization": "Bearer new"}
 
 
-@pytest.mark.parametrize("answer", [b"", b"[]", b"hello", b"{"])
+@pytest.mark.parametrize("answer", [b"", b"[]", b"hello", b"{", b"[" * 200_000])
 def test_an_answer_that_is_none(server, api, answer):
     server.answer = answer
     with pytest.raises(Unreachable, match="something that is not Kubernetes' API"):
@@ -212,3 +226,67 @@ def test_in_a_pod_its_own_account_is_used_and_its_token_read_each_time(tmp_path,
     (tmp_path / "token").write_text("two")
     assert found.headers() == {"Authorization": "Bearer two"}
     assert "two" not in repr(found)
+
+
+def test_an_answer_that_comes_in_drops_ends_in_time(server, api, monkeypatch):
+    monkeypatch.setattr(api_module, "SECONDS", 0.2)
+    server.answer, server.pause = b'{"kind": "Pod"}', 0.1
+    with pytest.raises(Unreachable, match=r"did not finish its answer in 0\.2 s"):
+        api.get("pods", "a")
+
+
+def test_connections_are_kept_open(server, api):
+    for code in (200, 404, 200):
+        server.says(code, "NotFound")
+        api.get("pods", "a")
+    assert len(server.connections) == 1
+
+
+def test_a_conflict_without_a_precondition_is_no_deletion(server, api):
+    server.says(409, "Conflict", "the object has been modified")
+    with pytest.raises(Refused):
+        api.delete("secrets", "a")
+
+
+def test_what_is_deleted_together_gets_the_time_that_is_said(server, api):
+    api.delete_all("pods", grace=1, labelSelector="a=b")
+    assert server.asked[0][1].endswith("/pods?labelSelector=a%3Db")
+    assert json.loads(server.asked[0][3])["gracePeriodSeconds"] == 1
+
+
+def kubeconfig(path: Path, token: str) -> str:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.1.2.3:6443"}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+    }
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def test_a_kubeconfig_that_has_changed_is_read_again(tmp_path):
+    path = kubeconfig(tmp_path / "config", "one")
+    first = api_of(path, None, None)
+    assert api_of(path, None, None) is first
+    kubeconfig(tmp_path / "config", "another")
+    assert api_of(path, None, None).access.headers() == {"authorization": "Bearer another"}
+
+
+def test_no_proxy_is_used_for_a_host_that_shall_have_none(tmp_path, monkeypatch):
+    path = kubeconfig(tmp_path / "config", "one")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "10.1.2.3")
+    assert access_to(path, None).proxy is None
+    monkeypatch.setenv("NO_PROXY", "10.1.2.4")
+    assert access_to(path, None).proxy == "http://proxy:3128"
+
+
+@pytest.mark.parametrize("token", ["hunter2\nof mine", "hunter2ä"])
+def test_a_token_that_can_be_none_is_not_shown(server, token):
+    access = Access(f"http://127.0.0.1:{server.server_port}", False, lambda: {"a": token})
+    with pytest.raises(ClusterError, match="has characters that no token has") as caught:
+        Api(access, "streams").get("pods", "a")
+    assert "hunter2" not in str(caught.value) and server.asked == []

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes.manifests import (
     CODE,
     SECRETS,
@@ -177,8 +178,11 @@ def test_memory_is_the_heap_and_what_python_needs(settings, mib):
 
 
 def test_a_size_that_is_none():
-    with pytest.raises(ValueError, match="'much': must be a size such as 512m or 2g"):
+    with pytest.raises(ClusterError, match=r"memoryOverhead = 'much': must be a size such as 512m"):
         memory_mib({"spark.driver.memoryOverhead": "much"})
+    for none in ("much", "nan", "inf", "-1", ""):
+        with pytest.raises(ClusterError, match=r"memoryOverheadFactor = .*must be such as 0\.4"):
+            memory_mib({"spark.driver.memoryOverheadFactor": none})
 
 
 def test_cores_are_asked_for_as_spark_would():

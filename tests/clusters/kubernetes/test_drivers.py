@@ -1,0 +1,97 @@
+"""What is told of a driver by what is found of it, where the API server's answers are odd."""
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from dagster_sparkscale import DeclarationError, KubernetesCluster
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes.api import Refused
+from dagster_sparkscale.clusters.kubernetes.drivers import LAUNCHING, NEW, PodDriver
+from dagster_sparkscale.clusters.kubernetes.glance import Glance
+from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
+from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
+from dagster_sparkscale.clusters.store import Holding, Process, Record, Submission
+from tests.clusters.kubernetes.pods import pod
+
+
+@dataclass
+class Nothing:
+    """An API server that has no object at all, or one pod."""
+
+    namespace: str = "streams"
+    pod: Any = None
+    refuses: Refused | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def get(self, kind: str, name: str) -> Any:
+        self.asked.append(f"{kind}/{name}")
+        return self.pod if kind == "pods" else None
+
+    def find(self, kind: str, **query: str) -> list[Any]:
+        return []
+
+    def create(self, kind: str, manifest: Any) -> Any:
+        assert self.refuses
+        raise self.refuses
+
+
+def state(record: Record) -> DriverState:
+    return PodDriver(Nothing(), "clicks", record, False).look().fate.state  # type: ignore[arg-type]
+
+
+def test_a_start_is_under_way_by_its_submitters_clock_alone():
+    here, there = Process("here", 1), Process("there", 1)
+    now = time.time()
+    mine = Holding("start", 1, now - 2, here)
+    record = Record(
+        "1" * 16, 3, "running", now, "here", (Submission(3, now, "manual"),), here, lease=mine
+    )
+    assert state(record) is DriverState.STARTING
+    assert state(replace(record, lease=None)) is DriverState.FAILED
+    # Another has taken the lease since, by a clock that is behind, or that is wrong by hours.
+    for behind in (5.0, 7200.0):
+        later = replace(record, lease=Holding("stop", 2, now - behind, there))
+        assert state(later) is DriverState.FAILED
+    ahead = replace(record, history=(Submission(3, now + LAUNCHING + 60, "manual"),))
+    assert state(ahead) is DriverState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("AlreadyExists", "there is a Secret streams/sparkscale-clicks-3 already"),
+        ("Conflict", "could not be launched: cannot be fulfilled on resourcequotas"),
+    ],
+)
+def test_a_conflict_over_a_quota_is_not_taken_for_a_secret_that_is_there(reason, told):
+    refusal = Refused("cannot be fulfilled on resourcequotas", 409, reason)
+    api = Nothing(refuses=refusal)
+    objects = Objects("clicks", 3, "1" * 16, Placing("streams", "spark", "driver", 30))
+    record = Record("1" * 16, 3, "running", 0.0, "", ())
+    parts = Parts({}, {}, {}, b"", (), {})
+    with pytest.raises(ClusterError, match=told):
+        launch(api, None, objects, record, parts)  # type: ignore[arg-type]
+
+
+def test_a_start_while_all_streams_are_looked_at_is_not_taken_for_one_without_a_pod():
+    """Its pod was not there when pods were listed; its record, listed later, has it launched."""
+    kube = Nothing(pod=pod(state={"running": {}}))
+    now = time.time()
+    record = Record("1" * 16, 3, "running", now, "here", (Submission(3, now, "manual"),))
+    seen = PodDriver(kube, "clicks", record, False, Glance(kube)).look()  # type: ignore[arg-type]
+    assert seen.fate.state is DriverState.RUNNING
+    # What ended long ago costs a tick nothing.
+    kube.asked.clear()
+    long_ago = replace(record, history=(Submission(3, now - NEW - 1, "manual"),))
+    seen = PodDriver(kube, "clicks", long_ago, False, Glance(kube)).look()  # type: ignore[arg-type]
+    assert seen.fate.state is DriverState.FAILED and kube.asked == []
+
+
+@pytest.mark.parametrize("field", ["service_account", "kubeconfig", "context"])
+def test_a_field_that_says_nothing_is_refused(field):
+    with pytest.raises(DeclarationError, match=f"{field} = ' ': must not be empty"):
+        KubernetesCluster(image="spark", **{field: " "})
