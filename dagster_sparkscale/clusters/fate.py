@@ -52,7 +52,11 @@ def driver_of(stream: str, record: Record, seen: Seen) -> Driver:
         reason = f"{reason}, and the restart that stopped it was not completed"
     if state is DriverState.FAILED and record.desired == "stopped":
         state = DriverState.STOPPED
-        before = fate.ended_at is not None and fate.ended_at < record.desired_since
+        # One that has told how it obeyed was asked before, whatever the clock of its host says:
+        # some tell whole seconds only.
+        obeyed = told is not None and not told.sigterm
+        ended_at = fate.ended_at
+        before = not obeyed and ended_at is not None and ended_at < record.desired_since
         reason = f"{reason}, before it was asked to stop" if before else "stop requested"
     fenced = None if state.alive else seen.fenced
     if fenced is not None and state is DriverState.FAILED:

@@ -58,6 +58,15 @@ def test_what_was_cut_is_told_of_a_stop() -> None:
     assert (clean.exit_reason, clean.ending) == ("stop requested", CLEAN.in_words())
 
 
+def test_who_obeyed_was_asked_before_it_ended_whatever_its_clock_says() -> None:
+    late = wished("stopped", since=130.0)
+    assert driver_of("clicks", late, Seen(FAILED, stopped=CLEAN)).exit_reason == "stop requested"
+    told = replace(CLEAN, sigterm=True)
+    assert driver_of("clicks", late, Seen(FAILED, stopped=told)).exit_reason == (
+        "ended by SIGTERM, before it was asked to stop"
+    )
+
+
 def test_a_sigterm_that_nobody_here_sent_is_told() -> None:
     told = replace(CLEAN, sigterm=True)
     assert driver_of("clicks", RECORD, Seen(FAILED, stopped=told)).exit_reason == "ended by SIGTERM"
