@@ -112,9 +112,9 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
     else:
         yield Condition(
             "capacity",
-            "can't be told: the master does not answer, or has not been started",
+            "can't be told: the cluster does not answer, has not been started, or lets nobody look",
             "see that it runs, and that web_urls names it (an embedded one is started with its "
-            "first stream)",
+            "first stream; on Kubernetes, apply deploy/kubernetes/capacity.yaml)",
             urgent=alive > 0,
         )
 

@@ -156,7 +156,7 @@ def _reason(error: Exception, timeout: float) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS failed, {error.reason or error}: does another server answer there?"
     if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
+        return error.strerror or str(error) or type(error).__name__
     return str(error) or type(error).__name__
 
 

@@ -70,6 +70,11 @@ class SubmittedDriver(ABC):
             ClusterError: something can't be removed; says what.
         """
 
+    def has_begun(self) -> bool:
+        """Whether its program may run, so that there may be something to finish; False only where
+        that is known, such as of a driver that still waits for room."""
+        return True
+
     def log_place(self) -> str:
         """Where its log is, for people; empty: wherever `sparkscale logs` finds it."""
         return ""
@@ -142,9 +147,11 @@ class SubmittedDriver(ABC):
         """
         seconds = timeout if graceful else min(timeout, ABRUPT_SECONDS)
         deadline = time.monotonic() + seconds
-        agreed = False
+        agreed, begun = False, True
         while (there := self.describe().state.alive) and time.monotonic() < deadline:
             lease.check()
+            if not (begun := self.has_begun()):
+                break
             left = deadline - time.monotonic()
             agreed = agreed or self.agrees_to_stop(graceful, left, lease.number)
             time.sleep(self.EVERY)
@@ -159,7 +166,7 @@ class SubmittedDriver(ABC):
                 f"{ended.stream!r} is {ended.state.value} still, though it was told to end "
                 f"({ended.where}): {self.occupied(ended)}"
             )
-        if there and ended.ending is None:
+        if there and ended.ending is None and begun:
             killed = f"killed after {seconds:g} s; it is not known what was drained"
             return replace(ended, ending=killed)
         return ended

@@ -63,7 +63,14 @@ def _have_an_outage(plane: Plane, asked_for: Path, ended: threading.Event) -> No
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.kubernetes", description=__doc__)
     parser.add_argument("--folder", type=Path, help="for its files; default: one that is removed")
-    parser.add_argument("--pass", dest="passed", action="append", default=[], metavar="NAME")
+    parser.add_argument(
+        "--pass",
+        dest="passed",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of yours that containers have as well",
+    )
     parser.add_argument("--tethered", action="store_true", help="end also when stdin does")
     parser.add_argument("--build", action="store_true", help="only see to the program")
     options = parser.parse_args()

@@ -136,6 +136,10 @@ class PodDriver(SubmittedDriver):
                 )
         self.clear()
 
+    def has_begun(self) -> bool:
+        pod = self.api.get("pods", self.name)
+        return pod is None or not telling.never_began(pod)
+
     def kill(self) -> None:
         if (pod := self.api.get("pods", self.name)) is not None:
             log, took = self._log_or_nothing(), telling.took(pod)

@@ -41,7 +41,10 @@ def forwarded(
     except queue.Empty:
         raise TimeoutError from None
     if isinstance(found, Exception):
-        raise ConnectionError(f"no way through the API server: {_plain(found)}") from None
+        raise ConnectionError(
+            "no way through the API server, which refuses where the pod does not run, or where "
+            f"deploy/kubernetes/outside.yaml is not applied: {_plain(found)}"
+        ) from None
     return found
 
 

@@ -80,6 +80,15 @@ def took(pod: Object) -> bool:
     return began and ended.get("exitCode") != FENCED
 
 
+def never_began(pod: Object) -> bool:
+    """Whether it is known that the driver's container was never started. A pod is given one start
+    only, so what waits has never run."""
+    status = pod.get("status") or {}
+    state = _driver(status).get("state") or {}
+    begun = "running" in state or "terminated" in state
+    return status.get("phase") == "Pending" and not begun and not _is_lost(status)
+
+
 def waits_for(pod: Object, events: Sequence[Object]) -> str:
     """What keeps a pod from running, as the scheduler and its node tell it; empty: nothing that is
     known.

@@ -19,12 +19,13 @@ from tests.clusters.running import (
     scale,
     see_ended,
     see_to,
+    stop,
     stream,
     submit,
     wait_running,
 )
 from tests.kubernetes import create, namespace
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.spark]
 
@@ -102,7 +103,9 @@ class TestNotStarted:
         driver = newest(mistaken, name)
         assert driver.state is DriverState.STARTING
         assert told in str(driver.where)
-        assert see_ended(mistaken, name)
+        # Gracefully, and yet at once: there is nothing to finish.
+        stopped = stop(mistaken, name, graceful=True, timeout=10 * HANGS)
+        assert (stopped.state, stopped.ending) == (DriverState.STOPPED, None)
 
     def test_a_driver_beyond_the_quota_is_refused_before_and_at_its_start(
         self, kubernetes: Cluster, cluster: KubernetesCluster, space: str

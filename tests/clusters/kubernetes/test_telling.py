@@ -9,6 +9,7 @@ from dagster_sparkscale.clusters.kubernetes.telling import (
     event_time,
     fate_of,
     last_words,
+    never_began,
     place_of,
     took,
     waits_for,
@@ -42,6 +43,23 @@ def test_one_that_is_being_deleted_runs_until_it_has_ended():
     seen = pod(state={"running": {}})
     seen["metadata"]["deletionTimestamp"] = "2027-01-15T07:59:05Z"
     assert fate_of(seen, NOW).state is DriverState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("seen", "never"),
+    [
+        (pod("Pending"), True),
+        (pod("Pending", state={"waiting": {"reason": "ImagePullBackOff"}}, started=False), True),
+        (pod("Pending", state={"running": {}}), False),
+        (pod("Pending", state=ended(1)), False),
+        (pod(state={"waiting": {"reason": "ContainerCreating"}}), False),
+        (pod(state={"running": {}}), False),
+        (pod("Unknown"), False),
+        ({"metadata": {}}, False),
+    ],
+)
+def test_only_what_is_known_never_to_have_run_has_nothing_to_finish(seen, never):
+    assert never_began(seen) is never
 
 
 # Nothing can be told.
