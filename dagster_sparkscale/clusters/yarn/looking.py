@@ -110,7 +110,14 @@ class Sight:
 
     def took(self) -> bool:
         """Whether its mark may be in its checkpoint, and it has not told that it was lost."""
-        told = read_json(self.files.ended) or {}
+        if (launch := read_json(self.files.exit)) is not None:
+            return bool(launch.get("ran"))
+        told = read_json(self.files.ended)
+        if told is None:  # its log is on its way, or nobody has looked since
+            seen = self.look()
+            fate, gone = seen.fate, self.record.gone == self.record.epoch
+            lost = seen.fenced is not None or str(fate.reason).startswith(f"exit code {FENCED}")
+            return (seen.app_id is not None or gone) and not lost
         if (words := _words(told)) is not None:
             return words.took and words.fenced is None
         return not str(told.get("reason", "")).startswith(f"exit code {FENCED}")

@@ -177,8 +177,8 @@ def runs(node: str, container: str, user: str, timeout: float = 5.0) -> bool | N
         return False if error.code == 404 else None
     except (OSError, HTTPException, ValueError):
         return None
-    container = told.get("container") if isinstance(told, dict) else None
-    state = container.get("state") if isinstance(container, dict) else None
+    found = told.get("container") if isinstance(told, dict) else None
+    state = found.get("state") if isinstance(found, dict) else None
     return None if state is None else state not in ("COMPLETE", "DONE")
 
 
