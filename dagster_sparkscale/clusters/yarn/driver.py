@@ -79,6 +79,8 @@ class YarnDriver(SubmittedDriver):
             fault = self._yarn.client.submit(files.properties, main, arguments, self._sight.mark)
             if fault is not None:
                 raise ClusterError(self._refused(fault))
+            # From here on it is never taken for one that was not submitted.
+            note(files.application, {"where": "on YARN"})
             # It may have been held up for any time.
             self._refuse_if_overtaken()
         except BaseException as error:

@@ -88,3 +88,54 @@ def kills(driver: YarnDriver) -> Callable[[Any], dict[str, str]]:
         return {}
 
     return made
+
+
+ENDED = {
+    "id": "application_1_0001",
+    "user": "spark",
+    "queue": "root.default",
+    "state": "KILLED",
+    "finalStatus": "KILLED",
+    "diagnostics": "killed by user spark",
+    "applicationTags": "sparkscale-ab12,sparkscale-ab12-2",
+    "startedTime": 0,
+    "finishedTime": 0,
+}
+"""As one is told of it that may not view it: neither its times nor where its driver is."""
+
+
+def test_an_end_is_not_believed_of_an_application_that_may_not_be_viewed(tmp_path: Path) -> None:
+    with answering(200, {"apps": {"app": [ENDED]}}) as (url, _):
+        hidden = driver(tmp_path, url)
+        hidden.files.create()
+        told = hidden.describe()
+    assert told.state is DriverState.UNKNOWN
+    assert "does not let 'me' view application_1_0001" in str(told.exit_reason)
+
+
+def test_a_driver_whose_node_may_not_be_seen_is_not_announced(tmp_path: Path) -> None:
+    with answering(200, {"apps": {"app": [ENDED | {"state": "RUNNING"}]}}) as (url, _):
+        hidden = driver(tmp_path, url)
+        hidden.files.create()
+        told = hidden.describe()
+    assert told.state is DriverState.UNKNOWN and not hidden.files.agent.exists()
+    assert "does not let 'me' view application_1_0001" in str(told.exit_reason)
+
+
+def test_one_that_never_had_a_container_has_ended(tmp_path: Path) -> None:
+    times = {"startedTime": 1, "finishedTime": 2, "amContainerLogs": ""}
+    with answering(200, {"apps": {"app": [ENDED | times]}}) as (url, _):
+        killed = driver(tmp_path, url)
+        killed.files.create()
+        assert killed.describe().state is DriverState.FAILED
+
+
+def test_what_yarn_has_taken_is_never_taken_for_what_was_never_submitted(tmp_path: Path) -> None:
+    with answering(200, NOTHING) as (url, _):
+        forgotten = driver(tmp_path, url)
+        launch(forgotten)
+        died = replace(this_process(), birth="another")
+        forgotten = YarnDriver(
+            forgotten.folder, replace(forgotten.record, submitter=died), forgotten._yarn
+        )
+        assert forgotten.describe().state is DriverState.UNKNOWN
