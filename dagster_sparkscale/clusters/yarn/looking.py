@@ -177,7 +177,8 @@ class Sight:
         """Of an application that is told of without its times and its node."""
         return (
             f"the ResourceManager does not let {self.yarn.manager.user!r} view {app.id}, which "
-            f"belongs to {app.user!r}: it tells neither where its driver is nor whether it has ended"
+            f"belongs to {app.user!r}: it tells neither where its driver is nor whether "
+            "it has ended"
         )
 
     def _announced(self, fate: Fate, where: str, app_id: str | None) -> Seen:

@@ -11,12 +11,14 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.places import this_process
-from dagster_sparkscale.clusters.store import Process, Record, Submission
+from dagster_sparkscale.clusters.store import Claim, Process, Record, Submission
+from dagster_sparkscale.clusters.yarn import applications
+from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
 from dagster_sparkscale.clusters.yarn.looking import Yarn
 from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager
-from tests.clusters.running import PROGRAMS
+from tests.clusters.running import PROGRAMS, stream, submit
 from tests.clusters.yarn.test_asking import answering
 
 NOTHING: dict[str, Any] = {"apps": None}
@@ -139,3 +141,31 @@ def test_what_yarn_has_taken_is_never_taken_for_what_was_never_submitted(tmp_pat
             forgotten.folder, replace(forgotten.record, submitter=died), forgotten._yarn
         )
         assert forgotten.describe().state is DriverState.UNKNOWN
+
+
+def test_a_checkpoint_is_not_given_away_while_an_application_of_its_last_stream_runs(
+    tmp_path: Path,
+) -> None:
+    """Its driver was declared gone, and came back."""
+    place = str(tmp_path / "checkpoint")
+    (tmp_path / "yarn-site.xml").write_text("<configuration/>")
+    running = {"id": "application_1_0001", "state": "RUNNING", "amHostHttpAddress": "127.0.0.1:9"}
+    on = applications.of_checkpoint(f"file://{place}")
+    tags = f"sparkscale-ab12,sparkscale-ab12-2,{on}"
+    told = {"apps": {"app": [running | {"applicationTags": tags}]}, "clusterMetrics": {}}
+    with answering(200, told) as (url, _):
+        back = driver(tmp_path, url)
+        cluster = YarnCluster(
+            resource_managers=[url],
+            hadoop_conf_dir=str(tmp_path),
+            state_dir=str(tmp_path / "state"),
+        )
+        store = cluster.store()
+        checkpoint = f"file://{place}"
+        store.swap_claim(Claim(checkpoint, "clicks", "ab12", revision=1))
+        back.folder.swap(
+            replace(back.record, revision=2, checkpoint=checkpoint, gone=2, gone_by="somebody")
+        )
+        declared = stream("renamed", checkpoint_location=place)
+        with pytest.raises(AlreadyRunning, match="worked on by application_1_0001"):
+            submit(cluster, declared)
