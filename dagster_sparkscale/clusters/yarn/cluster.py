@@ -168,12 +168,15 @@ class YarnCluster(StateFolderCluster):
     ) -> None:
         """Refuse to start beside an application that no record of ours is of, or another's."""
         claim = self.store().claim(checkpoint)
-        if claim is not None and applications.of_record(claim.id) in app.tags:
-            return  # starts.begin asks whether that stream's driver runs, and says so
+        theirs = claim is not None and applications.of_record(claim.id) in app.tags
+        # One that was declared gone, and came back, is taken for ended: it is refused here.
+        if claim is not None and theirs and self.who_runs(claim.stream):
+            return  # starts.begin says whose it is
         raise AlreadyRunning(
             f"the checkpoint {checkpoint} of {lease.stream!r} is worked on by {app.id}, a driver "
-            "that was started from another state folder, or of a stream that was forgotten. Two "
-            "drivers on one checkpoint lose data"
+            "that was started from another state folder, or of a stream that was forgotten, or one "
+            f"that was declared gone. Two drivers on one checkpoint lose data: end it first, by "
+            f"`yarn application -kill {app.id}`"
         )
 
     def _conditions(self, streams: Sequence[Stream]) -> Iterator[Condition]:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Seen
-from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host import places, processes
 from dagster_sparkscale.clusters.host.agent_files import agent_of, write_credentials
 from dagster_sparkscale.clusters.host.folders import (
     StreamFolder,
@@ -79,6 +79,8 @@ class YarnDriver(SubmittedDriver):
             fault = self._yarn.client.submit(files.properties, main, arguments, self._sight.mark)
             if fault is not None:
                 raise ClusterError(self._refused(fault))
+            # From here on it is never taken for one that was not submitted.
+            note(files.application, {"where": "on YARN"})
             # It may have been held up for any time.
             self._refuse_if_overtaken()
         except BaseException as error:
@@ -101,6 +103,7 @@ class YarnDriver(SubmittedDriver):
         for app in there:
             self._kill(app)
         if not there and not self.files.application.exists():
+            self._refuse_if_submitted_elsewhere()
             note(self.files.exit, {"at": time.time(), "reason": "killed before YARN had it"})
         deadline = time.monotonic() + KILL_SECONDS
         while self.describe().state.alive and time.monotonic() < deadline:
@@ -145,6 +148,21 @@ class YarnDriver(SubmittedDriver):
                 "another start took its place: look at the stream before you try again"
             )
 
+        if self.files.exit.exists():
+            raise AlreadyRunning(
+                f"driver {self.record.epoch} of {self.stream!r} was ended while it was about to be "
+                "submitted"
+            )
+
+    def _refuse_if_submitted_elsewhere(self) -> None:
+        """Refuse to call a submission ended that may go on where it can't be killed from here."""
+        if not places.same_namespace(self.record.submitter):
+            raise ClusterError(
+                f"driver {self.record.epoch} of {self.stream!r} is being submitted from host "
+                f"{self.record.host!r}, or was: YARN does not have it yet, and it can be ended "
+                f"there only. {self.out_of_reach()}"
+            )
+
     def _refused(self, fault: str) -> str:
         """Why YARN has not taken the application."""
         with contextlib.suppress(Unanswered):
@@ -156,10 +174,13 @@ class YarnDriver(SubmittedDriver):
     def _undo(self, error: BaseException) -> None:
         """End what a launch that failed may have begun, and note that it has."""
         self._kill_submission()
-        for app in self._yarn.manager.tagged(self._sight.tag):
+        there = self._yarn.manager.tagged(self._sight.tag)
+        for app in there:
             self._kill(app)
             self._await_end(app)
-        note(self.files.exit, {"at": time.time(), "reason": str(error) or repr(error)})
+        ran = any(app.container is not None for app in there)
+        reason = str(error) or repr(error)
+        note(self.files.exit, {"at": time.time(), "reason": reason, "ran": ran})
 
     def _kill_submission(self) -> None:
         """End a `spark-submit` of this driver's that still runs here."""

@@ -110,7 +110,14 @@ class Sight:
 
     def took(self) -> bool:
         """Whether its mark may be in its checkpoint, and it has not told that it was lost."""
-        told = read_json(self.files.ended) or {}
+        if (launch := read_json(self.files.exit)) is not None:
+            return bool(launch.get("ran"))
+        told = read_json(self.files.ended)
+        if told is None:  # its log is on its way, or nobody has looked since
+            seen = self.look()
+            fate, gone = seen.fate, self.record.gone == self.record.epoch
+            lost = seen.fenced is not None or str(fate.reason).startswith(f"exit code {FENCED}")
+            return (seen.app_id is not None or gone) and not lost
         if (words := _words(told)) is not None:
             return words.took and words.fenced is None
         return not str(told.get("reason", "")).startswith(f"exit code {FENCED}")
@@ -120,8 +127,9 @@ class Sight:
         known = read_json(self.files.application)
         if known is not None:
             return self._unknown(
-                f"the ResourceManager does not know {known.get('id')} any more: it was started "
-                "anew and remembers nothing, or has forgotten it among many"
+                f"the ResourceManager does not know {known.get('id') or 'it'} any more: it was "
+                "started anew and remembers nothing, has forgotten it among many, or does not show "
+                f"it to {self.yarn.manager.user!r}"
             )
         by = self.record.submitter
         if not places.same_namespace(by):
@@ -146,9 +154,11 @@ class Sight:
     def _alive(self, app: Application) -> Seen:
         if app.state != "RUNNING":
             return self._announced(Fate(DriverState.STARTING), applications.waiting_for(app), None)
+        if app.host is None:
+            return self._unknown(self._hidden(app))
         where = f"{app.id} on {app.host}"
         files = self.files
-        if not files.application.exists():
+        if not (read_json(files.application) or {}).get("id"):
             note(files.application, {"id": app.id, "where": where})
         if not files.agent.exists():
             try:
@@ -163,6 +173,14 @@ class Sight:
             note(files.agent, {"url": url, "app_id": app.id})
         return self._announced(Fate(DriverState.RUNNING), where, app.id)
 
+    def _hidden(self, app: Application) -> str:
+        """Of an application that is told of without its times and its node."""
+        return (
+            f"the ResourceManager does not let {self.yarn.manager.user!r} view {app.id}, which "
+            f"belongs to {app.user!r}: it tells neither where its driver is nor whether "
+            "it has ended"
+        )
+
     def _announced(self, fate: Fate, where: str, app_id: str | None) -> Seen:
         url = text_in(read_json(self.files.agent) or {}, "url")
         ui = f"{self.yarn.manager.urls[0].rstrip('/')}/proxy/{app_id}/" if app_id else None
@@ -173,6 +191,8 @@ class Sight:
         where = f"{app.id} on {app.host}" if app.host else app.id
         if app.lost:
             return self._unknown(f"its node was lost: {applications.in_one_line(app.diagnostics)}")
+        if app.container is None and app.finished_at is None:
+            return self._unknown(self._hidden(app))
         if app.node and app.container:
             there = managers.runs(app.node, app.container, self.yarn.manager.user)
             if there:

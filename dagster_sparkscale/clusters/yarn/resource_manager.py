@@ -55,9 +55,12 @@ class ResourceManager:
         """
         content = self._ask("GET", "/ws/v1/cluster/apps", {"applicationTags": tag})
         try:
-            return applications.read(content)
+            told = applications.read(content)
         except ValueError as error:
             raise Unanswered(f"a ResourceManager of {self._who} answered {error}") from None
+        # What is had from here is killed: nothing may come in that was not asked for, as where a
+        # proxy before it passes no query on.
+        return [each for each in told if tag in each.tags]
 
     def kill(self, application: str) -> None:
         """Have it end an application. One that has ended is left as it is.
@@ -82,10 +85,14 @@ class ResourceManager:
         Raises:
             Unanswered: it can't be told.
         """
-        told = (self.nodes().get("nodes") or {}).get("node", ())
-        return any(
-            each.get("nodeHTTPAddress") == node and each.get("state") == "RUNNING" for each in told
-        )
+        try:
+            told = (self.nodes().get("nodes") or {}).get("node", ())
+            return any(
+                each.get("nodeHTTPAddress") == node and each.get("state") == "RUNNING"
+                for each in told
+            )
+        except (AttributeError, TypeError):
+            raise Unanswered(f"{self._who}: told no list of nodes") from None
 
     def environment(self, application: str) -> dict[str, str]:
         """The Spark settings of an application that runs, by its own page.
@@ -106,7 +113,9 @@ class ResourceManager:
         Raises:
             Unanswered: there is none.
         """
-        told = self._ask("GET", "/ws/v1/cluster/metrics", {}).get("clusterMetrics") or {}
+        told = self._ask("GET", "/ws/v1/cluster/metrics", {}).get("clusterMetrics")
+        if not isinstance(told, dict):
+            raise Unanswered(f"{self._who}: answered something else than a ResourceManager")
         return f"{self._who}: {told.get('activeNodes')} nodes"
 
     @property
@@ -168,7 +177,8 @@ def runs(node: str, container: str, user: str, timeout: float = 5.0) -> bool | N
         return False if error.code == 404 else None
     except (OSError, HTTPException, ValueError):
         return None
-    state = told.get("container", {}).get("state") if isinstance(told, dict) else None
+    found = told.get("container") if isinstance(told, dict) else None
+    state = found.get("state") if isinstance(found, dict) else None
     return None if state is None else state not in ("COMPLETE", "DONE")
 
 

@@ -82,6 +82,25 @@ def test_what_is_no_answer_is_never_taken_for_no_application(
         ResourceManager((url,), "me").tagged("tag")
 
 
+def test_applications_of_others_are_passed_over_whatever_a_resource_manager_answers() -> None:
+    told = {"id": "application_1_1", "state": "RUNNING", "applicationTags": "mine,more"}
+    strangers = {**told, "id": "application_1_2", "applicationTags": "mine-too"}
+    with answering(200, {"apps": {"app": [told, strangers]}}) as (url, _):
+        assert [each.id for each in ResourceManager((url,), "me").tagged("mine")] == [told["id"]]
+
+
+@pytest.mark.parametrize("body", [{"nodes": "x"}, {"nodes": {"node": ["x"]}}, {"nodes": [1]}])
+def test_what_is_no_list_of_nodes_is_no_answer(body: Any) -> None:
+    with answering(200, body) as (url, _), pytest.raises(Unanswered, match="no list of nodes"):
+        ResourceManager((url,), "me").node_runs("n1:8042")
+
+
+@pytest.mark.parametrize("body", [{}, {"clusterMetrics": "x"}])
+def test_what_tells_nothing_of_a_cluster_is_no_resource_manager(body: Any) -> None:
+    with answering(200, body) as (url, _), pytest.raises(Unanswered, match="something else"):
+        ResourceManager((url,), "me").check()
+
+
 def test_without_any_that_answers_nothing_is_told() -> None:
     with pytest.raises(Unanswered, match=f"no ResourceManager answers \\({DOWN}: "):
         ResourceManager((DOWN,), "me").tagged("tag")
@@ -96,6 +115,8 @@ def test_without_any_that_answers_nothing_is_told() -> None:
         (500, {}, None),
         (200, b"<html>", None),
         (200, {}, None),
+        (200, {"container": None}, None),
+        (200, {"container": "x"}, None),
     ],
 )
 def test_a_container_is_gone_only_where_its_node_says_so(
