@@ -2,6 +2,7 @@
 
 import os
 import sys
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,22 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in HANDED_ON if name in os.environ}
 
 
-def on(standalone: Standalone, state: Path, **fields: Any) -> StandaloneRestCluster:
+def bare_python(folder: Path) -> str:
+    """A Python that has nothing installed, pyspark neither."""
+    venv.create(folder, with_pip=False)
+    return str(folder / "bin/python3")
+
+
+def on(
+    standalone: Standalone, state: Path, python: str = sys.executable, **fields: Any
+) -> StandaloneRestCluster:
     return StandaloneRestCluster(
         master=standalone.master_url,
         rest_urls=standalone.rest_urls,
         web_urls=standalone.web_urls,
         state_dir=str(state),
         agent_bind="127.0.0.1",
-        python=sys.executable,
+        python=python,
         spark_conf=EXECUTORS,
         **fields,
     )

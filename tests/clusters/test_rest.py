@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -53,10 +54,57 @@ def test_a_refusal_is_told_in_the_masters_words(agent: Agent, standby: Agent) ->
         rest.create([standby.url, agent.url], {})
 
 
+def posted(handler: BaseHTTPRequestHandler) -> bool:
+    """Whether it was asked to change something. What only looks is answered."""
+    if handler.command == "POST":
+        return True
+    handler.send_response(200)
+    handler.send_header("Content-Length", "2")
+    handler.end_headers()
+    handler.wfile.write(b"{}")
+    return False
+
+
 def test_no_answer_to_what_was_asked_is_no_refusal(agent: Agent, standby: Agent) -> None:
-    agent.act = lambda handler: handler.connection.close()
+    agent.act = lambda handler: posted(handler) and handler.connection.close()
     with pytest.raises(rest.Unanswered, match="gave no answer"):
         rest.create([standby.url, agent.url], {})
+
+
+@pytest.mark.parametrize("body", [b"<h1>Gateway Timeout</h1>", b'{"message": "upstream is slow"}'])
+@pytest.mark.parametrize("code", [500, 504])
+def test_a_failure_after_it_was_asked_is_no_refusal(agent: Agent, code: int, body: bytes) -> None:
+    """As of a master that was busy for longer than it asks itself, or of a proxy."""
+
+    def act(handler: BaseHTTPRequestHandler) -> None:
+        if posted(handler):
+            handler.send_response(code)
+            handler.send_header("Content-Length", str(len(body)))
+            handler.end_headers()
+            handler.wfile.write(body)
+
+    agent.act = act
+    with pytest.raises(rest.Unanswered, match=f"HTTP status {code}"):
+        rest.create([agent.url], {})
+
+
+def test_a_master_that_is_frozen_is_passed_over_and_given_no_driver(
+    agent: Agent, standby: Agent
+) -> None:
+    standby.act = lambda handler: handler.connection.close()
+    says(agent, success=True, submissionId="driver-1")
+    urls = [standby.url, agent.url]
+    assert rest.create(urls, {}) == "driver-1"
+    assert [verb for verb, *_ in standby.asked] == ["GET"]
+    rest.kill(urls, "driver-1")
+    assert rest.error_of(urls, "driver-1") is None
+
+
+def test_where_all_are_frozen_no_driver_was_made(agent: Agent) -> None:
+    agent.act = lambda handler: handler.connection.close()
+    with pytest.raises(ClusterError, match="no master takes drivers") as caught:
+        rest.create([agent.url], {})
+    assert not isinstance(caught.value, rest.Unanswered)
 
 
 def test_what_is_not_killed_is_told(agent: Agent) -> None:
@@ -73,3 +121,5 @@ def test_the_error_of_a_worker_is_told_where_there_is_one(agent: Agent) -> None:
     assert rest.error_of([agent.url], "driver-1") is None
     says(agent, success=True, driverState="ERROR", message="Exception from the cluster: no java")
     assert rest.error_of([agent.url], "driver-1") == "Exception from the cluster: no java"
+    says(agent, message="Missing an action: please specify one of /create, /kill, or /status.")
+    assert rest.error_of([agent.url], "driver-1") is None  # that is the request's, not the driver's

@@ -27,7 +27,12 @@ def on(state: Path, **fields: Any) -> StandaloneRestCluster:
     [
         ("master", "h:7077", "must be the URL of a Standalone master"),
         ("rest_urls", ["spark://h:6066"], "must be a URL such as http://host:6066"),
+        ("rest_urls", ["http://"], "must be a URL such as http://host:6066"),
+        ("rest_urls", ["http://h:99999"], "must be a URL such as http://host:6066"),
+        ("web_urls", ["http://h:web"], "must be a URL such as http://host:6066"),
         ("web_urls", [], "web_urls"),
+        ("python", "", "must not be empty"),
+        ("agent_bind", " ", "must not be empty"),
     ],
 )
 def test_a_wrong_field_is_refused_when_it_is_declared(

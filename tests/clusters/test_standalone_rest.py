@@ -1,6 +1,7 @@
 """StandaloneRestCluster against real masters and workers: drivers run on the workers."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.standalone.rest_cluster import StandaloneRestCluster
 from dev.standalone import Standalone
 from tests.clusters.contract import ClusterContract
-from tests.clusters.rest_mode import environment, nothing_left, on, pid_of
-from tests.clusters.running import kill, newest, see_ended, stop
+from tests.clusters.rest_mode import bare_python, environment, nothing_left, on, pid_of
+from tests.clusters.running import kill, newest, see_ended, stop, stream, submit
 from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
@@ -23,8 +24,11 @@ class TestStandaloneRestCluster(ClusterContract):
     @classmethod
     def standalone(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         folder = tmp_path_factory.mktemp("standalone")
+        of_its_own = tmp_path_factory.mktemp("conf")
+        (of_its_own / "spark-defaults.conf").write_text("spark.pyspark.python /no/such/python\n")
+        known = {**environment(), "SPARK_CONF_DIR": str(of_its_own)}
         with Standalone(
-            folder, cores=12, memory="16g", environment=environment(), wait_seconds=HANGS
+            folder, cores=12, memory="16g", environment=known, wait_seconds=HANGS
         ) as standalone:
             yield standalone
 
@@ -52,6 +56,17 @@ class TestStandaloneRestCluster(ClusterContract):
 
     def folders(self, cluster: StandaloneRestCluster) -> list[Path]:
         return [Path(cluster.state_dir), self.up.folder]
+
+    def test_a_worker_needs_nothing_but_spark(self, standalone: Standalone, tmp_path: Path) -> None:
+        python = bare_python(tmp_path / "python")
+        assert subprocess.run([python, "-c", "import pyspark"], check=False).returncode != 0
+        cluster = on(standalone, tmp_path / "state", python)
+        try:
+            submit(cluster, stream("bare", "in_executors.py"))
+            said = f"SAID ['{python}']"
+            wait_for("its executors", lambda: said in cluster.logs(newest(cluster, "bare"), 500))
+        finally:
+            see_ended(cluster, "bare")
 
     # What is remembered of a driver that a worker runs.
 

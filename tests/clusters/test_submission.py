@@ -59,7 +59,11 @@ def test_the_jvm_is_given_what_it_needs_before_python_runs() -> None:
     body = asked()
     assert body["sparkProperties"]["spark.driver.memory"] == "2g"
     arguments = body["appArgs"]
-    assert arguments[arguments.index("--conf") + 1] == "spark.jars.packages=org.example:source:1.0"
+    said = [arguments[at + 1] for at, each in enumerate(arguments) if each == "--conf"]
+    assert "spark.jars.packages=org.example:source:1.0" in said
+    # Over what spark-defaults.conf has on a worker.
+    assert "spark.pyspark.driver.python=/usr/bin/env" in said
+    assert "spark.pyspark.python=/opt/python3" in said
     assert later_settings(SETTINGS) == {
         "spark.app.name": "clicks",
         "spark.hadoop.fs.s3a.secret.key": "hunter2",

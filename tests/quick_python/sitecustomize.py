@@ -22,7 +22,9 @@ def _packed(entry: str) -> bool:
     return zipped or path.name.startswith("spark-core_")
 
 
-sys.path[:] = [each for each in sys.path if not _packed(each)]
+_installed = [each for each in sys.path if not _packed(each)]
+if PathFinder.find_spec("pyspark", _installed):  # else there is none but Spark's own
+    sys.path[:] = _installed
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if "pyspark.daemon" in sys.orig_argv:

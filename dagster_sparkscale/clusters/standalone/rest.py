@@ -15,6 +15,8 @@ TIMEOUT = 15.0
 """Seconds for each request: a master asks itself for up to ten."""
 _LONGEST = 1_000_000
 _STANDBY = "Current state is not alive"
+_NONE = "status/driver-none"
+"""Asked for to see who answers."""
 
 
 class Unanswered(ClusterError):
@@ -24,6 +26,11 @@ class Unanswered(ClusterError):
 class _Passed(Exception):
     """This one can't say; why."""
 
+    def __init__(self, why: str, *, may_be_done: bool = False) -> None:
+        super().__init__(why)
+        self.may_be_done = may_be_done
+        """Whether it was asked, and may do it all the same."""
+
 
 def create(urls: Sequence[str], body: Mapping[str, Any]) -> str:
     """Submit a driver; its id.
@@ -32,7 +39,15 @@ def create(urls: Sequence[str], body: Mapping[str, Any]) -> str:
         Unanswered: a driver may have been made.
         ClusterError: none was made; says why.
     """
-    answer = _first(urls, "POST", "create", json.dumps(body).encode())
+    # Found by what changes nothing: one that does not answer then is passed over, not to be waited
+    # for with a driver that it may yet start.
+    url, _ = _first(urls, "GET", _NONE)
+    try:
+        answer = _ask(url, "POST", "create", json.dumps(body).encode())
+    except _Passed as why:
+        if why.may_be_done:
+            raise Unanswered(f"the master at {url} gave no answer: {why}") from None
+        raise ClusterError(f"the master at {url} took no driver: {why}") from None
     id = answer.get("submissionId")
     if answer.get("success") is not True or not isinstance(id, str) or not id:
         raise ClusterError(f"the master refused to take a driver: {_said(answer)}")
@@ -45,7 +60,7 @@ def kill(urls: Sequence[str], id: str) -> None:
     Raises:
         ClusterError: no master does it; says why.
     """
-    answer = _first(urls, "POST", f"kill/{id}", b"")
+    _, answer = _first(urls, "POST", f"kill/{id}", b"")
     if answer.get("success") is not True:
         raise ClusterError(f"the master did not kill {id}: {_said(answer)}")
 
@@ -56,16 +71,27 @@ def error_of(urls: Sequence[str], id: str) -> str | None:
     Raises:
         ClusterError: no master says so.
     """
-    message = _first(urls, "GET", f"status/{id}").get("message")
-    return message if isinstance(message, str) and message else None
+    _, answer = _first(urls, "GET", f"status/{id}")
+    message = answer.get("message")
+    # Without success it speaks of the request, not of the driver.
+    told = answer.get("success") is True and isinstance(message, str) and message
+    return message if told else None
+
+
+def see_that_one_answers(urls: Sequence[str]) -> None:
+    """
+    Raises:
+        ClusterError: no master that is in charge does.
+    """
+    _first(urls, "GET", _NONE)
 
 
 def _first(urls: Sequence[str], method: str, path: str, body: bytes | None = None) -> Any:
-    """The answer of the first master that is in charge."""
+    """URL and answer of the first master that is in charge. Only for what may be asked twice."""
     passed = []
     for url in urls:
         try:
-            return _ask(url, method, path, body)
+            return url, _ask(url, method, path, body)
         except _Passed as why:
             passed.append(f"{url}: {why}")
     raise ClusterError(
@@ -91,17 +117,22 @@ def _ask(url: str, method: str, path: str, body: bytes | None) -> Any:
             response = connection.getresponse()
             text = response.read(_LONGEST)
         except (OSError, HTTPException) as error:
-            raise Unanswered(f"the master at {url} gave no answer: {error!r}") from None
+            raise _Passed(repr(error), may_be_done=True) from None
     finally:
         connection.close()
     try:
         answer = json.loads(text)
     except ValueError:
         answer = None
+    # So says a master that was busy for too long, or a proxy before it.
+    late = response.status >= 500
     if not isinstance(answer, dict):
-        raise _Passed(f"is no REST server of a master, HTTP status {response.status}")
+        what = "has failed" if late else "is no REST server of a master"
+        raise _Passed(f"{what}, HTTP status {response.status}", may_be_done=late)
     if _STANDBY in _said(answer):
         raise _Passed(_said(answer))
+    if late:
+        raise _Passed(f"{_said(answer)}, HTTP status {response.status}", may_be_done=True)
     return answer
 
 

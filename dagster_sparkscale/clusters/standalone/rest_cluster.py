@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import dagster as dg
 from pydantic import Field, PrivateAttr, field_validator
@@ -77,8 +78,15 @@ class StandaloneRestCluster(StateFolderCluster):
     def _urls_are_urls(cls, value: Any) -> Any:
         for url in value if isinstance(value, list | tuple) else ():
             plain = isinstance(url, str) and not isinstance(url, dg.EnvVar)
-            if plain and not url.startswith(("http://", "https://")):
+            if plain and not _is_url(url):
                 raise ValueError(f"{url!r}: must be a URL such as http://host:6066")
+        return value
+
+    @field_validator("python", "agent_bind", mode="before")
+    @classmethod
+    def _says_something(cls, value: Any) -> Any:
+        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and not value.strip():
+            raise ValueError(f"{value!r}: must not be empty; leave it out for the default")
         return value
 
     def at_a_glance(self) -> Self:
@@ -204,7 +212,7 @@ class StandaloneRestCluster(StateFolderCluster):
             raise ClusterError(
                 f"none of the masters at {', '.join(self.web_urls)} answers and is in charge"
             )
-        rest.error_of(self.rest_urls, "driver-none")  # only to see that one answers
+        rest.see_that_one_answers(self.rest_urls)
         return overview
 
     def _program(self, stream: Stream) -> tuple[str, Mapping[str, str]]:
@@ -225,3 +233,11 @@ class StandaloneRestCluster(StateFolderCluster):
                 f"the start of {driver.stream!r}, epoch {driver.record.epoch}, was overtaken by "
                 "another: nothing of it runs"
             )
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its port is no number, or too high
+        return False

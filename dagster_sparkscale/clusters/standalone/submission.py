@@ -25,6 +25,8 @@ MOST = 1_000_000
 """Bytes of code and program, as they are sent. Linux gives a process 2 MiB for its arguments and
 its environment, unless its stack is limited to less than 8 MiB."""
 _CHUNK = 100_000
+_STARTER = "/usr/bin/env"
+"""What Spark takes for the driver's Python: it starts what follows."""
 _CODE, _START = "SPARKSCALE_CODE_", "SPARKSCALE_START_"
 
 # Read by the JVM before Python runs, or by SparkSubmit, which fetches what is named there.
@@ -68,7 +70,9 @@ def submission(
     """
     sent = {**_parts(_CODE, code), **_parts(_START, start)}
     name = settings["spark.app.name"]
-    fetched = {key: value for key, value in settings.items() if key.startswith("spark.jars")}
+    said = {key: value for key, value in settings.items() if key.startswith("spark.jars")}
+    # Said here too, as a worker's spark-defaults.conf would win over the environment.
+    said |= {"spark.pyspark.driver.python": _STARTER, "spark.pyspark.python": python}
     driver = {key: value for key, value in settings.items() if key.startswith("spark.driver.")}
     # The agent's fence needs one driver a start; supervised, it would be started again and again.
     driver["spark.driver.supervise"] = "false"
@@ -79,7 +83,7 @@ def submission(
         "mainClass": MAIN_CLASS,
         "appArgs": [
             *("--master", master, "--deploy-mode", "client", "--name", name),
-            *(part for key in sorted(fetched) for part in ("--conf", f"{key}={fetched[key]}")),
+            *(part for key in sorted(said) for part in ("--conf", f"{key}={said[key]}")),
             *("--class", "org.apache.spark.deploy.PythonRunner", "spark-internal"),
             *("/bin/sh", "", "-c", 'exec "$@" >>stderr 2>&1', "sh"),
             *(python, "-c", _UNPACK, mark),
@@ -93,7 +97,7 @@ def submission(
         "environmentVariables": {
             **environment,
             "PYSPARK_PYTHON": python,
-            "PYSPARK_DRIVER_PYTHON": "/usr/bin/env",
+            "PYSPARK_DRIVER_PYTHON": _STARTER,
             **sent,
         },
     }
