@@ -80,6 +80,12 @@ class PodDriver(SubmittedDriver):
         )
 
     def agent(self) -> RemoteAgent:
+        pod = self._find("pods")
+        if pod is not None and telling.never_began(pod):
+            why = telling.waits_for(pod, self._events(pod)) or "it was made a moment ago"
+            raise AgentUnreachable(
+                f"the agent of {self.stream!r} has not begun, its pod waits: {why}"
+            )
         secret = self._find("secrets")
         token = None if secret is None else text_of(secret, TOKEN)
         if secret is None or token is None:

@@ -8,7 +8,7 @@ import pytest
 
 from dagster_sparkscale import DeclarationError, KubernetesCluster
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.kubernetes.api import Refused
 from dagster_sparkscale.clusters.kubernetes.drivers import LAUNCHING, NEW, PodDriver
 from dagster_sparkscale.clusters.kubernetes.glance import Glance
@@ -95,3 +95,13 @@ def test_a_start_while_all_streams_are_looked_at_is_not_taken_for_one_without_a_
 def test_a_field_that_says_nothing_is_refused(field):
     with pytest.raises(DeclarationError, match=f"{field} = ' ': must not be empty"):
         KubernetesCluster(image="spark", **{field: " "})
+
+
+def test_the_agent_of_a_pod_that_waits_is_not_asked_but_told_of():
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    server = Nothing(pod=pod("Pending", state={"waiting": waiting}, started=False))
+    record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),))
+    driver = PodDriver(server, "clicks", record, False)  # type: ignore[arg-type]
+    with pytest.raises(AgentUnreachable, match="its pod waits: ImagePullBackOff: no such image"):
+        driver.agent()
+    assert not driver.has_begun()
