@@ -49,10 +49,24 @@ def say(text: str) -> None:
 
 
 class Demo:
+    """One play of the demo.
+
+    Args:
+        go_on: called again and again while something is waited for; raises to end it.
+    """
+
     def __init__(
-        self, state: Path, *, headless: bool, deadline: float, patience: float, port: int
+        self,
+        state: Path,
+        *,
+        headless: bool,
+        deadline: float,
+        patience: float,
+        port: int,
+        go_on: Callable[[], None] = lambda: None,
     ) -> None:
         self.state = state
+        self._go_on = go_on
         self.headless = headless
         self.deadline = deadline * patience
         self.patience = patience
@@ -240,6 +254,7 @@ class Demo:
             self._materialize(starting[0])
 
     def _check_children(self) -> None:
+        self._go_on()
         ended = self._children.ended()
         if ended is None:
             return

@@ -71,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
             deadline=options.deadline,
             patience=options.patience,
             port=options.port,
+            go_on=_raise_what_was_swallowed,
         )
         demo.play()
         if camera:
@@ -127,8 +128,19 @@ def _camera(folder: Path) -> Callable[[str], None]:
     return pictures
 
 
+_interrupts: list[int] = []
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    _interrupts.append(number)
     raise Interrupted(number)
+
+
+def _raise_what_was_swallowed() -> None:
+    """A handler runs wherever Python is: what it raises within a call from native code, as when a
+    class of pydantic's is being made, may be swallowed without a word."""
+    if _interrupts:
+        raise Interrupted(_interrupts[0])
 
 
 def _already_ending(number: int, frame: FrameType | None) -> None:

@@ -1,5 +1,6 @@
 """What the demo does before it starts anything."""
 
+import contextlib
 import json
 import os
 import signal
@@ -128,3 +129,14 @@ def test_pictures_that_cannot_be_taken_are_told_of_before_anything_starts(
             signal.signal(number, handler)
     assert why in capsys.readouterr().out
     assert not state.exists()
+
+
+def test_an_interrupt_that_was_swallowed_ends_the_demo_at_its_next_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_interrupts", [])
+    places = {"headless": False, "deadline": 1, "patience": 1, "port": 0}
+    demo = play.Demo(tmp_path / "state", **places, go_on=run._raise_what_was_swallowed)
+    demo._check_children()
+    with contextlib.suppress(run.Interrupted):  # as native code does
+        run._interrupt(signal.SIGINT, None)
+    with pytest.raises(run.Interrupted):
+        demo._check_children()
