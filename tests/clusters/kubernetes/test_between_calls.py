@@ -10,7 +10,6 @@ from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dev.kubernetes.running import Cluster
-from tests.clusters.kubernetes.test_mishaps import quota
 from tests.clusters.running import newest, stream, submit
 from tests.kubernetes import create, phase, pod, see
 
@@ -50,26 +49,6 @@ def test_pods_deleted_together_get_the_time_that_is_said(
     cluster._api().delete_all("pods", grace=3, labelSelector="of=one")
     found = kubernetes.pod(space, "heedless")
     assert found["metadata"]["deletionGracePeriodSeconds"] == 3
-
-
-def test_a_quota_that_the_driver_itself_uses_up_does_not_keep_it_from_a_restart(
-    kubernetes: Cluster, cluster: KubernetesCluster, space: str
-) -> None:
-    name = "tight"
-    with quota(kubernetes, space, {"requests.cpu": "1500m"}):
-        cluster.check(stream(name))
-        with cluster.lease(name, "test") as lease:
-            lease.write(replace(lease.record, epoch=1, desired="running"))
-        asks = {"requests": {"cpu": "1"}}
-        create(
-            kubernetes.api,
-            space,
-            "pods",
-            pod(names.of_epoch(name, 1), "sleep", "600", resources=asks),
-        )
-        cluster.check(stream(name))
-        with pytest.raises(ClusterError, match="exceeded quota"):
-            cluster.check(stream("another"))
 
 
 def test_what_a_template_has_that_pods_have_not_is_told(cluster: KubernetesCluster) -> None:

@@ -149,11 +149,11 @@ class TestOutlived:
         driver = newest(cluster, "tough")
         with quota(kubernetes, space, {"pods": "2"}):
             assert scale(cluster, "tough", 2).requested == 2
-            # More than the four that end a driver by Spark's own limit.
             # What runs of it counts in the quota, and would make way.
             cluster.check(stream("tough"))
             with pytest.raises(ClusterError, match="exceeded quota"):
                 cluster.check(stream("tough", driver_memory="1g"))
+            # More than the four that end a driver by Spark's own limit.
             wait_for("refusals", lambda: cluster.logs(driver, 10_000).count("exceeded quota") > 9)
         wait_running(cluster, "tough", executors=2)
 
