@@ -1,11 +1,15 @@
-"""Installs a program that is missing, in the first way that works."""
+"""Installs what is missing: a program in the first way that works, a folder's content once."""
 
+import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
+
+from filelock import FileLock
 
 T = TypeVar("T")
 MINUTES = 15
@@ -15,6 +19,10 @@ MINUTES = 15
 def say(text: str) -> None:
     """Tell people. Not on stdout, which is for what is found."""
     print(text, file=sys.stderr, flush=True)
+
+
+class InstallFailed(RuntimeError):
+    """Something could not be installed; says why."""
 
 
 @dataclass(frozen=True)
@@ -69,3 +77,61 @@ def install_with_apt(package: str) -> bool:
     # An update fails as a whole when one of many sources does: the package may be there still.
     run("apt-get", "update", "-qq")
     return run("apt-get", "install", "-y", "-qq", package)
+
+
+def once(folder: Path, made_of: Sequence[Path], fill: Callable[[], None]) -> Path:
+    """A folder, after it was filled where that was not done yet with the files as they are now.
+
+    Args:
+        made_of: files that say what belongs into it.
+        fill: raises where it can't.
+    """
+    wanted = hashlib.sha256(b"".join(file.read_bytes() for file in made_of)).hexdigest()
+    stamp = folder / "installed"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Beside the folder: two processes must not install into it at once.
+    with FileLock(f"{folder}.lock"):
+        if not stamp.exists() or stamp.read_text() != wanted:
+            stamp.unlink(missing_ok=True)
+            fill()
+            stamp.write_text(wanted)
+    return folder
+
+
+def call(
+    what: str,
+    command: Sequence[str],
+    seconds: float,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    told: slice = slice(-20, None),
+) -> None:
+    """Run a program whose output is of interest only where it fails.
+
+    Args:
+        what: the program does, for people.
+        told: which lines of the output tell what is wrong.
+
+    Raises:
+        InstallFailed: it can't be run, takes longer than `seconds`, or ends with another exit code
+            than 0.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InstallFailed(f"{what}: {error}") from error
+    if done.returncode:
+        said = "\n".join(done.stdout.splitlines()[told])
+        raise InstallFailed(f"{what} ended with {done.returncode}:\n{said}")

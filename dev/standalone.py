@@ -19,13 +19,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import psutil
 
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.standalone import masters
+from dev.daemons import Daemons, tail
 from dev.processes import end_groups, port_to_use
 
 HOST = "127.0.0.1"
@@ -56,8 +56,8 @@ class Master:
 
 
 @dataclass
-class Standalone:
-    """A cluster; as a context manager it is up within, and nothing is left of it behind."""
+class Standalone(Daemons):
+    """A cluster. It is up within its context."""
 
     folder: Path
     masters: int = 1
@@ -89,29 +89,20 @@ class Standalone:
     def web_urls(self) -> list[str]:
         return [master.web_url for master in self.at]
 
-    def __enter__(self) -> Self:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if self.masters > 1:
-                self._start_zookeeper()
-            for number in range(self.masters):
-                self.start_master(number)
-            self.wait(lambda: self.overview() is not None, "a master in charge")
-            for number in range(self.workers):
-                self.start_worker(number)
-            self.wait(lambda: self.alive_workers() == self.workers, "the workers")
-        except BaseException:
-            self.end()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.end()
+    def start(self) -> None:
+        """
+        Raises:
+            NotStarted: a part did not come up.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.masters > 1:
+            self._start_zookeeper()
+        for number in range(self.masters):
+            self.start_master(number)
+        self.wait(lambda: self.overview() is not None, "a master in charge")
+        for number in range(self.workers):
+            self.start_worker(number)
+        self.wait(lambda: self.alive_workers() == self.workers, "the workers")
 
     def start_master(self, number: int) -> None:
         at = self.at[number]
@@ -237,8 +228,7 @@ class Standalone:
         return self.folder / f"{name.replace(' ', '-')}.log"
 
     def _tail(self, name: str) -> str:
-        lines = self._log(name).read_text(errors="replace").splitlines()
-        return "\n".join(lines[-20:])
+        return tail(self._log(name))
 
 
 def main() -> int:

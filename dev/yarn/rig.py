@@ -10,19 +10,18 @@ import json
 import os
 import secrets
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
 
 import psutil
 import requests
 
 from dagster_sparkscale.clusters.host.processes import carrying
 from dagster_sparkscale.clusters.java import java_home
+from dev.daemons import Daemons, Keeper, tail
 from dev.processes import port_to_use
 from dev.yarn import jars, settings
 from dev.yarn.settings import MARK, Ports
@@ -60,7 +59,7 @@ class Address:
     mark: str
 
 
-class Rig:
+class Rig(Daemons):
     """A ResourceManager and its NodeManagers. Not started yet.
 
     Args:
@@ -115,17 +114,6 @@ class Rig:
                 with contextlib.suppress(psutil.Error):
                     each.kill()
             psutil.wait_procs(left, timeout=5)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.end()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
     def ended(self) -> str | None:
         """The name of a daemon that has ended although nobody ended it."""
@@ -184,8 +172,7 @@ class Rig:
             name = self.ended()
             if name or time.monotonic() > deadline:
                 log = self.folder / (name or "rm") / "log"
-                said = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-                raise RigFailed(f"waited for {what}; the end of {log}:\n{said}")
+                raise RigFailed(f"waited for {what}; the end of {log}:\n{tail(log)}")
             time.sleep(0.1)
 
 
@@ -198,27 +185,13 @@ def tethered(
     Raises:
         RigFailed: it did not come up; carries what it said.
     """
-    command = [sys.executable, "-m", "dev.yarn", "--tether", "--folder", str(folder)]
-    command += ["--aggregate"] if aggregate else []
-    command += [part for name in passed for part in ("--pass", name)]
-    keeper = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        start_new_session=True,
-    )
-    assert keeper.stdin and keeper.stdout and keeper.stderr
-    try:
-        line = keeper.stdout.readline()
-        if not line:
-            raise RigFailed(keeper.stderr.read())
+    options = ["--aggregate"] if aggregate else []
+    options += [part for name in passed for part in ("--pass", name)]
+    log = folder.parent / f"{folder.name}.log"
+    with Keeper(log, "dev.yarn", "--folder", str(folder), *options) as keeper:
+        if (line := keeper.told()) is None:
+            raise RigFailed(log.read_text(errors="replace"))
         yield Address(**json.loads(line))
-    finally:
-        keeper.stdin.close()
-        keeper.wait()
 
 
 def told(address: Address) -> str:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from dev import kinesis
+from dev.installing import InstallFailed
 from dev.kinesis import EmulatorFailed, create_stream, install, start
 from tests.dev.processes import gone
 from tests.ports import kept_port
@@ -191,7 +192,7 @@ def test_what_npm_says_is_passed_on_and_the_next_one_tries_again(source, tmp_pat
         '{"name": "none", "version": "1.0.0", "dependencies": {"kinesalite": "3.3.3"}}'
     )
     for _ in range(2):
-        with pytest.raises(EmulatorFailed, match=r"(?s)npm ci in .* ended with \d+:\n.*kinesalite"):
+        with pytest.raises(InstallFailed, match=r"(?s)npm ci in .* ended with \d+:\n.*kinesalite"):
             install(tmp_path / "emulators")
     (source / "package.json").write_text(sound)
     install(tmp_path / "emulators")
