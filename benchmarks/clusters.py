@@ -16,7 +16,8 @@ from typing import Any
 import dagster as dg
 
 from benchmarks.figures import Figure, paired_ratio
-from benchmarks.rescale_run import SETTINGS, Launch, ended, requested_at, wait, webserver
+from benchmarks.one_stream import STREAM
+from benchmarks.rescale_run import SETTINGS, Launch, ended, has, requested_at, wait, webserver
 from dagster_sparkscale import ClusterManager
 from dev.kubernetes import granted
 from dev.kubernetes.running import Cluster, make_namespace, start
@@ -52,7 +53,7 @@ def _measure(kubernetes: Cluster, launch: Launch, instance: dg.DagsterInstance) 
         _scale(cluster, 1)
         before = len(_pods_asked_for(kubernetes))
         empty = ended(instance, launch("empty", {}))
-        config = {"stream": "bench", "target": 2, "wait_seconds": 0.0}
+        config = {"stream": STREAM, "target": 2, "wait_seconds": 0.0}
         run = launch("rescale", {"ops": {"rescale": {"config": config}}})
         rescale = ended(instance, run)
         wait(lambda before=before: len(_pods_asked_for(kubernetes)) > before)  # type: ignore[misc]
@@ -61,7 +62,7 @@ def _measure(kubernetes: Cluster, launch: Launch, instance: dg.DagsterInstance) 
             theirs.append(empty.end_time - empty.create_timestamp.timestamp())
             ours.append(_pods_asked_for(kubernetes)[before] - began)
             told.append(round(requested_at(instance, run) - began, 3))
-        wait(partial(_has, cluster, 2))
+        wait(partial(has, cluster, 2))
     return paired_ratio(
         "k8s_rescale",
         ours,
@@ -85,13 +86,8 @@ def _pods_asked_for(kubernetes: Cluster) -> list[float]:
 
 
 def _scale(cluster: ClusterManager, executors: int) -> None:
-    driver = cluster.find("bench")
+    driver = cluster.find(STREAM)
     assert driver is not None
     wait(lambda: cluster.status(driver, window=0).phase == "running")
     cluster.scale(driver, executors)
-    wait(partial(_has, cluster, executors))
-
-
-def _has(cluster: ClusterManager, executors: int) -> bool:
-    driver = cluster.find("bench")
-    return driver is not None and cluster.status(driver, window=0).registered == executors
+    wait(partial(has, cluster, executors))

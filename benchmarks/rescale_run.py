@@ -18,6 +18,7 @@ from typing import Any
 import dagster as dg
 
 from benchmarks.figures import Figure, paired_ratio
+from benchmarks.one_stream import STREAM
 from dagster_sparkscale import ClusterManager
 from dagster_sparkscale.names import STORY
 from dev.dagster_ui import DagsterUI
@@ -51,7 +52,6 @@ def _measure(launch: Launch, instance: dg.DagsterInstance) -> Figure:
     from benchmarks.rescale_location import defs
 
     cluster: Any = defs.resources["spark_cluster"]  # type: ignore[index]
-    stream = next(iter(defs.resolve_all_asset_specs())).key.to_user_string()
     try:
         defs.resolve_implicit_global_asset_job_def().execute_in_process(instance=instance)
         ours, theirs, inside = [], [], []
@@ -59,7 +59,7 @@ def _measure(launch: Launch, instance: dg.DagsterInstance) -> Figure:
         for repetition in range(REPETITIONS + 1):
             empty = ended(instance, launch("empty", {}))
             target = 1 + (repetition + 1) % 2
-            config = {"stream": stream, "target": target, "wait_seconds": 0.0}
+            config = {"stream": STREAM, "target": target, "wait_seconds": 0.0}
             run = launch("rescale", {"ops": {"rescale": {"config": config}}})
             rescale = ended(instance, run)
             if repetition:
@@ -67,7 +67,7 @@ def _measure(launch: Launch, instance: dg.DagsterInstance) -> Figure:
                 theirs.append(empty.end_time - empty.create_timestamp.timestamp())
                 ours.append(requested_at(instance, run) - rescale.create_timestamp.timestamp())
                 inside.append(_metadata(instance, run, "requested_seconds"))
-            wait(partial(_has, cluster, stream, target))
+            wait(partial(has, cluster, target))
         return paired_ratio(
             "rescale_run",
             ours,
@@ -129,8 +129,9 @@ def _metadata(instance: dg.DagsterInstance, run_id: str, key: str) -> Any:
     return None
 
 
-def _has(cluster: ClusterManager, stream: str, executors: int) -> bool:
-    driver = cluster.find(stream)
+def has(cluster: ClusterManager, executors: int) -> bool:
+    """Whether the stream has so many executors."""
+    driver = cluster.find(STREAM)
     return driver is not None and cluster.status(driver, window=0).registered == executors
 
 
