@@ -112,7 +112,7 @@ class LocalCluster(HostedCluster):
 
     def check(self, stream: Stream) -> None:
         # Before a cluster is started in vain.
-        self.refuse(stream)
+        self.program_of(stream)
         self.prepare()
         super().check(stream)
 

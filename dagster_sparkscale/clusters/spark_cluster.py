@@ -66,19 +66,23 @@ class SparkCluster(ClusterManager):
         """The newest submission of a stream with that record."""
 
     @abstractmethod
-    def refuse(self, stream: Stream) -> None:
-        """Find what keeps a driver of `stream` from being launched, whatever the cluster does.
+    def program_of(self, stream: Stream) -> Any:
+        """The stream's program, as `launching` is given it.
 
         Raises:
-            ClusterError: such as a program that is not there.
+            ClusterError: something keeps it from being launched, whatever the cluster does; such as
+                that it is not there.
         """
 
     @abstractmethod
-    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
+    def launching(
+        self, stream: Stream, program: Any, arguments: Sequence[str]
+    ) -> Callable[[Start], None]:
         """All that a launch needs, looked up before the stream gets its next epoch; to be called
         once it has it.
 
         Args:
+            program: what `program_of` has found.
             arguments: of its program.
 
         Raises:
@@ -113,13 +117,13 @@ class SparkCluster(ClusterManager):
     def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
         lease.check(stream.name)
         starts.refuse_if_held(stream.name, lease.record)
-        self.refuse(stream)
+        program = self.program_of(stream)
         arguments = stream.program_arguments()
         checkpoint = self._checkpoint(stream)
         self.make_way(lease, checkpoint)
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
-        launch = self.launching(stream, arguments)
+        launch = self.launching(stream, program, arguments)
         start = starts.begin(
             self.store(),
             lease,

@@ -8,7 +8,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.standalone.rest_cluster import StandaloneRestCluster
+from dagster_sparkscale.clusters.standalone.rest_cluster import Program, StandaloneRestCluster
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.answering import Agent
@@ -92,7 +92,6 @@ def test_what_its_drivers_need_is_told(tmp_path: Path) -> None:
 def test_a_program_on_the_workers_is_not_looked_for_here(tmp_path: Path) -> None:
     there = StructuredStream(name="x", program="local:///opt/x.py", batch_interval="1s")
     cluster = on(tmp_path)
-    cluster.refuse(there)
-    assert cluster._program(there) == ("/opt/x.py", {})
+    assert cluster.program_of(there) == Program("/opt/x.py", {})
     with pytest.raises(ClusterError, match=r"there is no file /opt/x\.py"):
-        cluster.refuse(StructuredStream(name="x", program="/opt/x.py", batch_interval="1s"))
+        cluster.program_of(StructuredStream(name="x", program="/opt/x.py", batch_interval="1s"))

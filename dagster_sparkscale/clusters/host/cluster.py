@@ -28,7 +28,7 @@ from dagster_sparkscale.clusters.host.conditions import (
     conditions_here,
     in_the_clear,
     is_loopback,
-    program_of,
+    program_here,
 )
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folders import is_name
@@ -129,12 +129,13 @@ class HostedCluster(StateFolderCluster):
     def driver_of(self, stream: str, record: Record) -> HostedDriver:
         return HostedDriver(self.store().folder(stream), record)
 
-    def refuse(self, stream: Stream) -> None:
-        program_of(stream)
+    def program_of(self, stream: Stream) -> Path:
         check_spark_of(stream)
+        return program_here(stream)
 
-    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
-        program = program_of(stream)
+    def launching(
+        self, stream: Stream, program: Path, arguments: Sequence[str]
+    ) -> Callable[[Start], None]:
         master, access, runtime = self._master(), self._access(), self._runtime()
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
 
@@ -149,7 +150,7 @@ class HostedCluster(StateFolderCluster):
         return launch
 
     def check(self, stream: Stream) -> None:
-        self.refuse(stream)
+        self.program_of(stream)
         self._master()
         self._runtime()
 

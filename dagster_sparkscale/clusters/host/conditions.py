@@ -3,7 +3,7 @@
 import ipaddress
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dagster_sparkscale.clusters.conditions import Condition
@@ -37,16 +37,22 @@ def conditions_here(
     except ClusterError as error:
         yield Condition("Spark", "none that will do", str(error))
     yield state_folder(state)
+    yield from programs(streams, program_here)
     for stream in streams:
-        try:
-            program_of(stream)
-        except ClusterError as error:
-            cure = "put it there, or declare where it is: its driver can't be started again"
-            yield Condition("program", str(error), cure)
         try:
             check_spark_of(stream)
         except ClusterError as error:
             yield Condition("Spark", f"of {stream.name}: too old", str(error))
+
+
+def programs(streams: Sequence[Stream], find: Callable[[Stream], object]) -> Iterator[Condition]:
+    """Of streams whose program can't be found, that."""
+    for stream in streams:
+        try:
+            find(stream)
+        except ClusterError as error:
+            cure = "put it there, or declare where it is: its driver can't be started again"
+            yield Condition("program", str(error), cure)
 
 
 def in_the_clear(bind: str, tls: bool) -> Iterator[Condition]:
@@ -73,7 +79,7 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def program_of(stream: Stream) -> Path:
+def program_here(stream: Stream) -> Path:
     """The program of `stream`, on this host. Looked for at each start and not when the code is
     loaded, for that may be done elsewhere, as where an image is built.
 

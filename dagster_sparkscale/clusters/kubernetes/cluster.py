@@ -17,6 +17,7 @@ from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.conditions import programs
 from dagster_sparkscale.clusters.kubernetes import names, room, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
@@ -37,7 +38,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     asks_for_no_more,
     memory_mib,
 )
-from dagster_sparkscale.clusters.kubernetes.programs import Program, program
+from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 from dagster_sparkscale.clusters.parcel import parcel
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
@@ -147,16 +148,18 @@ class KubernetesCluster(SparkCluster):
     def driver_of(self, stream: str, record: Record) -> PodDriver:
         return PodDriver(self._api(), stream, record, self._forwards(), self._seen)
 
-    def refuse(self, stream: Stream) -> None:
-        program(stream)
+    def program_of(self, stream: Stream) -> Program:
         memory_mib({**self.spark_conf, **stream.spark_conf})
+        return program_of(stream)
 
-    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
-        kube, runs, store = self._api(), program(stream), self.store()
+    def launching(
+        self, stream: Stream, program: Program, arguments: Sequence[str]
+    ) -> Callable[[Start], None]:
+        kube, store = self._api(), self.store()
         begin = (Path(__file__).parent / BEGIN).read_bytes()
 
         def go(start: Start) -> None:
-            parts = self._parts(stream, start, runs, arguments, begin)
+            parts = self._parts(stream, start, program, arguments, begin)
             objects = self._objects(stream.name, start.record)
             launch(kube, store, objects, start.record, parts)
 
@@ -181,11 +184,10 @@ class KubernetesCluster(SparkCluster):
             return None
 
     def check(self, stream: Stream) -> None:
-        self.refuse(stream)
-        runs = program(stream)
+        program = self.program_of(stream)
         record = self.store().read(stream.name) or Record.new("0" * 16)
         start = Start(Record(record.id, record.epoch + 1, "running", 0.0, "", ()))
-        parts = self._parts(stream, start, runs, (), b"")
+        parts = self._parts(stream, start, program, (), b"")
         objects = self._objects(stream.name, start.record)
         pod = objects.pod("", parts.command, list(parts.variables), parts.settings)
         del pod["metadata"]["ownerReferences"]
@@ -212,13 +214,7 @@ class KubernetesCluster(SparkCluster):
                 found.append(Condition("service account", text, cure))
         except ClusterError as error:
             found.append(Condition("Kubernetes", "can't be asked", str(error)))
-        for stream in streams:
-            try:
-                program(stream)
-            except ClusterError as error:
-                cure = "put it there, or declare where it is: its driver can't be started again"
-                found.append(Condition("program", str(error), cure))
-        return found
+        return [*found, *programs(streams, program_of)]
 
     def at_a_glance(self) -> Self:
         copy = self.model_copy()
@@ -257,7 +253,7 @@ class KubernetesCluster(SparkCluster):
         self,
         stream: Stream,
         start: Start,
-        runs: Program,
+        program: Program,
         arguments: Sequence[str],
         begin: bytes,
     ) -> Parts:
@@ -286,7 +282,7 @@ class KubernetesCluster(SparkCluster):
             *("--bind", "0.0.0.0", "--port", str(spark.AGENT_PORT)),
             *("--advertise", spark.host(stream.name, epoch, namespace)),
             *("--last-words", LAST_WORDS, "--term-seconds", str(self.term_seconds)),
-            *(runs.place, *arguments),
+            *(program.place, *arguments),
         ]
         return Parts(
             secrets={
@@ -296,7 +292,7 @@ class KubernetesCluster(SparkCluster):
                 PROPERTIES: properties(made),
             },
             variables=stream.env,
-            texts={BEGIN: begin, **({runs.name: runs.content} if runs.name else {})},
+            texts={BEGIN: begin, **({program.name: program.content} if program.name else {})},
             parcel=parcel(),
             command=command,
             settings=made,

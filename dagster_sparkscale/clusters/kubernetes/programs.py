@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.host.conditions import program_of
+from dagster_sparkscale.clusters.host.conditions import program_here
 from dagster_sparkscale.clusters.kubernetes.manifests import BEGIN, CODE, LARGEST
 from dagster_sparkscale.declare.streams import Stream
 
@@ -25,7 +25,7 @@ class Program:
     content: bytes = b""
 
 
-def program(stream: Stream) -> Program:
+def program_of(stream: Stream) -> Program:
     """The program of `stream`.
 
     Raises:
@@ -47,7 +47,7 @@ def program(stream: Stream) -> Program:
             f"{stream.name}: program = {given!r}: must be local:///path/in/the/image.py, an "
             "http:// or https:// URL, or a file here, which is shipped"
         )
-    file = program_of(stream)
+    file = program_here(stream)
     if not _KEY.fullmatch(file.name) or file.name == BEGIN:
         raise ClusterError(
             f"{stream.name}: program = {given!r}: a file that is shipped must have a name of "

@@ -1,8 +1,7 @@
 """Streams on a Standalone cluster whose workers run their drivers too (cluster deploy mode)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -15,7 +14,7 @@ from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.host.conditions import program_of, state_folder
+from dagster_sparkscale.clusters.host.conditions import program_here, programs, state_folder
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
 from dagster_sparkscale.clusters.parcel import parcel
@@ -34,6 +33,16 @@ from dagster_sparkscale.driver import shipped
 
 ON_WORKERS = "local://"
 """Begins the path of a program that lies on the workers."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program as its driver is told of it."""
+
+    place: str
+    """A path on the workers; `{folder}` stands for the driver's own folder there."""
+    files: Mapping[str, str]
+    """What is sent along for that: texts by their names."""
 
 
 class StandaloneRestCluster(StateFolderCluster):
@@ -99,17 +108,25 @@ class StandaloneRestCluster(StateFolderCluster):
         asked = Masters(self.rest_urls, self._overview, store.has_ended)
         return RemoteDriver(store.folder(stream), record, asked)
 
-    def refuse(self, stream: Stream) -> None:
-        if not stream.program.startswith(ON_WORKERS):
-            program_of(stream)
+    def program_of(self, stream: Stream) -> Program:
+        if stream.program.startswith(ON_WORKERS):
+            return Program(stream.program.removeprefix(ON_WORKERS), {})
+        path = program_here(stream)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"{stream.name}: {path}: can't read it: {error}") from None
+        files = {path.name: text}
+        refuse_if_too_large(parcel(), shipped.pack({"files": files}))
+        return Program(f"{{folder}}/{path.name}", files)
 
     def check(self, stream: Stream) -> None:
-        self.refuse(stream)
+        self.program_of(stream)
         self._in_charge()
 
-    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
-        program, files = self._program(stream)
-        refuse_if_too_large(parcel(), shipped.pack({"files": files}))
+    def launching(
+        self, stream: Stream, program: Program, arguments: Sequence[str]
+    ) -> Callable[[Start], None]:
         self._in_charge()
 
         def launch(start: Start) -> None:
@@ -123,7 +140,7 @@ class StandaloneRestCluster(StateFolderCluster):
             packed = shipped.pack(
                 {
                     "files": {
-                        **files,
+                        **program.files,
                         "token": known_by.token,
                         "certificate.pem": known_by.certificate,
                         "key.pem": known_by.key,
@@ -135,7 +152,7 @@ class StandaloneRestCluster(StateFolderCluster):
                         *("--certificate", "{folder}/certificate.pem"),
                         *("--key", "{folder}/key.pem"),
                         *("--announce", f"{{folder}}/{shipped.AGENT}"),
-                        *(program, *arguments),
+                        *(program.place, *arguments),
                     ],
                 }
             )
@@ -187,12 +204,7 @@ class StandaloneRestCluster(StateFolderCluster):
         except ClusterError as error:
             yield Condition("master", "none takes drivers", str(error))
         yield state_folder(self.state_path())
-        for stream in streams:
-            try:
-                self.refuse(stream)
-            except ClusterError as error:
-                cure = "put it there, or declare where it is: its driver can't be started again"
-                yield Condition("program", str(error), cure)
+        yield from programs(streams, self.program_of)
 
     def _submission(self, driver: Driver) -> RemoteDriver:
         record = self.store().read(driver.stream) or Record.new("")
@@ -214,16 +226,6 @@ class StandaloneRestCluster(StateFolderCluster):
             )
         rest.see_that_one_answers(self.rest_urls)
         return overview
-
-    def _program(self, stream: Stream) -> tuple[str, Mapping[str, str]]:
-        """The program as the driver finds it, and what is sent along for that."""
-        if stream.program.startswith(ON_WORKERS):
-            return stream.program.removeprefix(ON_WORKERS), {}
-        path: Path = program_of(stream)
-        try:
-            return f"{{folder}}/{path.name}", {path.name: path.read_text(encoding="utf-8")}
-        except (OSError, ValueError) as error:
-            raise ClusterError(f"{stream.name}: {path}: can't read it: {error}") from None
 
     def _refuse_if_overtaken(self, driver: RemoteDriver) -> None:
         """A process that was held up for long may find that others have gone on without it."""

@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.driver_options import fence_options
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.cluster import place_of
-from dagster_sparkscale.clusters.host.conditions import conditions_here, program_of
+from dagster_sparkscale.clusters.host.conditions import conditions_here, program_here
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
@@ -98,11 +98,12 @@ class YarnCluster(StateFolderCluster):
     def driver_of(self, stream: str, record: Record) -> YarnDriver:
         return YarnDriver(self.store().folder(stream), record, self._yarn())
 
-    def refuse(self, stream: Stream) -> None:
-        _shippable(stream)
+    def program_of(self, stream: Stream) -> Path:
+        return _shippable(stream)
 
-    def launching(self, stream: Stream, arguments: Sequence[str]) -> Callable[[Start], None]:
-        program = _shippable(stream)
+    def launching(
+        self, stream: Stream, program: Path, arguments: Sequence[str]
+    ) -> Callable[[Start], None]:
         self._refuse_if_not_ready()
         place = Place(
             queue=self.queue,
@@ -241,7 +242,7 @@ def _shippable(stream: Stream) -> Path:
     Raises:
         ClusterError: there is none, or its name is none for a list of files.
     """
-    program = program_of(stream)
+    program = program_here(stream)
     if any(mark in str(program) for mark in ",#"):
         raise ClusterError(
             f"{stream.name}: program = {stream.program!r}: must be a path without a comma or #, "

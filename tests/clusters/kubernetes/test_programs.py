@@ -9,7 +9,7 @@ import pytest
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import in_pod
 from dagster_sparkscale.clusters.kubernetes.in_pod import fetched
-from dagster_sparkscale.clusters.kubernetes.programs import Program, program
+from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
 from dagster_sparkscale.declare.streams import StructuredStream
 
 
@@ -18,19 +18,19 @@ def stream(name, program):
 
 
 def test_one_in_the_image_is_run_from_there():
-    found = program(stream("clicks", program="local:///opt/app/clicks.py"))
+    found = program_of(stream("clicks", program="local:///opt/app/clicks.py"))
     assert found == Program("/opt/app/clicks.py")
 
 
 @pytest.mark.parametrize("url", ["http://host/clicks.py", "https://host/clicks.py"])
 def test_one_by_a_url_is_fetched_by_its_driver(url):
-    assert program(stream("clicks", program=url)) == Program(url)
+    assert program_of(stream("clicks", program=url)) == Program(url)
 
 
 def test_a_file_here_is_shipped(tmp_path):
     file = tmp_path / "clicks.py"
     file.write_bytes(b"print(1)")
-    found = program(stream("clicks", program=str(file)))
+    found = program_of(stream("clicks", program=str(file)))
     assert found == Program("/opt/sparkscale/code/clicks.py", "clicks.py", b"print(1)")
 
 
@@ -44,7 +44,7 @@ def test_a_file_here_is_shipped(tmp_path):
 )
 def test_one_that_can_not_be_had_is_refused(given, fault):
     with pytest.raises(ClusterError) as caught:
-        program(stream("clicks", program=given))
+        program_of(stream("clicks", program=given))
     assert str(caught.value).startswith(fault)
 
 
@@ -52,16 +52,16 @@ def test_one_that_can_not_be_had_is_refused(given, fault):
 def test_one_whose_name_kubernetes_or_we_can_not_take_is_refused(tmp_path, name):
     (tmp_path / name).touch()
     with pytest.raises(ClusterError, match=r"must have a name of letters.*rename it"):
-        program(stream("clicks", program=str(tmp_path / name)))
+        program_of(stream("clicks", program=str(tmp_path / name)))
 
 
 def test_one_that_is_too_large_is_refused(tmp_path):
     file = tmp_path / "large.py"
     file.write_bytes(b"#" * 750_001)
     with pytest.raises(ClusterError, match=r"750001 bytes are too many .*at most 750000.*local:"):
-        program(stream("clicks", program=str(file)))
+        program_of(stream("clicks", program=str(file)))
     file.write_bytes(b"#" * 750_000)
-    assert len(program(stream("clicks", program=str(file))).content) == 750_000
+    assert len(program_of(stream("clicks", program=str(file))).content) == 750_000
 
 
 def test_a_program_is_fetched_as_it_is(tmp_path):
