@@ -27,8 +27,9 @@ from dagster_sparkscale.clusters.host.folders import (
     read_json,
 )
 from dagster_sparkscale.clusters.host.supervisor import write_json
-from dagster_sparkscale.clusters.standalone import rest, told, worker_pages
+from dagster_sparkscale.clusters.standalone import rest, told
 from dagster_sparkscale.clusters.standalone.told import Told
+from dagster_sparkscale.clusters.standalone.worker_pages import Output
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.driver import shipped
@@ -123,7 +124,7 @@ class RemoteDriver(SubmittedDriver):
             return Fate(DriverState.RUNNING if announced else DriverState.STARTING)
         if known.state in told.ENDED:
             return self._ended(overview, _REASONS[known.state])
-        if self._last_word(overview).get(shipped.EXIT):
+        if self._output(overview).last_word().get(shipped.EXIT):
             return self._ended(overview, {})
         if known.state == "ERROR":
             try:
@@ -184,17 +185,12 @@ class RemoteDriver(SubmittedDriver):
         if posted is None:
             return None
         for each in told.drivers(overview).values():
-            if each.ours and each.id not in posted["known"] and self._is_marked(overview, each):
+            if not each.ours or each.id in posted["known"]:
+                continue
+            if Output(each.id, told.web_uis(overview, each.worker, None)).is_marked(self.mark):
                 self._note("remote", {"id": each.id})
                 return each.id
         return None
-
-    def _is_marked(self, overview: Overview, driver: Told) -> bool:
-        for url in told.web_uis(overview, driver.worker, None):
-            written = worker_pages.page(url, driver.id, "stderr", at_the_end=False) or ""
-            if f'"{self.mark}"' in written.partition("\n====")[0]:
-                return True
-        return False
 
     def _note_worker(self, overview: Overview, driver: Told) -> None:
         remote = read_json(self.files.remote) or {"id": driver.id}
@@ -206,18 +202,8 @@ class RemoteDriver(SubmittedDriver):
         """Note where its agent is, until its application is known too."""
         if (read_json(self.files.agent) or {}).get("app_id"):
             return
-        for url in self._web_uis(overview):
-            written = self._page(url, "stdout", at_the_end=False) or ""
-            note = (shipped.last_word(written) or {}).get(shipped.AGENT)
-            if isinstance(note, dict) and isinstance(note.get("url"), str):
-                self._note("agent", {**note, "url": told.reached_at(note["url"], url)})
-
-    def _last_word(self, overview: Overview) -> Mapping[str, Any]:
-        for url in self._web_uis(overview):
-            word = shipped.last_word(self._page(url, "stdout") or "")
-            if word is not None:
-                return word
-        return {}
+        if (note := self._output(overview).agent()) is not None:
+            self._note("agent", note)
 
     def _ended(self, overview: Overview, otherwise: Mapping[str, Any]) -> Fate:
         """Note how it has ended.
@@ -226,11 +212,12 @@ class RemoteDriver(SubmittedDriver):
             otherwise: how, where it has left no word of that itself.
         """
         until = time.monotonic() + _LAST_WORD
-        while not (word := self._last_word(overview)).get(shipped.EXIT):
-            if time.monotonic() > until or not self._web_uis(overview):
+        output = self._output(overview)
+        while not (word := output.last_word()).get(shipped.EXIT):
+            if time.monotonic() > until or not output.web_uis:
                 break
             time.sleep(self.EVERY)
-        log = self._written(overview, KEPT_LINES)
+        log = output.log(KEPT_LINES)
         self.files.write_private(self.files.log, log + "\n" if log else "")
         names = {shipped.TOOK: "took", shipped.FENCED: "fenced", shipped.STOPPED: "stopped"}
         for name, file in names.items():
@@ -273,7 +260,7 @@ class RemoteDriver(SubmittedDriver):
         if self.files.log.exists():
             return self.files.tail(lines)
         overview = self.masters.overview()
-        return self._written(overview, lines) if overview else ""
+        return self._output(overview).log(lines) if overview else ""
 
     def log_place(self) -> str:
         remote = read_json(self.files.remote) or {}
@@ -296,24 +283,10 @@ class RemoteDriver(SubmittedDriver):
     def clear(self) -> None:
         """What has watched it has done that."""
 
-    def _written(self, overview: Overview, lines: int) -> str:
-        """The last lines of its log, and of what its JVM has printed, as a console sink does."""
-        for url in self._web_uis(overview):
-            log = self._page(url, "stderr", size=200 * lines + worker_pages.MOST)
-            if log is None:
-                continue
-            other = worker_pages.without_words(self._page(url, "stdout") or "")[-(lines // 2) :]
-            kept = lines - len(other)
-            return "\n".join([*log.splitlines()[-kept:], *other][-lines:])
-        return ""
-
-    def _web_uis(self, overview: Overview) -> list[str]:
+    def _output(self, overview: Overview) -> Output:
         remote = read_json(self.files.remote) or {}
-        return told.web_uis(overview, remote.get("worker"), remote.get("host"))
-
-    def _page(self, url: str, which: Any, **how: Any) -> str | None:
-        remote = read_json(self.files.remote) or {}
-        return worker_pages.page(url, str(remote.get("id")), which, **how)
+        urls = told.web_uis(overview, remote.get("worker"), remote.get("host"))
+        return Output(str(remote.get("id")), urls)
 
 
 _REASONS: Mapping[str, Mapping[str, Any]] = {

@@ -1,15 +1,64 @@
 """What a driver has written, as the web UI of its worker shows it. Reads only."""
 
 import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http.client import HTTPException
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlencode
 
-from dagster_sparkscale.driver.shipped import WORD
+from dagster_sparkscale.clusters.standalone.told import reached_at
+from dagster_sparkscale.driver import shipped
 
 MOST = 65_536
 """Bytes that are looked through at either end of what was written."""
 _HEAD = "==== Bytes "
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one driver has written."""
+
+    driver: str
+    """Its id."""
+    web_uis: Sequence[str]
+    """Of the workers that may show it."""
+
+    def is_marked(self, mark: str) -> bool:
+        """Whether that mark is in its command line, with which its log begins."""
+        for url in self.web_uis:
+            written = page(url, self.driver, "stderr", at_the_end=False) or ""
+            if f'"{mark}"' in written.partition("\n====")[0]:
+                return True
+        return False
+
+    def agent(self) -> Mapping[str, Any] | None:
+        """Where its agent is, as it has announced it; None: it has not."""
+        for url in self.web_uis:
+            written = page(url, self.driver, "stdout", at_the_end=False) or ""
+            note = (shipped.last_word(written) or {}).get(shipped.AGENT)
+            if isinstance(note, dict) and isinstance(note.get("url"), str):
+                return {**note, "url": reached_at(note["url"], url)}
+        return None
+
+    def last_word(self) -> Mapping[str, Any]:
+        """What its keeper has told of it; empty: nothing."""
+        for url in self.web_uis:
+            word = shipped.last_word(page(url, self.driver, "stdout") or "")
+            if word is not None:
+                return word
+        return {}
+
+    def log(self, lines: int) -> str:
+        """The last lines of its log, and of what its JVM has printed, as a console sink does."""
+        for url in self.web_uis:
+            log = page(url, self.driver, "stderr", size=200 * lines + MOST)
+            if log is None:
+                continue
+            other = _without_words(page(url, self.driver, "stdout") or "")[-(lines // 2) :]
+            kept = lines - len(other)
+            return "\n".join([*log.splitlines()[-kept:], *other][-lines:])
+        return ""
 
 
 def page(
@@ -37,6 +86,6 @@ def page(
     return written if head.startswith(_HEAD) else None
 
 
-def without_words(written: str) -> list[str]:
+def _without_words(written: str) -> list[str]:
     """The lines that are not the keeper's. Pure."""
-    return [line for line in written.splitlines() if line and not line.startswith(WORD)]
+    return [line for line in written.splitlines() if line and not line.startswith(shipped.WORD)]
