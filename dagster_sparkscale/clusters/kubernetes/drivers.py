@@ -143,7 +143,10 @@ class PodDriver(SubmittedDriver):
         self.clear()
 
     def has_begun(self) -> bool:
-        pod = self.api.get("pods", self.name)
+        try:
+            pod = self.api.get("pods", self.name)
+        except (Unreachable, Refused):
+            return True  # it can't be told
         return pod is None or not telling.never_began(pod)
 
     def kill(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from dagster_sparkscale import DeclarationError, KubernetesCluster
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
-from dagster_sparkscale.clusters.kubernetes.api import Refused
+from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import LAUNCHING, NEW, PodDriver
 from dagster_sparkscale.clusters.kubernetes.glance import Glance
 from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
@@ -26,9 +26,12 @@ class Nothing:
     pod: Any = None
     refuses: Refused | None = None
     asked: list[str] = field(default_factory=list)
+    silent: bool = False
 
     def get(self, kind: str, name: str) -> Any:
         self.asked.append(f"{kind}/{name}")
+        if self.silent:
+            raise Unreachable("the API server can't do it now")
         return self.pod if kind == "pods" else None
 
     def find(self, kind: str, **query: str) -> list[Any]:
@@ -105,3 +108,10 @@ def test_the_agent_of_a_pod_that_waits_is_not_asked_but_told_of():
     with pytest.raises(AgentUnreachable, match="its pod waits: ImagePullBackOff: no such image"):
         driver.agent()
     assert not driver.has_begun()
+
+
+def test_where_the_api_server_is_silent_a_driver_that_is_to_end_may_have_begun():
+    """For a moment, in the minutes that a stop may take: its agent is asked on."""
+    server = Nothing(silent=True)
+    record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),))
+    assert PodDriver(server, "clicks", record, False).has_begun()  # type: ignore[arg-type]
