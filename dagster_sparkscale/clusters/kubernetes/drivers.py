@@ -150,9 +150,12 @@ class PodDriver(SubmittedDriver):
         return pod is None or not telling.never_began(pod)
 
     def kill(self) -> None:
-        if (pod := self.api.get("pods", self.name)) is not None:
-            log, took = self._log_or_nothing(), telling.took(pod)
-            self._delete_and_wait()
+        pod = self.api.get("pods", self.name)
+        # One that has just ended by itself tells how.
+        if pod is not None and telling.fate_of(pod, time.time()).state.alive:
+            log = self._log_or_nothing()
+            # It may begin, or tell more, until it is gone.
+            took = telling.took(self._delete_and_wait() or pod)
             note = notes.Note(time.time(), "killed", log, took)
             notes.leave(self.api, self.name, note)
         self.clear()
@@ -256,10 +259,19 @@ class PodDriver(SubmittedDriver):
     def _has_note(self) -> bool:
         return notes.read(self.api.get("secrets", self.name)) is not None
 
-    def _delete_and_wait(self) -> None:
+    def _delete_and_wait(self) -> Object | None:
+        """Delete the pod. Returns it as it was last seen; None: it was gone at once."""
+        last: Object | None = None
+
+        def gone() -> bool:
+            nonlocal last
+            pod = self.api.get("pods", self.name)
+            last = pod or last
+            return pod is None
+
         self.api.delete("pods", self.name, grace=1)
-        gone: Callable[[], bool] = lambda: self.api.get("pods", self.name) is None  # noqa: E731
         self._wait_for(gone, "pod", self.name)
+        return last
 
     def _no_executors(self, label: str) -> bool:
         if not self.api.find("pods", labelSelector=label):

@@ -15,7 +15,9 @@ from dagster_sparkscale.clusters.kubernetes.glance import Glance
 from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
 from dagster_sparkscale.clusters.store import Holding, Process, Record, Submission
-from tests.clusters.kubernetes.pods import pod
+from dagster_sparkscale.observe.last_words import LastWords
+from dagster_sparkscale.observe.stopped import Stopped
+from tests.clusters.kubernetes.pods import ended, pod
 
 
 @dataclass
@@ -115,3 +117,65 @@ def test_where_the_api_server_is_silent_a_driver_that_is_to_end_may_have_begun()
     server = Nothing(silent=True)
     record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),))
     assert PodDriver(server, "clicks", record, False).has_begun()  # type: ignore[arg-type]
+
+
+@dataclass
+class Going(Nothing):
+    """An API server with one pod, and how that looks, time after time, once it is deleted."""
+
+    after: list[Any] = field(default_factory=list)
+    deleted: bool = False
+    noted: dict[str, str] | None = None
+
+    def get(self, kind: str, name: str) -> Any:
+        if kind != "pods":
+            return None if self.noted is None else {"data": self.noted}
+        if not self.deleted:
+            return self.pod
+        return self.after.pop(0) if self.after else None
+
+    def delete(self, kind: str, name: str, grace: int | None = None) -> None:
+        self.deleted = self.deleted or kind == "pods"
+
+    def text(self, *asked: str, **query: str) -> str:
+        return "the log"
+
+    def patch(self, kind: str, name: str, change: Any) -> None:
+        self.noted = change["data"]
+
+
+WAITS = pod("Pending", state={"waiting": {"reason": "ContainerCreating"}}, started=False)
+TOOK, FENCED = (ended(137, message=text) for text in ('{"took": true}', '{"fenced": "another"}'))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "may_have"),
+    [
+        (WAITS, [], False),
+        (WAITS, [WAITS], False),
+        # It began while it was being deleted, or its node had not told yet that it has.
+        (WAITS, [WAITS, pod(state={"running": {}})], True),
+        (WAITS, [pod("Failed", state=TOOK)], True),
+        (pod(state={"running": {}}), [], True),
+        (pod(state={"running": {}}), [pod("Failed", state=FENCED)], False),
+    ],
+)
+def test_whether_one_that_is_killed_may_have_left_its_mark_is_told_by_the_last_look_at_it(
+    monkeypatch, before, after, may_have
+):
+    monkeypatch.setattr(PodDriver, "EVERY", 0.0)
+    server = Going(pod=before, after=after)
+    record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),))
+    driver = PodDriver(server, "clicks", record, False)  # type: ignore[arg-type]
+    driver.kill()
+    assert server.deleted and driver.took() is may_have
+
+
+def test_one_that_has_ended_by_itself_just_before_it_is_killed_tells_how():
+    words = LastWords(True, stopped=Stopped(1.0, True, True)).as_json()
+    server = Going(pod=pod("Succeeded", state=ended(0, message=words)))
+    record = Record("1" * 16, 3, "stopped", 1.0, "here", (Submission(3, 1.0, "manual"),))
+    driver = PodDriver(server, "clicks", record, False)  # type: ignore[arg-type]
+    driver.kill()
+    assert not server.deleted
+    assert driver.describe().ending == "the program has ended by itself"
