@@ -12,8 +12,9 @@ from .stopped import Stopped, StoppedQuery
 
 MARKER = "sparkscale: last words "
 """Comes before the object in the log. Of several the last one counts."""
-LONGEST = 4096
-"""Characters of the object, all of them ASCII: what Kubernetes keeps of a termination message."""
+LONGEST = 2048
+"""Characters of the object, all of them ASCII: what Kubernetes keeps whole of a termination message
+beside four other containers, such as those that a mesh adds (12 KiB for all, 4 KiB for each)."""
 
 _RAISED = 200
 

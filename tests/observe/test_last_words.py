@@ -88,6 +88,17 @@ def test_they_are_one_short_line_that_never_tells_of_a_cleaner_end(words: LastWo
         assert kept.stopped.clean == words.stopped.clean
 
 
+def test_a_node_keeps_them_whole_beside_sidecars() -> None:
+    """It keeps the end of the file, 4096 bytes of it, and then the beginning of that: what is left
+    where all containers of a pod share 12 KiB (kubelet's `getTerminationMessage` and
+    `normalizeStatus`)."""
+    reason = "x" * (LONGEST - len(LastWords(fenced="").as_json()))
+    words = LastWords(fenced=reason)
+    file = f"{words.as_json()}\n"  # as the driver writes it
+    for containers in range(1, 6):
+        assert read_last_words(file[-4096:][: 12 * 1024 // containers]) == words
+
+
 def test_what_fits_is_kept_whole() -> None:
     reason = "x" * (LONGEST - len(LastWords(fenced="").as_json()))
     assert json.loads(LastWords(fenced=reason).as_json())["fenced"] == reason
