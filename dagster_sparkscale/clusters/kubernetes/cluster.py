@@ -4,6 +4,7 @@ Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no
 """
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -40,6 +41,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
 )
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
+from dagster_sparkscale.clusters.kubernetes.telling import fate_of
 from dagster_sparkscale.clusters.parcel import parcel
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.spark_settings import properties
@@ -196,7 +198,8 @@ class KubernetesCluster(SparkCluster):
         except Refused as refusal:
             # In the quota the old driver counts still, whose place this one will take.
             old = self._api().get("pods", names.of_epoch(stream.name, record.epoch))
-            if "exceeded quota" in str(refusal) and old and asks_for_no_more(pod, old):
+            counts = old is not None and fate_of(old, time.time()).state.alive
+            if "exceeded quota" in str(refusal) and counts and asks_for_no_more(pod, old or {}):
                 return
             raise ClusterError(f"{stream.name}: a driver can't be launched: {refusal}") from None
 

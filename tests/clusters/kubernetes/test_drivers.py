@@ -18,6 +18,7 @@ from dagster_sparkscale.clusters.store import Holding, Process, Record, Submissi
 from dagster_sparkscale.observe.last_words import LastWords
 from dagster_sparkscale.observe.stopped import Stopped
 from tests.clusters.kubernetes.pods import ended, pod
+from tests.clusters.running import stream
 
 
 @dataclass
@@ -179,3 +180,22 @@ def test_one_that_has_ended_by_itself_just_before_it_is_killed_tells_how():
     driver.kill()
     assert not server.deleted
     assert driver.describe().ending == "the program has ended by itself"
+
+
+class Full(Nothing):
+    """An API server whose quota is used up, also by a driver's pod such as it is asked to make."""
+
+    def create(self, kind: str, manifest: Any, **query: str) -> Any:
+        self.pod = {**manifest, "status": self.pod["status"]}
+        raise Refused('pods "a" is forbidden: exceeded quota: q', 403, "Forbidden")
+
+
+def test_in_a_quota_only_a_driver_that_lives_makes_way(monkeypatch):
+    server = Full()
+    monkeypatch.setattr(KubernetesCluster, "_api", lambda self: server)
+    cluster = KubernetesCluster(image="spark")
+    server.pod = pod(state={"running": {}})
+    cluster.check(stream("clicks"))
+    server.pod = pod("Failed", state=ended(1))  # which counts no more
+    with pytest.raises(ClusterError, match="exceeded quota"):
+        cluster.check(stream("clicks"))
