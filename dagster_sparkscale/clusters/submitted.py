@@ -127,9 +127,13 @@ class SubmittedDriver(ABC):
             driver = self.describe()
             if driver.state is DriverState.FAILED:
                 place = f" ({self.log_place()})" if self.log_place() else ""
+                try:
+                    log = self.log(20)
+                except ClusterError as error:
+                    log = f"can't be read: {error}"
                 raise ClusterError(
                     f"the driver of {self.stream!r} ended at once: {driver.exit_reason}. "
-                    f"The end of its log{place}:\n{self.log(20)}"
+                    f"The end of its log{place}:\n{log}"
                 )
             if driver.state is DriverState.RUNNING or time.monotonic() > deadline:
                 return driver

@@ -199,3 +199,19 @@ def test_in_a_quota_only_a_driver_that_lives_makes_way(monkeypatch):
     server.pod = pod("Failed", state=ended(1))  # which counts no more
     with pytest.raises(ClusterError, match="exceeded quota"):
         cluster.check(stream("clicks"))
+
+
+class Mute(Nothing):
+    """An API server that gives no logs, as where the node does not answer it."""
+
+    def text(self, *asked: str, **query: str) -> str:
+        raise Unreachable("dial tcp 10.0.0.7:10250: i/o timeout")
+
+
+def test_a_driver_that_ended_at_once_says_why_also_where_its_log_can_not_be_had():
+    server = Mute(pod=pod("Failed", state=ended(1, message='{"raised": "ValueError: no such"}')))
+    record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),))
+    driver = PodDriver(server, "clicks", record, False)  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match="at once: exit code 1: ValueError: no such") as caught:
+        driver.await_agent(1.0)
+    assert "i/o timeout" in str(caught.value)
