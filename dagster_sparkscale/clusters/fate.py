@@ -10,6 +10,9 @@ from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.stopped import Stopped
 
+_SIGNALS = 64
+"""Linux knows as many."""
+
 
 @dataclass(frozen=True)
 class Fate:
@@ -39,6 +42,14 @@ class Seen:
     """How it has ended, as it has told, being asked to stop; None: it has not, or lives."""
     fenced: str | None = None
     """Why it may not have its checkpoint, as it has told; None: it has not, or lives."""
+
+
+def by_code(code: int) -> str:
+    """How a process ended, by the exit code that a shell or a container tells: of one that was
+    killed by a signal it is 128 and the signal's number."""
+    if 128 < code <= 128 + _SIGNALS:
+        return f"killed by signal {code - 128}"
+    return f"exit code {code}"
 
 
 def driver_of(stream: str, record: Record, seen: Seen) -> Driver:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.fate import Fate
+from dagster_sparkscale.clusters.fate import Fate, by_code
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINER
 from dagster_sparkscale.driver.fence import FENCED
 from dagster_sparkscale.observe.last_words import LastWords, read_last_words
@@ -154,16 +154,13 @@ def _end_of(pod: Object, ended: Object) -> str:
     code, why = ended.get("exitCode"), ended.get("reason")
     if why in ("StartError", "ContainerCannotRun"):
         return f"could not be started: {_short(ended.get('message'))}"
-    if why == "ContainerStatusUnknown":
+    if why in ("ContainerStatusUnknown", "Unknown"):
         return "its node has lost it, and can't say how it ended"
     if not isinstance(code, int):
         return "it has ended; Kubernetes does not say how"
-    if code > 128:
-        limit = f": out of memory (OOMKilled), its limit is {_memory(pod)}"
-        return f"killed by signal {code - 128}" + (limit if why == "OOMKilled" else "")
     if why == "OOMKilled":
-        return f"exit code {code}: out of memory (OOMKilled), its limit is {_memory(pod)}"
-    return "its program returned, exit code 0" if code == 0 else f"exit code {code}"
+        return f"{by_code(code)}: out of memory (OOMKilled), its limit is {_memory(pod)}"
+    return "its program returned, exit code 0" if code == 0 else by_code(code)
 
 
 def _driver(status: Object) -> Object:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from dagster_sparkscale.clusters.fate import by_code
+
 FINAL = ("FINISHED", "FAILED", "KILLED")
 _LOST = (-100,)
 """Exit status of a container that YARN gave up with its node: ContainerExitStatus.ABORTED."""
@@ -124,11 +126,10 @@ def ended(app: Application, raised: str | None = None) -> str:
         return "its program returned, exit code 0"
     if app.state == "KILLED" or status is None:
         return in_one_line(app.diagnostics) or f"{app.state.lower()} by YARN"
-    if status > 128:
-        return f"killed by signal {status - 128}"
     if status < 0:  # YARN's own: out of memory, preempted, killed by the ResourceManager
         return in_one_line(app.diagnostics)
-    return f"exit code {status}{f': {raised}' if raised else ''}"
+    how = by_code(status)
+    return f"{how}: {raised}" if raised and how.startswith("exit code") else how
 
 
 def in_one_line(text: str) -> str:

@@ -104,6 +104,8 @@ def test_one_that_is_not_ready_for_another_reason_is_not_lost(ready, containers,
         (ended(128), "exit code 128"),
         (ended(137), "killed by signal 9"),
         (ended(143), "killed by signal 15"),
+        (ended(128 + 64), "killed by signal 64"),
+        (ended(255), "exit code 255"),  # `sys.exit(-1)`
         (
             ended(137, "OOMKilled"),
             "killed by signal 9: out of memory (OOMKilled), its limit is 1433Mi",
@@ -117,6 +119,8 @@ def test_one_that_is_not_ready_for_another_reason_is_not_lost(ready, containers,
             ended(137, "ContainerStatusUnknown"),
             "its node has lost it, and can't say how it ended",
         ),
+        # So does containerd when its node has been started anew.
+        (ended(255, "Unknown"), "its node has lost it, and can't say how it ended"),
         ({"terminated": {}}, "it has ended; Kubernetes does not say how"),
     ],
 )

@@ -97,6 +97,7 @@ SIGNAL = (
         ("FINISHED", "FAILED", "User application exited with status 1", "exit code 1: KeyError: x"),
         ("FINISHED", "FAILED", "User application exited with status 137", "killed by signal 9"),
         ("FINISHED", "FAILED", "User application exited with status 128", "exit code 128: KeyErr"),
+        ("FINISHED", "FAILED", "User application exited with status 255", "exit code 255: KeyErr"),
         ("FAILED", "FAILED", SIGNAL, "killed by signal 9"),
         ("FAILED", "FAILED", "exitCode: -104\nbeyond memory", "exitCode: -104 beyond memory"),
         ("FAILED", "FAILED", "no such queue\n\tat a.b.C", "no such queue"),
