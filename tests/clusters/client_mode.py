@@ -9,6 +9,7 @@ from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from tests.clusters.contract import ClusterContract
 from tests.clusters.running import kill
+from tests.files import below
 
 
 def note(cluster: HostedCluster, driver: Driver, name: str) -> dict[str, Any]:
@@ -31,8 +32,8 @@ class ClientModeContract(ClusterContract):
         """Those of the agents, and the keys of their certificates: each line by itself, as the
         whole would not be found where its ends of lines are written otherwise."""
         folder = Path(cluster.state_dir)
-        tokens = [path.read_text().strip() for path in folder.rglob("token")]
-        keys = [path.read_text().splitlines()[1:-1] for path in folder.rglob("agent.key")]
+        tokens = [path.read_text().strip() for path in below(folder, "token")]
+        keys = [path.read_text().splitlines()[1:-1] for path in below(folder, "agent.key")]
         return [*tokens, *(line for lines in keys for line in lines)]
 
     def folders(self, cluster: HostedCluster) -> list[Path]:

@@ -40,6 +40,7 @@ from tests.clusters.running import (
     submit,
     wait_running,
 )
+from tests.files import below
 from tests.leftovers import MARK
 from tests.ports import kept_port
 from tests.waiting import HANGS, wait_for
@@ -60,9 +61,9 @@ class TestLocalCluster(ClientModeContract):
         self, running: LocalCluster
     ) -> None:
         secret, holding = daemons(running)["secret"].encode(), set()
-        for path in Path(running.state_dir).rglob("*"):
-            with contextlib.suppress(OSError):  # gone meanwhile
-                if path.is_file() and secret in path.read_bytes():
+        for path in below(Path(running.state_dir)):
+            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                if secret in path.read_bytes():
                     holding.add(path.name)
         assert holding == {"cluster.json", "spark.properties"}
 

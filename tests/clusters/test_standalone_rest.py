@@ -14,6 +14,7 @@ from dev.standalone import Standalone
 from tests.clusters.contract import ClusterContract
 from tests.clusters.rest_mode import bare_python, environment, nothing_left, on, pid_of
 from tests.clusters.running import kill, newest, see_ended, stop, stream, submit
+from tests.files import below
 from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
@@ -52,7 +53,7 @@ class TestStandaloneRestCluster(ClusterContract):
         return nothing_left(self.up, name, epoch)
 
     def tokens(self, cluster: StandaloneRestCluster) -> list[str]:
-        return [path.read_text() for path in Path(cluster.state_dir).rglob("token")]
+        return [path.read_text() for path in below(Path(cluster.state_dir), "token")]
 
     def folders(self, cluster: StandaloneRestCluster) -> list[Path]:
         return [Path(cluster.state_dir), self.up.folder]

@@ -13,6 +13,7 @@ from dev.yarn.rig import Address
 from tests.clusters.contract import ClusterContract
 from tests.clusters.running import kill
 from tests.clusters.yarn.conftest import SMALL
+from tests.files import below
 
 
 def cluster_on(address: Address, state: Path, **fields: Any) -> YarnCluster:
@@ -57,7 +58,7 @@ class ClusterModeContract(ClusterContract):
         return all(app.final and not containers(app.id) for app in apps)
 
     def tokens(self, cluster: YarnCluster) -> list[str]:
-        return [path.read_text() for path in Path(cluster.state_dir).rglob("token")]
+        return [path.read_text() for path in below(Path(cluster.state_dir), "token")]
 
     def folders(self, cluster: YarnCluster) -> list[Path]:
         return [Path(cluster.state_dir)]
