@@ -44,7 +44,10 @@ LAST_LINES = 200
 KEPT_LINES = 1000
 """Of the log of a driver that has ended: its worker may be gone when it is asked for."""
 _LAST_WORD = 2.0
-"""Seconds in which it is told of its end."""
+"""Seconds in which it is told of the end of a driver of which nothing has been told yet: Python may
+not even have begun."""
+_NEXT_WORD = 15.0
+"""The same where something has been: what watches it will tell, as soon as its host lets it."""
 
 Overview = Mapping[str, Any]
 
@@ -211,10 +214,11 @@ class RemoteDriver(SubmittedDriver):
         Args:
             otherwise: how, where it has left no word of that itself.
         """
-        until = time.monotonic() + _LAST_WORD
+        begun = time.monotonic()
         output = self._output(overview)
         while not (word := output.last_word()).get(shipped.EXIT):
-            if time.monotonic() > until or not output.web_uis:
+            waited = time.monotonic() - begun
+            if waited > (_NEXT_WORD if word else _LAST_WORD) or not output.web_uis:
                 break
             time.sleep(self.EVERY)
         log = output.log(KEPT_LINES)
