@@ -103,7 +103,7 @@ def test_a_rescale_cut_off_by_a_restart_of_dagster_leaves_a_stream_that_is_found
         dagster.succeed(attach)
         assert dagster.said(attach, "runs already")
         dagster.succeed(dagster.launch("rescale", target=1))
-        status = local_cluster.status(found(local_cluster))
+        status = local_cluster.status(found(local_cluster), HANGS)
         assert (status.epoch, status.registered, status.requested) == (first.epoch, 1, 1)
         assert [start.epoch for start in local_cluster.history("survivor")] == [first.epoch]
         dagster.succeed(dagster.launch("stop"))

@@ -64,7 +64,7 @@ class TestNotStarted:
 
     @pytest.fixture(autouse=True)
     def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(spark_cluster, "ANNOUNCE_SECONDS", 5.0)
+        monkeypatch.setattr(spark_cluster, "ANNOUNCE_SECONDS", 0.5)
 
     @pytest.mark.parametrize(
         ("name", "fields", "told"),
@@ -100,9 +100,8 @@ class TestNotStarted:
     ) -> None:
         mistaken = other(cluster, **fields)
         submit(mistaken, stream(name))
-        driver = newest(mistaken, name)
-        assert driver.state is DriverState.STARTING
-        assert told in str(driver.where)
+        wait_for("it to say so", lambda: told in newest(mistaken, name).where)
+        assert newest(mistaken, name).state is DriverState.STARTING
         # Gracefully, and yet at once: there is nothing to finish.
         stopped = stop(mistaken, name, graceful=True, timeout=10 * HANGS)
         assert (stopped.state, stopped.ending) == (DriverState.STOPPED, None)

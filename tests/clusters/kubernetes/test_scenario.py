@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.kubernetes import names
 from dev.kubernetes.granted import USER, apply, granted, kubeconfig
 from dev.kubernetes.running import Cluster
-from tests.clusters.running import newest, wait_running
+from tests.clusters.running import newest, status, wait_running
 from tests.e2e.test_restart import SETTINGS, Dagster, processes
 from tests.kubernetes import Object, namespace
 from tests.waiting import wait_for
@@ -41,7 +41,7 @@ def test_started_scaled_killed_found_again_and_stopped_with_nothing_left(
 
         dagster = Dagster(children, tmp_path, instance, LOCATION)
         dagster.succeed(dagster.materialize())
-        wait_for("a batch", lambda: cluster.status(newest(cluster, "survivor")).batches)
+        wait_for("a batch", lambda: (s := status(cluster, "survivor")) and s.batches)
         for target in (3, 1):
             dagster.succeed(dagster.launch("rescale", target=target, wait_seconds=120.0))
             wait_running(cluster, "survivor", executors=target)
