@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale import LocalCluster
-from tests.waiting import HANGS
+from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +33,12 @@ def row() -> dict[str, object]:
     return row
 
 
+def answered() -> str:
+    """What `doctor` tells of a stream that answers."""
+    told = typed("doctor", code=1)
+    return told if "ok     survivor: answers, Spark 4." in told else ""
+
+
 def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
     local_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,11 +53,11 @@ def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
     try:
         assert row()["state"] == "running"
         assert "target 2: reached after" in typed("scale", "survivor", "2")
-        assert (row()["registered"], row()["requested"]) == (2, 2)
+        # An agent that is busy is shown as one that does not answer.
+        wait_for("2 of 2", lambda: (r := row()) and (r["registered"], r["requested"]) == (2, 2))
         assert "has a minimum of 1" in typed("scale", "survivor", "0", code=1)
 
-        told = typed("doctor", code=1)
-        assert "ok     survivor: answers, Spark 4." in told
+        told = wait_for("its answer", answered)
         assert "WRONG  daemon: " in told  # none runs here
 
         driver = local_cluster.find("survivor")
