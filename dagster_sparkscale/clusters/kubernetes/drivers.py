@@ -179,7 +179,8 @@ class PodDriver(SubmittedDriver):
     def took(self) -> bool:
         """As `SparkCluster.took`."""
         if (pod := self.api.get("pods", self.name)) is not None:
-            return telling.took(pod)
+            silent = telling.fate_of(pod, time.time()).state.alive
+            return (silent and self.record.gone == self.record.epoch) or telling.took(pod)
         note = notes.read(self.api.get("secrets", self.name))
         return note is None or note.took
 

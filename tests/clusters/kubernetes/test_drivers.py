@@ -215,3 +215,12 @@ def test_a_driver_that_ended_at_once_says_why_also_where_its_log_can_not_be_had(
     with pytest.raises(ClusterError, match="at once: exit code 1: ValueError: no such") as caught:
         driver.await_agent(1.0)
     assert "i/o timeout" in str(caught.value)
+
+
+def test_one_that_was_declared_gone_may_have_left_its_mark_whatever_its_node_has_told_of_it():
+    waits = pod("Pending", state={"waiting": {"reason": "ContainerCreating"}}, started=False)
+    record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),), gone=3)
+    driver = PodDriver(Nothing(pod=waits), "clicks", record, False)  # type: ignore[arg-type]
+    assert driver.took()
+    driver.api.pod = pod("Failed", state=FENCED)  # type: ignore[attr-defined]  # it was back
+    assert not driver.took()
