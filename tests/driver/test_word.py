@@ -1,5 +1,6 @@
 """What is left where, of a driver that ends; without one."""
 
+import io
 import json
 import os
 import threading
@@ -96,22 +97,18 @@ def test_the_log_has_what_the_file_has_no_room_for(capfd: pytest.CaptureFixture[
 
 
 def test_the_log_does_not_wait_for_a_file_that_hangs(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What another thread prints while pytest empties its own file would be lost.
+    out = io.StringIO()
+    monkeypatch.setattr("sys.__stdout__", out)
     file = tmp_path / "last-words"
     os.mkfifo(file)  # opening it hangs until somebody reads
     telling = threading.Thread(target=Word(None, file).fenced, args=("another has it",))
     telling.start()
     try:
-        out = ""
-
-        def is_said() -> bool:
-            nonlocal out
-            out += capfd.readouterr().out
-            return MARKER in out
-
-        wait_for("it is in the log", is_said)
-        assert read_last_words(out) == LastWords(fenced="another has it")
+        wait_for("it is in the log", lambda: MARKER in out.getvalue())
+        assert read_last_words(out.getvalue()) == LastWords(fenced="another has it")
     finally:
         read_last_words(file.read_text())
         telling.join(HANGS)
