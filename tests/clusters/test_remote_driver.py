@@ -36,12 +36,16 @@ def driver(tmp_path: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Rem
     return made
 
 
-def say(agent: Agent, *words: Mapping[str, Any]) -> None:
-    """Have the page of the driver's standard output show these words, one after the other."""
+def say(agent: Agent, *words: Mapping[str, Any] | None) -> None:
+    """Have the page of the driver's standard output show these words, one after the other; None:
+    the worker is too busy to show it."""
     left = list(words)
 
     def act(asked: BaseHTTPRequestHandler) -> None:
         now = left.pop(0) if len(left) > 1 else left[0]
+        if now is None:
+            asked.send_error(503)
+            return
         written = f"{shipped.line(now)}\n" if now else ""
         body = f"==== Bytes 0-9 of 9 of it ====\n{written}".encode()
         asked.send_response(200)
@@ -58,6 +62,13 @@ def test_what_watches_it_may_take_its_time_to_tell_how_it_ended(
     say(agent, BEGUN, BEGUN, BEGUN, BEGUN, ENDED)
     assert driver.describe().exit_reason == "its JVM was killed"
     assert json.loads(driver.files.exit.read_text())["told"] is True
+
+
+def test_a_worker_too_busy_to_show_what_was_said_is_asked_again(
+    driver: RemoteDriver, agent: Agent
+) -> None:
+    say(agent, None, None, None, None, ENDED)
+    assert driver.describe().exit_reason == "its JVM was killed"
 
 
 def test_of_one_that_never_began_no_word_is_waited_for(driver: RemoteDriver, agent: Agent) -> None:

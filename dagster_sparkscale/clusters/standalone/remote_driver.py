@@ -47,7 +47,8 @@ _LAST_WORD = 2.0
 """Seconds in which it is told of the end of a driver of which nothing has been told yet: Python may
 not even have begun."""
 _NEXT_WORD = 15.0
-"""The same where something has been: what watches it will tell, as soon as its host lets it."""
+"""The same where something has been, or where its worker does not answer: what watches it will
+tell, as soon as its host lets it."""
 
 Overview = Mapping[str, Any]
 
@@ -127,7 +128,7 @@ class RemoteDriver(SubmittedDriver):
             return Fate(DriverState.RUNNING if announced else DriverState.STARTING)
         if known.state in told.ENDED:
             return self._ended(overview, _REASONS[known.state])
-        if self._output(overview).last_word().get(shipped.EXIT):
+        if (self._output(overview).last_word() or {}).get(shipped.EXIT):
             return self._ended(overview, {})
         if known.state == "ERROR":
             try:
@@ -216,11 +217,13 @@ class RemoteDriver(SubmittedDriver):
         """
         begun = time.monotonic()
         output = self._output(overview)
-        while not (word := output.last_word()).get(shipped.EXIT):
+        while not ((word := output.last_word()) or {}).get(shipped.EXIT):
             waited = time.monotonic() - begun
-            if waited > (_NEXT_WORD if word else _LAST_WORD) or not output.web_uis:
+            patience = _LAST_WORD if word == {} else _NEXT_WORD
+            if waited > patience or not output.web_uis:
                 break
             time.sleep(self.EVERY)
+        word = word or {}
         log = output.log(KEPT_LINES)
         self.files.write_private(self.files.log, log + "\n" if log else "")
         names = {shipped.TOOK: "took", shipped.FENCED: "fenced", shipped.STOPPED: "stopped"}

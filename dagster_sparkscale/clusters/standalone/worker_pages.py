@@ -41,13 +41,14 @@ class Output:
                 return {**note, "url": reached_at(note["url"], url)}
         return None
 
-    def last_word(self) -> Mapping[str, Any]:
-        """What its keeper has told of it; empty: nothing."""
+    def last_word(self) -> Mapping[str, Any] | None:
+        """What its keeper has told of it; empty: nothing. None: no worker shows that."""
+        told = None
         for url in self.web_uis:
-            word = shipped.last_word(page(url, self.driver, "stdout") or "")
-            if word is not None:
-                return word
-        return {}
+            written = page(url, self.driver, "stdout")
+            if written is not None and (told := shipped.last_word(written) or {}):
+                break
+        return told
 
     def log(self, lines: int) -> str:
         """The last lines of its log, and of what its JVM has printed, as a console sink does."""
