@@ -55,7 +55,8 @@ def wakes_up_late(kubernetes: Cluster, cluster: KubernetesCluster, space: str, k
     for epoch, ran in ((1, False), (2, True)):
         told = events(kubernetes.api, space, names.of_epoch(name, epoch))
         assert any(reason == "Started" for reason, _ in told) is ran, told
-    assert newest(cluster, name).epoch == 2 and status(cluster, name)
+    wait_for("the second to answer", lambda: status(cluster, name))
+    assert newest(cluster, name).epoch == 2
     label = f"labelSelector={names.STREAM}={names.word(name)},spark-role=driver"
     drivers = kubernetes.api.items(f"{pods}?{label}")
     assert [phase(each) for each in drivers] == ["Running"]

@@ -73,7 +73,8 @@ def test_a_driver_whose_node_is_silent_is_not_taken_for_gone(
     pod = pod_of(kubernetes, space, driver)
     with kubernetes.silent_node(pod):
         # Its agent is heard all the same: only Kubernetes has lost it.
-        assert newest(cluster, "moved").state is DriverState.RUNNING
+        runs = DriverState.RUNNING
+        wait_for("its agent to answer", lambda: newest(cluster, "moved").state is runs)
         pid = kubernetes.pid(pod)
         with stopped(pid):
             seen = newest(cluster, "moved")
