@@ -12,6 +12,8 @@ from dagster_sparkscale.observe.stopped import Stopped
 
 _SIGNALS = 64
 """Linux knows as many."""
+_HOW_ONLY = "exit code", "killed by signal", "its program returned", "ended without a trace"
+"""So begin the reasons that do not say who has ended a driver, such as for room on its node."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ def driver_of(stream: str, record: Record, seen: Seen) -> Driver:
     state, reason = fate.state, fate.reason
     told = None if state.alive else seen.stopped
     if told is not None and told.sigterm:
-        reason = "ended by SIGTERM" if told.clean else f"ended by SIGTERM; {told.in_words()}"
+        asked = "ended by SIGTERM" if told.clean else f"ended by SIGTERM; {told.in_words()}"
+        how_only = reason is None or reason.startswith(_HOW_ONLY)
+        reason = asked if how_only else f"{reason}; {asked}"
     if state is DriverState.FAILED and record.desired == "restarting":
         reason = f"{reason}, and the restart that stopped it was not completed"
     if state is DriverState.FAILED and record.desired == "stopped":

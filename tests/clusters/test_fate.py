@@ -70,6 +70,10 @@ def test_who_obeyed_was_asked_before_it_ended_whatever_its_clock_says() -> None:
 def test_a_sigterm_that_nobody_here_sent_is_told() -> None:
     told = replace(CLEAN, sigterm=True)
     assert driver_of("clicks", RECORD, Seen(FAILED, stopped=told)).exit_reason == "ended by SIGTERM"
+    who = "evicted: The node was low on resource: memory"
+    evicted = Fate(DriverState.FAILED, ended_at=120.0, reason=who)
+    found = driver_of("clicks", RECORD, Seen(evicted, stopped=told))
+    assert found.exit_reason == f"{who}; ended by SIGTERM"
 
 
 def test_a_driver_that_was_kept_from_its_checkpoint_says_why() -> None:
