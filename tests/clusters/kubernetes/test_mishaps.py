@@ -157,7 +157,7 @@ class TestOutlived:
         wait_running(cluster, "tough", executors=2)
 
         scale(cluster, "tough", 3)
-        with kubernetes.without_api_server():
+        with kubernetes.without_api_server(HANGS):
             assert newest_or_error(cluster, "tough") is DriverState.UNKNOWN
         wait_running(cluster, "tough", executors=3)
         assert newest(cluster, "tough").epoch == driver.epoch
