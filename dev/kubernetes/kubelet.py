@@ -13,6 +13,7 @@ from dev.kubernetes.api import Object, Refused
 from dev.kubernetes.names import hosts
 from dev.kubernetes.placing import place
 from dev.kubernetes.pods import Node, PodLife
+from dev.kubernetes.prepare import rewrite
 from dev.kubernetes.seen import Seen
 
 NODES = ("node-1", "node-2")
@@ -168,7 +169,6 @@ class Kubelet:
     def _write(self, life: PodLife, pods: Sequence[Object]) -> None:
         server = self._network.api_server
         text = hosts(life.pod, life.address, server, self._services.all(), pods)
-        # In place: it is mounted into the pod.
         file: Path = life.folder / "hosts"
         if not file.exists() or file.read_text() != text:
-            file.write_text(text)
+            rewrite(file, text)

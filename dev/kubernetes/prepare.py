@@ -66,3 +66,12 @@ def specification(
         folder=container.get("workingDir") or images.FOLDER,
         mounts=mounts,
     )
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Have a file say something else, in place, for it is mounted into a pod. Whoever reads it
+    meanwhile finds one of both, never nothing: Java remembers for seconds that a host is unknown.
+    """
+    with open(file, "r+b" if file.exists() else "wb", buffering=0) as written:
+        written.write(text.encode())
+        written.truncate()
