@@ -63,7 +63,7 @@ def test_a_stream_is_started_attached_to_scaled_by_sensor_and_hand_killed_and_st
         assert story["ending"] == "reached", story
         assert (story["executors_before"], story["executors_after"]) == (1, 3)
         assert "at or above 0.9" in story["reason"]
-        assert d.registered() == 3
+        wait_for("all three to be told of", lambda: d.registered() == 3)
 
         # Pinned: R is still high, the maximum is reached, the check says so.
         wait_for("the check to fail", lambda: failed_check(d.tick(), "below_maximum"), every=1)
@@ -141,7 +141,8 @@ def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
         wait_for("two executors", lambda: d.registered() == 2)
         victims = executors(local_cluster.state_dir, d.driver().app_id)
         assert len(victims) == 2
-        known = {e.id for e in d.status().executors}  # type: ignore[union-attr]
+        before = wait_for("its word", d.status)
+        known = {e.id for e in before.executors}  # type: ignore[union-attr]
         for victim in victims:
             victim.kill()
         wait_for(
