@@ -6,6 +6,7 @@ tokens, OpenID, certificates); that is imported for it alone, as it takes a whil
 """
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import Any
 from dagster_sparkscale.clusters.errors import ClusterError
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+LOGIN_SECONDS = 20.0
+"""For a program that a kubeconfig names to make a login, such as `aws eks get-token`."""
+_BOUNDED = Path(__file__).parent / "bounded.py"
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
@@ -89,26 +93,31 @@ def _read(path: Path) -> str:
 def _by_kubeconfig(kubeconfig: str | None, context: str | None) -> Access:
     try:
         from kubernetes import client, config
+        from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
     except ImportError as error:
         raise ClusterError(
             f"a kubeconfig needs the package kubernetes: pip install 'dagster-sparkscale[k8s]' "
             f"({error})"
         ) from None
+    named = kubeconfig or "$KUBECONFIG or ~/.kube/config"
     configuration = client.Configuration()
     try:
-        config.load_kube_config(
-            config_file=kubeconfig,
-            context=context,
-            client_configuration=configuration,
-            persist_config=False,
+        merged = KubeConfigMerger(kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION).config
+        programs = _bound(merged) if merged else {}
+        config.load_kube_config_from_dict(
+            merged, context=context, client_configuration=configuration, persist_config=False
         )
-        _, active = config.list_kube_config_contexts(config_file=kubeconfig)
-        if context is not None:
-            every, _ = config.list_kube_config_contexts(config_file=kubeconfig)
-            active = next(each for each in every if each["name"] == context)
+        active = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
     except Exception as error:  # of yaml, of files, of the package itself
-        named = kubeconfig or "$KUBECONFIG or ~/.kube/config"
         raise ClusterError(f"the kubeconfig ({named}) can't be used: {_plain(error)}") from None
+    program = programs.get(active.safe_get("user"))
+    if program and not (configuration.api_key or configuration.cert_file):
+        # The package goes on without one: as nobody, who is refused everything.
+        raise ClusterError(
+            f"the kubeconfig ({named}) has a login made by a program, which made none: {program!r} "
+            f"failed, or had not ended after {LOGIN_SECONDS:g} s. What it said is in the log. Run "
+            "it by hand"
+        )
 
     def headers() -> Mapping[str, str]:
         found = configuration.auth_settings().values()
@@ -128,8 +137,24 @@ def _by_kubeconfig(kubeconfig: str | None, context: str | None) -> Access:
         {key: value for key, value in tls.items() if value is not None},
         _proxy(configuration),
         configuration,
-        (active or {}).get("context", {}).get("namespace"),
+        active.safe_get("namespace"),
     )
+
+
+def _bound(merged: Any) -> dict[str, str]:
+    """Bound the programs that make logins, which the package would wait for for ever; each by its
+    user. One may ask the person at a terminal something, who can end it: not there."""
+    found = {}
+    for user in merged.value["users"]:
+        program = (user.value.get("user") or {}).get("exec")
+        if not program or "command" not in program:
+            continue
+        words = [str(program["command"]), *map(str, program.get("args") or ())]
+        found[user.value["name"]] = words[0]
+        if not (sys.stdin and sys.stdin.isatty()):
+            program["command"] = sys.executable
+            program["args"] = ["-IS", str(_BOUNDED), str(LOGIN_SECONDS), *words]
+    return found
 
 
 def _proxy(configuration: Any) -> str | None:
