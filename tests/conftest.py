@@ -18,7 +18,8 @@ from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import daemons
 from dagster_sparkscale.lifecycle import reconcile
-from dev.kubernetes.running import Cluster, start
+from dev.kubernetes.running import Cluster, Reached, start
+from tests.given_kubernetes import given, told
 from tests.kubernetes import PASSED_ON, on_linux_as_root
 from tests.scheduling import Scheduler, by_length, processes
 from tests.short_lives import EXECUTORS, for_short_lives
@@ -92,10 +93,21 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A Kubernetes cluster: its control plane is real, its nodes run pods as processes here."""
     from tests.leftovers import MARK
 
+    if told("KUBECONFIG"):
+        pytest.skip("a cluster is given, and this needs the inside of one of ours")
     if not on_linux_as_root():
         pytest.skip("pods are run in namespaces of Linux, which only root may make")
     with start(tmp_path_factory.mktemp("kubernetes"), [*PASSED_ON, MARK]) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def any_kubernetes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Reached:
+    """The Kubernetes cluster that is given (tests/given_kubernetes.py), or else one of ours."""
+    found = given(tmp_path_factory.mktemp("given"))
+    return found or request.getfixturevalue("kubernetes")  # type: ignore[no-any-return]
 
 
 @pytest.fixture

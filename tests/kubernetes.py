@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dev.kubernetes.api import Api
-from dev.kubernetes.running import Cluster, delete_namespace, make_namespace
+from dev.kubernetes.running import Reached, delete_namespace, make_namespace
 from tests.waiting import wait_for
 
 Object = dict[str, Any]
@@ -18,7 +18,7 @@ PASSED_ON = ("JDK_JAVA_OPTIONS", "PYTHONPATH")
 
 
 @contextmanager
-def namespace(cluster: Cluster, what: str) -> Iterator[str]:
+def namespace(cluster: Reached, what: str) -> Iterator[str]:
     """A namespace of its own, deleted in the end with all that is in it."""
     name = f"{re.sub('[^a-z0-9]+', '-', what.lower()).strip('-')[:40]}-{secrets.token_hex(3)}"
     make_namespace(cluster.api, name)

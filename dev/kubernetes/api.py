@@ -1,7 +1,7 @@
 """Talking to the API server in plain dicts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ class Api:
         self._session.trust_env = False  # no proxy between this machine and itself
         self._session.mount("https://", HTTPAdapter(pool_maxsize=100))
 
+    def _known_by(self) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
     def ask(
         self,
         method: str,
@@ -57,7 +60,7 @@ class Api:
                 method,
                 self.server + path,
                 data=None if body is None else json.dumps(body),
-                headers={"Authorization": f"Bearer {self.token}", "Content-Type": kind},
+                headers={**self._known_by(), "Content-Type": kind},
                 verify=str(self.certificate),
                 **{"timeout": 30, **options},
             )

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from dev.kubernetes.api import Refused
-from dev.kubernetes.running import Cluster, make_namespace
+from dev.kubernetes.running import Cluster, Reached, make_namespace
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"
 DAGSTER = "dagster"
@@ -23,13 +23,17 @@ _KINDS = {
 }
 
 
-def apply(kubernetes: Cluster, space: str, *manifests: str) -> None:
+def apply(kubernetes: Reached, space: str, *manifests: str) -> None:
     """What `kubectl apply -n SPACE -f MANIFEST` does with the manifests of deploy/kubernetes."""
     for name in manifests:
         for each in yaml.safe_load_all((DEPLOY / name).read_text()):
             group, kind = _KINDS[each["kind"]]
             where = "" if each["kind"].startswith("Cluster") else f"/namespaces/{space}"
-            _see_to(kubernetes, f"{group}{where}/{kind}", copy.deepcopy(each))
+            made = copy.deepcopy(each)
+            for subject in made.get("subjects") or []:
+                if subject.get("namespace") == DAGSTER:
+                    subject["namespace"] = _dagster_of(kubernetes, space)
+            _see_to(kubernetes, f"{group}{where}/{kind}", made)
 
 
 def granted(*manifests: str) -> set[tuple[str, str]]:
@@ -44,24 +48,44 @@ def granted(*manifests: str) -> set[tuple[str, str]]:
     }
 
 
-def kubeconfig(kubernetes: Cluster, space: str) -> Path:
+def kubeconfig(kubernetes: Reached, space: str) -> Path:
     """A kubeconfig for Dagster's service account, which may do what was granted to it."""
-    try:
-        make_namespace(kubernetes.api, DAGSTER)
-    except Refused as refused:
-        assert refused.status == 409, refused
-    accounts = f"/api/v1/namespaces/{DAGSTER}/serviceaccounts"
-    _see_to(kubernetes, accounts, {"metadata": {"name": DAGSTER}})
-    told: dict[str, Any] = json.loads(kubernetes.kubeconfig.read_text())
-    told["users"][0]["user"] = {"token": kubernetes.token(DAGSTER, DAGSTER)}
-    told["contexts"][0]["context"]["namespace"] = space
+    dagster = _dagster_of(kubernetes, space)
+    if dagster != space:
+        try:
+            make_namespace(kubernetes.api, dagster)
+        except Refused as refused:
+            assert refused.status == 409, refused
+    _see_to(
+        kubernetes, f"/api/v1/namespaces/{dagster}/serviceaccounts", {"metadata": {"name": DAGSTER}}
+    )
+    api = kubernetes.api
+    server = {"server": api.server, "certificate-authority": str(api.certificate.resolve())}
+    told = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": server}],
+        "users": [{"name": DAGSTER, "user": {"token": kubernetes.token(dagster, DAGSTER)}}],
+        "contexts": [
+            {
+                "name": "test",
+                "context": {"cluster": "test", "user": DAGSTER, "namespace": space},
+            }
+        ],
+        "current-context": "test",
+    }
     path = kubernetes.folder / f"dagster-{space}"
     path.touch(0o600)
     path.write_text(json.dumps(told))
     return path
 
 
-def _see_to(kubernetes: Cluster, path: str, body: dict[str, Any]) -> None:
+def _dagster_of(kubernetes: Reached, space: str) -> str:
+    """Dagster's namespace. In a cluster that is somebody's there may be a real one of that name."""
+    return DAGSTER if isinstance(kubernetes, Cluster) else space
+
+
+def _see_to(kubernetes: Reached, path: str, body: dict[str, Any]) -> None:
     try:
         kubernetes.api.create(path, body)
     except Refused as refused:

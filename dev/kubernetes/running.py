@@ -19,22 +19,14 @@ from dev.kubernetes.pods import EVICT, OUT_OF_MEMORY
 
 
 @dataclass(frozen=True)
-class Cluster(Daemons):
-    """A running cluster."""
+class Reached:
+    """A cluster that runs, wherever that is."""
 
     kubeconfig: Path
     api: Api
     """Its administrator's way in."""
     folder: Path
-    _keeper: Keeper = field(repr=False)
-
-    @property
-    def process(self) -> int:
-        """The pid of the process that all others descend from."""
-        return self._keeper.pid
-
-    def end(self) -> None:
-        self._keeper.end()
+    """For files of whoever uses it."""
 
     def token(self, namespace: str, account: str, seconds: int = 7200) -> str:
         """A token of a service account, as somebody outside of pods would get one.
@@ -47,14 +39,6 @@ class Cluster(Daemons):
         made = self.api.create(path, {**kind, "spec": {"expirationSeconds": seconds}})
         return str(made["status"]["token"])
 
-    def asked(self, user: str) -> list[Object]:
-        """Requests that a service account's user has made, oldest first, as the API server's audit
-        log has them."""
-        log = (self.folder / "audit.log").read_text().splitlines()
-        return [each for line in log if (each := json.loads(line))["user"]["username"] == user]
-
-    # Mishaps.
-
     def pod(self, namespace: str, name: str) -> Object:
         """
         Raises:
@@ -63,6 +47,29 @@ class Cluster(Daemons):
         if (found := self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")) is None:
             raise LookupError(f"there is no pod {namespace}/{name}")
         return found
+
+
+@dataclass(frozen=True)
+class Cluster(Reached, Daemons):
+    """One of ours."""
+
+    _keeper: Keeper = field(repr=False)
+
+    @property
+    def process(self) -> int:
+        """The pid of the process that all others descend from."""
+        return self._keeper.pid
+
+    def end(self) -> None:
+        self._keeper.end()
+
+    def asked(self, user: str) -> list[Object]:
+        """Requests that a service account's user has made, oldest first, as the API server's audit
+        log has them."""
+        log = (self.folder / "audit.log").read_text().splitlines()
+        return [each for line in log if (each := json.loads(line))["user"]["username"] == user]
+
+    # Mishaps.
 
     def pid(self, pod: Object) -> int:
         """The first process of a pod that runs, as this machine numbers it."""

@@ -413,7 +413,8 @@ class ClusterContract(ABC):
             "the crash", lambda: (d := newest(cluster, "crash")).state is DriverState.FAILED and d
         )
         why = failed.exit_reason if failed else ""
-        assert re.fullmatch(r"exit code 1: \w+: no such topic: clicks", why or "")
+        told = re.fullmatch(r"exit code 1: \w+: no such topic: clicks", why or "")
+        assert told, f"{failed}\n{cluster.logs(failed, 200)}"
         assert "no such topic: clicks" in cluster.logs(failed)
         stopped = stop(cluster, "crash")
         assert stopped.state is DriverState.STOPPED

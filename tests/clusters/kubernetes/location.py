@@ -3,11 +3,21 @@
 import os
 from pathlib import Path
 
-from dagster_sparkscale import KubernetesCluster, build_defs
-from tests.e2e.deployment import paced_stream
+from dagster_sparkscale import KubernetesCluster, RecoveryPolicy, build_defs
+from tests.clusters.running import stream
+
+STREAM = stream(
+    "survivor",
+    "rate.py",
+    checkpoint_location=str(Path(os.environ["SPARKSCALE_TEST_FOLDER"]) / "checkpoint"),
+    recovery=RecoveryPolicy(first_delay=0.1, limit=2),
+)
 
 defs = build_defs(
-    [paced_stream("survivor", Path(os.environ["SPARKSCALE_TEST_FOLDER"]), autoscale=None)],
-    KubernetesCluster(image="spark", kubeconfig=os.environ["SPARKSCALE_SCENARIO_KUBECONFIG"]),
+    [STREAM],
+    KubernetesCluster(
+        image=os.environ["SPARKSCALE_SCENARIO_IMAGE"],
+        kubeconfig=os.environ["SPARKSCALE_SCENARIO_KUBECONFIG"],
+    ),
     autoscaler_running=False,
 )

@@ -1,4 +1,5 @@
-"""KubernetesCluster against a real API server, with what the manifests in deploy/ grant."""
+"""KubernetesCluster against a real API server, with what the manifests in deploy/ grant; also on a
+cluster that is given (tests/given_kubernetes.py)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,32 +7,48 @@ from typing import ClassVar
 
 import pytest
 
-from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.cluster import KubernetesCluster
 from dagster_sparkscale.clusters.kubernetes.manifests import TOKEN, text_of
+from dagster_sparkscale.declare.streams import StructuredStream
 from dev.kubernetes.granted import apply, kubeconfig
-from dev.kubernetes.running import Cluster
+from dev.kubernetes.running import Cluster, Reached
 from tests.clusters.contract import ClusterContract
-from tests.kubernetes import namespace, phase
+from tests.given_kubernetes import image_of, inside, space_for
+from tests.kubernetes import phase
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.spark]
 
 
 class TestKubernetesCluster(ClusterContract):
-    kube: ClassVar[Cluster]
+    kube: ClassVar[Reached]
 
     @pytest.fixture(scope="class")
     @classmethod
-    def cluster(cls, kubernetes: Cluster) -> Iterator[KubernetesCluster]:
-        cls.kube = kubernetes
-        with namespace(kubernetes, "contract") as space:
-            apply(kubernetes, space, "dagster.yaml", "outside.yaml", "driver.yaml", "capacity.yaml")
-            yield KubernetesCluster(image="spark", kubeconfig=str(kubeconfig(kubernetes, space)))
+    def cluster(cls, any_kubernetes: Reached) -> Iterator[KubernetesCluster]:
+        cls.kube = any_kubernetes
+        # Of the whole cluster, so nothing for one that is somebody's.
+        more = ("capacity.yaml",) if isinstance(any_kubernetes, Cluster) else ()
+        with space_for(any_kubernetes, "contract") as space:
+            apply(any_kubernetes, space, "dagster.yaml", "outside.yaml", "driver.yaml", *more)
+            path = str(kubeconfig(any_kubernetes, space))
+            yield KubernetesCluster(image=image_of(any_kubernetes), kubeconfig=path)
 
     def kill_driver(self, cluster: KubernetesCluster, driver: Driver) -> None:
         pod = names.of_epoch(driver.stream, driver.epoch)
-        self.kube.kill(self.kube.pod(cluster._api().namespace, pod))
+        ours = inside(self.kube, "nobody kills a process of a pod from outside of it")
+        ours.kill(ours.pod(cluster._api().namespace, pod))
+
+    def test_the_capacity_counts_what_is_in_use(self, running: ClusterManager) -> None:
+        inside(self.kube, "who may look at its nodes is not for tests to grant")
+        super().test_the_capacity_counts_what_is_in_use(running)
+
+    def test_a_driver_leaves_its_mark_in_its_checkpoint(
+        self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
+    ) -> None:
+        inside(self.kube, "its pods share no folder with this machine")
+        super().test_a_driver_leaves_its_mark_in_its_checkpoint(idling, streams)
 
     def nothing_left(self, cluster: KubernetesCluster, name: str, epoch: int) -> bool:
         of = f"{names.STREAM}={names.word(name)},{names.EPOCH}={epoch}"
