@@ -68,7 +68,15 @@ def _of_cluster(deployed: Deployed) -> Iterator[Condition]:
     yield Condition("cluster", f"{deployed.owner}, {len(streams)} stream(s)")
     try:
         with deployed.cluster() as cluster:
-            yield from cluster.conditions(streams)
+            found = cluster.conditions(streams)
+            yield from found
+            try:
+                cluster.at_a_glance()
+            except ClusterError:
+                # Nothing can be told of any stream. Of most that is why.
+                if any(each.wrong for each in found):
+                    return
+                raise
             yield from _of_drivers(cluster, deployed)
     except (ClusterError, dg.DagsterError) as error:
         yield Condition("cluster", f"{deployed.owner}: can't be used", str(error))
@@ -115,7 +123,7 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
             "can't be told: the cluster does not answer, has not been started, or lets nobody look",
             "see that it runs, and that web_urls names it (an embedded one is started with its "
             "first stream; on Kubernetes, apply deploy/kubernetes/capacity.yaml)",
-            urgent=alive > 0,
+            urgent=alive > 0 and not cluster.CAPACITY_MAY_BE_UNKNOWN,
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import dagster as dg
 from pydantic import ValidationError
@@ -98,6 +98,9 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         DeclarationError: a field that there is not, or a value that can't be; also when a value
             that the environment is to give turns out to be none, where it is used.
     """
+
+    CAPACITY_MAY_BE_UNKNOWN: ClassVar[bool] = False
+    """Whether nothing is wrong where `capacity` can't be told while drivers run."""
 
     def __init__(self, **data: Any) -> None:
         fields = type(self).model_fields

@@ -11,6 +11,7 @@ from click.testing import Result
 from dagster._core.scheduler.instigation import InstigatorStatus
 
 from dagster_sparkscale.clusters.base import Condition, DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
 from tests.fakes import MemoryCluster, structured
@@ -203,6 +204,30 @@ class TestCluster:
         done = healthy.ask("doctor")
         assert done.exit_code == int(runs)
         assert len(lines(done, "WRONG" if runs else "better")) == 1
+
+    def test_a_capacity_that_may_be_unknown_is_no_fault_while_something_runs(
+        self, healthy: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(MemoryCluster, "CAPACITY_MAY_BE_UNKNOWN", True)
+        healthy.world.master_answers = False
+        done = healthy.ask("doctor")
+        assert done.exit_code == 0, done.output
+        assert [line.partition(":")[0] for line in lines(done, "better")] == ["capacity"]
+
+    def test_a_cluster_that_cannot_be_asked_is_one_line_whatever_the_number_of_streams(
+        self, healthy: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def silent(_: MemoryCluster) -> MemoryCluster:
+            raise ClusterError("the API server gave no answer")
+
+        monkeypatch.setattr(MemoryCluster, "at_a_glance", silent)
+        done = healthy.ask("doctor")
+        assert len(lines(done, "WRONG")) == 1
+        assert "-> the API server gave no answer" in done.stdout
+        # What the cluster manager has said of it itself is not said again.
+        known = [Condition("cluster", "silent", "see to it")]
+        monkeypatch.setattr(MemoryCluster, "conditions", lambda self, streams: known)
+        assert lines(healthy.ask("doctor"), "WRONG") == ["cluster: silent"]
 
     def test_what_the_cluster_manager_knows_is_there(
         self, healthy: Terminal, monkeypatch: pytest.MonkeyPatch

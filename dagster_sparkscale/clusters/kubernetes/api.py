@@ -118,6 +118,33 @@ class Api:
         query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
         return list(self._call("GET", "/api/v1/pods", query).get("items") or ())
 
+    def may(self, verb: str, resource: str) -> bool:
+        """Whether whom the API server takes us for is allowed that in the namespace.
+
+        Args:
+            resource: with what is below it, such as `pods/log`.
+        """
+        kind, _, part = resource.partition("/")
+        asked = {"namespace": self.namespace, "verb": verb, "resource": kind, "subresource": part}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        status = self._call("POST", path, None, review).get("status") or {}
+        return status.get("allowed") is True
+
+    def lacks_its_namespace(self) -> bool:
+        """Whether it is known that there is no namespace of that name: it may not be for us to
+        know."""
+        path = f"/api/v1/namespaces/{quote(self.namespace, safe='')}"
+        try:
+            self._call("GET", path)
+        except Refused as refusal:
+            return refusal.code == 404 and refusal.reason == "NotFound"
+        return False
+
     def path(self, kind: str, name: str = "") -> str:
         path = f"/api/v1/namespaces/{quote(self.namespace, safe='')}/{kind}"
         return f"{path}/{quote(name, safe='')}" if name else path
@@ -218,7 +245,12 @@ class Api:
             return Unreachable(f"{self._who} can't do it now: {said}")
         text = f"Kubernetes refused it: {said}"
         if code == 403 and "exceeded quota" not in said and "is forbidden: User" in said:
-            text += f". The role in {_RBAC} has all that is needed: is it bound to this account?"
+            text += (
+                f". The role in {_RBAC} has all that is needed: is it bound to this account, and "
+                f"is there a namespace {self.namespace}?"
+            )
+        if code == 404 and "namespaces " in said:
+            text += f": kubectl create namespace {self.namespace}, and apply deploy/kubernetes"
         return Refused(text, code, reason)
 
     @property

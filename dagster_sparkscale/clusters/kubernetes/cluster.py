@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import dagster as dg
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
@@ -21,6 +21,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.conditions import programs
 from dagster_sparkscale.clusters.kubernetes import names, room, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
+from dagster_sparkscale.clusters.kubernetes.conditions import conditions
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
 from dagster_sparkscale.clusters.kubernetes.launch import STRICT, Parts, launch
@@ -107,6 +108,8 @@ class KubernetesCluster(SparkCluster):
         description="Seconds that a driver may take to end in good order when its pod is deleted, "
         "as when its node is drained.",
     )
+
+    CAPACITY_MAY_BE_UNKNOWN: ClassVar[bool] = True  # capacity.yaml need not be applied
 
     _seen: Glance | None = PrivateAttr(default=None)
 
@@ -204,17 +207,9 @@ class KubernetesCluster(SparkCluster):
             raise ClusterError(f"{stream.name}: a driver can't be launched: {refusal}") from None
 
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
-        found = []
+        found: list[Condition] = []
         try:
-            kube = self._api()
-            self.store().streams()
-            where = f"{kube.access.url}, namespace {kube.namespace}"
-            found.append(Condition("Kubernetes", where))
-            account = kube.get("serviceaccounts", self.service_account)
-            if account is None:
-                cure = "apply deploy/kubernetes/driver.yaml in its namespace, or name another"
-                text = f"there is no service account {kube.namespace}/{self.service_account}"
-                found.append(Condition("service account", text, cure))
+            found.extend(conditions(self._api(), self.service_account, self._forwards()))
         except ClusterError as error:
             found.append(Condition("Kubernetes", "can't be asked", str(error)))
         return [*found, *programs(streams, program_of)]
