@@ -6,6 +6,7 @@ such as the termination message of a pod, or find it in the log. The rules of th
 """
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 
 from .stopped import Stopped, StoppedQuery
@@ -17,6 +18,7 @@ LONGEST = 2048
 beside four other containers, such as those that a mesh adds (12 KiB for all, 4 KiB for each)."""
 
 _RAISED = 200
+_PACKAGES = re.compile(r"^(?:[a-z]\w*\.)+(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,29 @@ def _half(text: str | None) -> str | None:
     return text and text[: len(text) // 2]
 
 
+def _first_cause(trace: list[str]) -> str:
+    """Of a stack of the JVM's; empty: it has none that is known."""
+    told = [each for each in trace if each.startswith(("Caused by: ", ": "))]
+    if not told:
+        return ""
+    cause = _PACKAGES.sub("", told[-1].partition(": ")[2], count=1)
+    # What Kubernetes has said stands behind what it was asked.
+    kind, asked, said = cause.partition("Failure executing: ")
+    return kind + said.partition("Message: ")[2] if asked and "Message: " in said else cause
+
+
 def raised(error: BaseException) -> str:
-    """What was raised, as the end of its traceback has it, in one line of `_RAISED` characters."""
+    """What was raised, as the end of its traceback has it, in one line of `_RAISED` characters.
+
+    Of what the JVM has raised, its first cause: that a call has failed says nothing.
+    """
     try:
-        text = next(iter(str(error).splitlines()), "")
+        lines = str(error).splitlines()
     except Exception:  # it can't even be shown
-        text = ""
+        lines = []
+    text = next(iter(lines), "")
+    if text.startswith("An error occurred while calling "):  # py4j's words
+        text = _first_cause(lines) or text
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     shown = "".join(each if each.isprintable() else " " for each in line)
     return shown if len(shown) <= _RAISED else f"{shown[: _RAISED - 3]}..."

@@ -135,3 +135,39 @@ class Unspeakable(Exception):
 )
 def test_what_was_raised_is_told_in_a_line(error: Exception, text: str) -> None:
     assert raised(error) == text
+
+
+CALL = "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext."
+FORBIDDEN = 'pods "a-1" is forbidden: User "b" cannot get resource "pods"'
+
+
+@pytest.mark.parametrize(
+    ("trace", "text"),
+    [
+        ((), CALL),
+        ((": java.io.IOException: the disk is full", "\tat a.B"), "IOException: the disk is full"),
+        (
+            (
+                ": org.apache.spark.SparkException: it can't be made",
+                "\tat a.B(C.java:1)",
+                "Caused by: java.lang.RuntimeException: in between",
+                "Caused by: io.fabric8.kubernetes.client.KubernetesClientException: Failure "
+                f"executing: GET at: https://k/api/v1/pods/a-1. Message: {FORBIDDEN}. Status: 1",
+                "\t... 3 more",
+            ),
+            f"KubernetesClientException: {FORBIDDEN}. Status: 1",
+        ),
+        ((": a.B: Failure executing: GET", "Caused by: x"), "x"),
+        ((": a.B: Failure executing: GET",), "B: Failure executing: GET"),
+        ((": S3.denied: no",), "S3.denied: no"),
+    ],
+)
+def test_of_what_the_jvm_has_raised_the_first_cause_is_told(
+    trace: tuple[str, ...], text: str
+) -> None:
+    class Py4JJavaError(Exception):
+        pass
+
+    assert raised(Py4JJavaError("\n".join((CALL, *trace)))) == f"Py4JJavaError: {text}"
+    # What a program says by itself is told as it is.
+    assert raised(ValueError("\n".join(("no", *trace)))) == "ValueError: no"

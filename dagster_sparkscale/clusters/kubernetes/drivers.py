@@ -65,7 +65,8 @@ class PodDriver(SubmittedDriver):
             fate = self._doubted(fate)
         words = None if pod is None else telling.last_words(pod)
         if words and words.raised and (fate.reason or "").startswith("exit code"):
-            fate = Fate(fate.state, None, fate.ended_at, f"{fate.reason}: {words.raised}")
+            why = telling.raised_in_words(words.raised)
+            fate = Fate(fate.state, None, fate.ended_at, f"{fate.reason}: {why}")
         if pod is not None:
             place = telling.place_of(pod, self.api.namespace, self.name, waits_for)
         record, alive = self.record, fate.state is DriverState.RUNNING

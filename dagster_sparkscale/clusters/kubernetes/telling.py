@@ -65,6 +65,14 @@ def last_words(pod: Object) -> LastWords | None:
     return read_last_words(str((state.get("terminated") or {}).get("message") or ""))
 
 
+def raised_in_words(raised: str) -> str:
+    """What a driver has died of, with what would have helped where that is known."""
+    if "is forbidden: User " not in raised:
+        return raised
+    role = "the role in deploy/kubernetes/driver.yaml has all that a driver needs"
+    return f"{raised}; {role}: is it bound to the driver's service account?"
+
+
 def took(pod: Object) -> bool:
     """Whether the driver's mark may be in its checkpoint, and it has left no word of having lost
     it. One that was killed may have left no word at all; one that never began left no mark."""

@@ -1,5 +1,6 @@
 """What is told when pods do not start, and what a driver outlives."""
 
+import contextlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,39 @@ def quota(kubernetes: Cluster, space: str, hard: dict[str, str]) -> Iterator[Non
         kubernetes.api.delete(path)
 
 
+RESTRICTED = {
+    "spec": {
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 185,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "driver",
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+    }
+}
+"""The template of docs/kubernetes.md, for drivers and for executors."""
+
+
+@contextmanager
+def restricted(kubernetes: Cluster, space: str) -> Iterator[None]:
+    """The namespace admits nothing but restricted pods."""
+    level = "pod-security.kubernetes.io/enforce"
+    path = f"/api/v1/namespaces/{space}"
+    kubernetes.api.patch(path, {"metadata": {"labels": {level: "restricted"}}})
+    try:
+        yield
+    finally:
+        kubernetes.api.patch(path, {"metadata": {"labels": {level: None}}})
+
+
 class TestNotStarted:
     """Drivers that wait, or are refused: the fault is told, with what Kubernetes says of it."""
 
@@ -106,6 +140,17 @@ class TestNotStarted:
         stopped = stop(mistaken, name, graceful=True, timeout=10 * HANGS)
         assert (stopped.state, stopped.ending) == (DriverState.STOPPED, None)
 
+    def test_a_driver_that_may_not_look_after_pods_names_the_role(
+        self, cluster: KubernetesCluster
+    ) -> None:
+        mistaken = other(cluster, service_account="default")
+        with contextlib.suppress(ClusterError):  # if it has ended already
+            submit(mistaken, stream("roleless"))
+        wait_for("its end", lambda: newest(mistaken, "roleless").state is DriverState.FAILED)
+        told = str(newest(mistaken, "roleless").exit_reason)
+        assert re.match(r"exit code 1: Py4JJavaError: \w+: pods .* is forbidden: User ", told), told
+        assert "the role in deploy/kubernetes/driver.yaml has all that a driver needs" in told
+
     def test_a_driver_beyond_the_quota_is_refused_before_and_at_its_start(
         self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
     ) -> None:
@@ -119,19 +164,10 @@ class TestNotStarted:
     def test_templates_make_pods_that_a_restricted_namespace_admits(
         self, kubernetes: Cluster, cluster: KubernetesCluster, space: str
     ) -> None:
-        level = "pod-security.kubernetes.io/enforce"
-        pod = {"runAsNonRoot": True, "runAsUser": 185, "seccompProfile": {"type": "RuntimeDefault"}}
-        container = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-        driver = {"name": "driver", "securityContext": container}
-        restricted = {"spec": {"securityContext": pod, "containers": [driver]}}
-        path = f"/api/v1/namespaces/{space}"
-        kubernetes.api.patch(path, {"metadata": {"labels": {level: "restricted"}}})
-        try:
+        with restricted(kubernetes, space):
             with pytest.raises(ClusterError, match='violates PodSecurity "restricted:latest"'):
                 cluster.check(stream("safe"))
-            other(cluster, driver_template=restricted).check(stream("safe"))
-        finally:
-            kubernetes.api.patch(path, {"metadata": {"labels": {level: None}}})
+            other(cluster, driver_template=RESTRICTED).check(stream("safe"))
 
     def test_what_was_not_granted_is_told(self, kubernetes: Cluster) -> None:
         with namespace(kubernetes, "denied") as space:

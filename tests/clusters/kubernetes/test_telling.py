@@ -11,6 +11,7 @@ from dagster_sparkscale.clusters.kubernetes.telling import (
     last_words,
     never_began,
     place_of,
+    raised_in_words,
     took,
     waits_for,
 )
@@ -254,6 +255,16 @@ def test_when_an_event_was():
     assert event_time(series) == NOW
     assert event_time({"metadata": {"creationTimestamp": "2027-01-15T08:00:00Z"}}) == NOW
     assert event_time({"lastTimestamp": "yesterday"}) == 0.0
+
+
+def test_a_role_that_is_missing_is_named():
+    raised = 'Py4JJavaError: X: pods "a" is forbidden: User "b" cannot get resource "pods"'
+    told = raised_in_words(raised)
+    assert told.startswith(f"{raised}; ") and "deploy/kubernetes/driver.yaml" in told
+    assert raised_in_words("ValueError: no such topic") == "ValueError: no such topic"
+    # A quota's refusal is none of a role.
+    quota = 'X: pods "a" is forbidden: exceeded quota: q'
+    assert raised_in_words(quota) == quota
 
 
 def test_where_a_person_looks():
