@@ -14,19 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from dev.kubernetes import images
+from dev.kubernetes.images import Mount
 from dev.kubernetes.network import Network
 from dev.kubernetes.plane import TETHERED
 
 _INSIDE = Path(__file__).parent / "inside.py"
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-@dataclass(frozen=True)
-class Mount:
-    source: str
-    target: str
-    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +35,8 @@ class Specification:
     environment: Mapping[str, str]
     folder: str
     mounts: Sequence[Mount]
+    user: int = 0
+    """Who it runs as; a user other than root has the group of the same number."""
 
 
 class Container:
@@ -61,6 +58,8 @@ class Container:
                     "mounts": [asdict(mount) for mount in what.mounts],
                     "network": network.inside(what.pod),
                     "root": str(root),
+                    "user": what.user,
+                    "open": images.places(),
                 }
             )
         )

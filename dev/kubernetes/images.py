@@ -8,14 +8,21 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dev.kubernetes.containers import Mount
 
 ENTRYPOINT = "/opt/entrypoint.sh"
 FOLDER = "/opt"
 _SHELL = Path(__file__).parent / "image"
+
+
+@dataclass(frozen=True)
+class Mount:
+    source: str
+    target: str
+    read_only: bool = False
 
 
 def can_be_had(image: str) -> bool:
@@ -29,8 +36,15 @@ def mounts() -> list[Mount]:
         Mount(str(spark_home()), "/opt/spark"),
         Mount(str(_SHELL / "entrypoint.sh"), ENTRYPOINT, True),
         Mount(str(_SHELL / "decom.sh"), "/opt/decom.sh", True),
+        Mount(str(_SHELL / "passwd"), "/etc/passwd", True),
         *(Mount("/dev/null", str(path)) for path in hidden),
     ]
+
+
+def places() -> list[str]:
+    """What all users of a container may use, whoever may here."""
+    here = (sys.prefix, sys.base_prefix, java_home(), spark_home(), _SHELL.parents[2])
+    return [str(Path(each).resolve()) for each in here]
 
 
 def environment(passed_on: Iterable[str]) -> dict[str, str]:

@@ -52,6 +52,14 @@ class Root:
         place = self._see_to(os.path.normpath(target), os.path.isdir(source))
         bind(source, place, read_only)
 
+    def open(self, target: str) -> None:
+        """Let everybody go through the folders that lead there."""
+        at = self._place
+        for part in target.strip("/").split("/"):
+            at = f"{at}/{part}"
+            if os.path.isdir(at) and not os.stat(at).st_mode & 0o001:
+                self._show_anew(at, at)
+
     def enter(self) -> None:
         os.chroot(self._place)
 
@@ -128,10 +136,19 @@ def become(told: dict[str, Any]) -> NoReturn:
     root = Root(told["root"])
     for each in told["mounts"]:
         root.mount(each["source"], each["target"], each["read_only"])
+    if told["user"]:
+        for each in told["open"]:
+            root.open(each)
     root.enter()
     os.chdir(told["folder"])
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
+    if user := told["user"]:
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+        # It is forgotten of a process that becomes another user's.
+        _libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     command = told["command"]
     try:
         os.execvp(command[0], command)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from dev.kubernetes import images
 from dev.kubernetes.api import Object
-from dev.kubernetes.containers import Mount, Specification
-from dev.kubernetes.volumes import Missing, Sources, expand, fill
+from dev.kubernetes.containers import Specification
+from dev.kubernetes.images import Mount
+from dev.kubernetes.volumes import Missing, Sources, expand, fill, user_of
 
 HOSTS, MESSAGE = "hosts", "message"
 """Names of files in a pod's folder: the names it knows others by, and its last words."""
@@ -29,6 +30,7 @@ def mounts(spec: Object, folder: Path, sources: Sources) -> list[Mount]:
             said = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {missing}'
             raise Missing(said) from missing
     (folder / MESSAGE).write_bytes(b"")
+    (folder / MESSAGE).chmod(0o666)
     message = container.get("terminationMessagePath") or "/dev/termination-log"
     own = [Mount(str(folder / HOSTS), "/etc/hosts"), Mount(str(folder / MESSAGE), message)]
     for each in container.get("volumeMounts") or []:
@@ -65,6 +67,7 @@ def specification(
         environment={**image, "HOSTNAME": host, **cluster, **given},
         folder=container.get("workingDir") or images.FOLDER,
         mounts=mounts,
+        user=user_of(pod["spec"]),
     )
 
 

@@ -1,6 +1,7 @@
 """What a pod's container gets from the API: environment, files, the objects they come from."""
 
 import base64
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +22,10 @@ class Sources:
     def __init__(self, api: Api, pod: Object, address: str) -> None:
         self._api, self._pod, self._address = api, pod, address
         self._namespace = f"/api/v1/namespaces/{pod['metadata']['namespace']}"
+
+    @property
+    def user(self) -> int:
+        return user_of(self._pod["spec"])
 
     def read(self, kind: str, name: str, optional: bool) -> dict[str, bytes]:
         """The entries of a Secret or ConfigMap (`kind` as in its path).
@@ -80,6 +85,13 @@ class Sources:
         resources = self._pod["spec"]["containers"][0].get("resources") or {}
         kind, _, name = named["resource"].partition(".")
         return str((resources.get(kind) or {}).get(name, "0"))
+
+
+def user_of(spec: Object) -> int:
+    """Who a pod's container runs as. The image's own is root."""
+    container = spec["containers"][0].get("securityContext") or {}
+    pod = spec.get("securityContext") or {}
+    return int(container.get("runAsUser", pod.get("runAsUser", 0)))
 
 
 def environment(container: Mapping[str, Any], sources: Sources) -> dict[str, str]:
@@ -143,19 +155,20 @@ def fill(volume: Mapping[str, Any], place: Path, sources: Sources) -> Path:
     if "emptyDir" in volume:
         place.chmod(0o777)
         return place
-    for relative, content, mode in _files(volume, sources):
+    for relative, content, mode, owner in _files(volume, sources):
         file = place / relative
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
         file.touch(0o600)
         file.write_bytes(content)
         file.chmod(mode)
+        os.chown(file, owner, -1)
     place.chmod(0o755)
     return place
 
 
-def _files(volume: Mapping[str, Any], sources: Sources) -> Iterator[tuple[str, bytes, int]]:
-    """Path, content and mode of each file of a volume or of a part of a projected one."""
+def _files(volume: Mapping[str, Any], sources: Sources) -> Iterator[tuple[str, bytes, int, int]]:
+    """Path, content, mode and owner of each file of a volume or of a part of a projected one."""
     if (source := volume.get("projected")) is not None:
         for each in source.get("sources") or []:
             mode = {"defaultMode": source.get("defaultMode")}
@@ -165,16 +178,18 @@ def _files(volume: Mapping[str, Any], sources: Sources) -> Iterator[tuple[str, b
         if (source := volume.get(field)) is not None:
             name = source.get("name") or source.get("secretName")
             entries = sources.read(kind, name, bool(source.get("optional")))
-            yield from _chosen(source, entries, f"{kind[:-1]} {name}")
+            for chosen in _chosen(source, entries, f"{kind[:-1]} {name}"):
+                yield *chosen, 0
     if (source := volume.get("serviceAccountToken")) is not None:
-        yield source["path"], sources.token(source), 0o600
+        # For its user alone: the one thing in a volume that is not root's.
+        yield source["path"], sources.token(source), 0o600, sources.user
     if (source := volume.get("downwardAPI")) is not None:
         for item in source.get("items") or []:
             if (named := item.get("fieldRef")) is not None:
                 text = sources.field(named["fieldPath"])
             else:
                 text = sources.resource(item["resourceFieldRef"])
-            yield item["path"], text.encode(), _mode(source, item)
+            yield item["path"], text.encode(), _mode(source, item), 0
 
 
 def _chosen(

@@ -132,6 +132,42 @@ except ImportError:
             "not shipped",
         ]
 
+    def test_runs_as_the_user_that_it_says(self, kubernetes: Cluster, space: str) -> None:
+        api = kubernetes.api
+        secret = {"metadata": {"name": "roots"}, "stringData": {"token": "sesame"}}
+        create(api, space, "secrets", secret)
+        program = """
+import os, pwd
+from pathlib import Path
+print(os.getuid(), os.getgid(), os.getgroups(), pwd.getpwuid(os.getuid()).pw_name)
+account = Path('/var/run/secrets/kubernetes.io/serviceaccount/token')
+print(bool(account.read_text()), account.stat().st_uid)
+try:
+    Path('/opt/private/token').read_text()
+except PermissionError:
+    print('as private as it says')
+Path('/opt/scratch/new').write_text('')
+Path('/dev/termination-log').write_text('last words')
+"""
+        body = pod(
+            "other",
+            *("python3", "-c", program),
+            securityContext={"runAsUser": 185},
+            volumeMounts=[
+                {"name": "roots", "mountPath": "/opt/private"},
+                {"name": "scratch", "mountPath": "/opt/scratch"},
+            ],
+            volumes=[
+                {"name": "roots", "secret": {"secretName": "roots", "defaultMode": 0o400}},
+                {"name": "scratch", "emptyDir": {}},
+            ],
+        )
+        create(api, space, "pods", body)
+        told = ended(see(api, space, "other", "ended", ended))
+        said = logs(api, space, "other").splitlines()
+        assert said == ["185 185 [] spark", "True 185", "as private as it says"]
+        assert told and (told["exitCode"], told["message"]) == (0, "last words")
+
     def test_is_asked_to_end_and_then_killed(self, kubernetes: Cluster, space: str) -> None:
         api = kubernetes.api
         polite = "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
