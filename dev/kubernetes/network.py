@@ -56,6 +56,12 @@ class Network:
                 self._pods[pod] = next(each for each in others if each not in taken)
             return str(self._pods[pod])
 
+    def hardware_address(self, address: str) -> str:
+        """The one that belongs to an address of this cluster, whoever has that. So it stays true
+        what others on the bridge have remembered of it."""
+        last = ipaddress.IPv4Address(address).packed
+        return "02:00:" + ":".join(f"{byte:02x}" for byte in last)
+
     def give_back(self, pod: str) -> None:
         with self._lock:
             self._pods.pop(pod, None)
@@ -76,6 +82,7 @@ class Network:
         """Commands of `ip` that give a pod its address, to be run in its namespace."""
         return [
             "link set lo up",
+            f"link set eth0 address {self.hardware_address(self.address(pod))}",
             f"address add {self.address(pod)}/22 dev eth0",
             "link set eth0 up",
             f"route add default via {self.api_server}",
@@ -104,8 +111,11 @@ def open_network() -> Network:
         # One that was killed has left its bridge.
         subprocess.run(["ip", "link", "delete", network.bridge], capture_output=True, check=False)
         try:
+            # By itself a bridge takes that of one of its interfaces, and another one when that goes:
+            # for most of a minute pods would send into nowhere what is for the API server.
+            hardware = network.hardware_address(network.api_server)
             _ip(
-                f"link add {network.bridge} type bridge",
+                f"link add {network.bridge} address {hardware} type bridge",
                 f"address add {network.api_server}/22 dev {network.bridge}",
                 f"link set {network.bridge} up",
             )
