@@ -111,7 +111,7 @@ def open_network() -> Network:
         # One that was killed has left its bridge.
         subprocess.run(["ip", "link", "delete", network.bridge], capture_output=True, check=False)
         try:
-            # By itself a bridge takes that of one of its interfaces, and another one when that goes:
+            # By itself a bridge takes that of one of its interfaces, and another when that goes:
             # for most of a minute pods would send into nowhere what is for the API server.
             hardware = network.hardware_address(network.api_server)
             _ip(

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import rights
-from dagster_sparkscale.clusters.kubernetes.api import Api
+from dagster_sparkscale.clusters.kubernetes.api import Api, Refused
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 
 
@@ -18,23 +17,24 @@ def conditions(api: Api, account: str, forwards: bool) -> Iterator[Condition]:
     Raises:
         ClusterError: nothing can be told; says why.
     """
-    where = f"{api.access.url}, namespace {api.namespace}"
-    if api.lacks_its_namespace():
+    MapStore(api).streams()
+    try:
+        there = api.get("serviceaccounts", account) is not None
+    except Refused:  # its role is missing, as is said below
+        there = True
+    # Of one that is not there a list is empty, for who may see any.
+    if not there and api.lacks_its_namespace():
         text = f"there is no namespace {api.namespace} at {api.access.url}"
         cure = f"kubectl create namespace {api.namespace}, and apply deploy/kubernetes in it"
         yield Condition("Kubernetes", text, cure)
         return
-    MapStore(api).streams()
-    yield Condition("Kubernetes", where)
+    yield Condition("Kubernetes", f"{api.access.url}, namespace {api.namespace}")
     for manifest in ("dagster.yaml", "outside.yaml") if forwards else ("dagster.yaml",):
         if lacks := rights.lacking(api, manifest):
             text = f"Dagster may not {', '.join(lacks)} in the namespace {api.namespace}"
             cure = f"apply deploy/kubernetes/{manifest}, bound to the account that Dagster has"
             yield Condition("roles", text, cure)
-    try:
-        if api.get("serviceaccounts", account) is None:
-            cure = "apply deploy/kubernetes/driver.yaml in its namespace, or name another"
-            text = f"there is no service account {api.namespace}/{account}"
-            yield Condition("service account", text, cure)
-    except ClusterError:  # said above
-        return
+    if not there:
+        cure = "apply deploy/kubernetes/driver.yaml in its namespace, or name another"
+        text = f"there is no service account {api.namespace}/{account}"
+        yield Condition("service account", text, cure)
