@@ -140,6 +140,8 @@ class SubmissionFolder:
     certificate = _File("agent.certificate")
     key = _File("agent.key")
     """Of the certificate; both are there only if the agent speaks TLS."""
+    environment = _File("environment.sh")
+    """On YARN: the variables of its stream."""
     agent = _File("agent.json")
     driver = _File("driver.json")
     supervisor = _File("supervisor.json")

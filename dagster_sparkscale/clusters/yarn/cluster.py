@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,12 @@ from dagster_sparkscale.clusters.yarn.submission import (
     Files,
     Place,
     driver_arguments,
+    environment,
     spark_settings,
 )
 from dagster_sparkscale.declare.streams import Stream
+
+_BASH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class YarnCluster(StateFolderCluster):
@@ -99,7 +103,14 @@ class YarnCluster(StateFolderCluster):
         return YarnDriver(self.store().folder(stream), record, self._yarn())
 
     def program_of(self, stream: Stream) -> Path:
-        return _shippable(stream)
+        program = _shippable(stream)
+        for name in stream.env:
+            if not _BASH_NAME.fullmatch(name):
+                raise ClusterError(
+                    f"{stream.name}: env: {name!r}: must be letters, digits and underscores, for "
+                    "YARN starts drivers by bash, which knows no other names"
+                )
+        return program
 
     def launching(
         self, stream: Stream, program: Path, arguments: Sequence[str]
@@ -123,12 +134,13 @@ class YarnCluster(StateFolderCluster):
             given = driver_arguments(
                 stream, record, fence_options(start), self.agent_bind, program, arguments
             )
-            self.driver_of(stream.name, record).launch(settings, given, program)
+            driver = self.driver_of(stream.name, record)
+            driver.launch(settings, environment(stream.env), given, program)
 
         return launch
 
     def check(self, stream: Stream) -> None:
-        _shippable(stream)
+        self.program_of(stream)
         self._refuse_if_not_ready()
 
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:

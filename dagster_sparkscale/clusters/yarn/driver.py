@@ -54,6 +54,7 @@ class YarnDriver(SubmittedDriver):
     def launch(
         self,
         settings: Callable[[Files], Mapping[str, str]],
+        environment: str,
         arguments: Sequence[str],
         program: Path,
     ) -> None:
@@ -61,6 +62,7 @@ class YarnDriver(SubmittedDriver):
 
         Args:
             settings: makes Spark's, of the files that are shipped.
+            environment: what sets the variables of the stream.
 
         Raises:
             ClusterError: YARN did not take it; nothing of it runs.
@@ -72,7 +74,10 @@ class YarnDriver(SubmittedDriver):
         with explained("write", files.path):
             main.write_bytes(Path(driver_package).with_name("__main__.py").read_bytes())
             shipped.write_bytes(parcel())
-        shipping = Files(files.token, files.certificate, files.key, shipped, program)
+        files.write_private(files.environment, environment)
+        shipping = Files(
+            files.token, files.certificate, files.key, files.environment, shipped, program
+        )
         files.write_private(files.properties, properties(settings(shipping)))
         try:
             self._refuse_if_overtaken()

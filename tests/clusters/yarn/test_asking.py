@@ -14,7 +14,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, log, runs
 from dagster_sparkscale.declare.declaration import DeclarationError
-from tests.clusters.running import PROGRAMS, stream, submit
+from tests.clusters.running import PROGRAMS, SECRET, stream, submit
 
 DOWN = "http://127.0.0.1:9"
 
@@ -160,7 +160,7 @@ def test_nothing_is_begun_without_the_settings_of_the_cluster(tmp_path: Path) ->
         assert cluster.find("clicks") is None
 
 
-def test_a_program_whose_name_spark_can_not_ship_is_refused(tmp_path: Path) -> None:
+def test_a_program_or_a_variable_whose_name_can_not_be_shipped_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "a,b.py"
     program.write_bytes((PROGRAMS / "idle.py").read_bytes())
     cluster = YarnCluster(
@@ -168,3 +168,5 @@ def test_a_program_whose_name_spark_can_not_ship_is_refused(tmp_path: Path) -> N
     )
     with pytest.raises(ClusterError, match="must be a path without a comma or #"):
         submit(cluster, stream("clicks", program=str(program)))
+    with pytest.raises(ClusterError, match=r"clicks: env: 'a\.b': must be letters, digits"):
+        submit(cluster, stream("clicks", env={"a.b": SECRET}))

@@ -50,7 +50,7 @@ def driver(
 
 
 def launch(found: YarnDriver) -> None:
-    found.launch(lambda _: {}, [], PROGRAMS / "idle.py")
+    found.launch(lambda _: {}, "", [], PROGRAMS / "idle.py")
 
 
 def test_a_driver_that_yarn_never_took_has_not_taken_its_checkpoint(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_start_that_was_killed_while_it_was_held_up_submits_nothing(tmp_path: 
         frozen = driver(tmp_path, url, f"touch {tmp_path}/submitted")
         make_settings = kills(frozen)
         with pytest.raises(AlreadyRunning, match="was ended"):
-            frozen.launch(make_settings, [], PROGRAMS / "idle.py")
+            frozen.launch(make_settings, "", [], PROGRAMS / "idle.py")
         assert not (tmp_path / "submitted").exists()
         assert frozen.describe().state is DriverState.FAILED
 
