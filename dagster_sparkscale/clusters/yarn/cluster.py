@@ -28,7 +28,12 @@ from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
 from dagster_sparkscale.clusters.yarn.looking import Yarn
-from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, room_of
+from dagster_sparkscale.clusters.yarn.resource_manager import (
+    ResourceManager,
+    Unanswered,
+    Web,
+    room_of,
+)
 from dagster_sparkscale.clusters.yarn.submission import (
     Files,
     Place,
@@ -69,6 +74,11 @@ class YarnCluster(StateFolderCluster):
         default=None, description="Its keytab, a file on this host: Spark ships it to the driver."
     )
     java_home: str | None = Field(default=None, description="Java of spark-submit. Default: found.")
+    ca_file: str | None = Field(
+        default=None,
+        description="Certificates of who signs for ResourceManagers and nodes where they speak "
+        "HTTPS, PEM, on this host. Default: what REQUESTS_CA_BUNDLE names, or the system's.",
+    )
     agent_bind: str = Field(
         default="0.0.0.0",
         description="Address that the agents listen at, on the drivers' nodes. They speak TLS.",
@@ -215,7 +225,8 @@ class YarnCluster(StateFolderCluster):
         return self.store().folder(driver.stream).submission(driver.epoch)
 
     def _manager(self) -> ResourceManager:
-        return ResourceManager(tuple(self.resource_managers), user_or_me(self.user))
+        web = Web(user_or_me(self.user), self.ca_file)
+        return ResourceManager(tuple(self.resource_managers), web)
 
     def _client(self) -> Client:
         return Client(

@@ -206,9 +206,8 @@ class YarnDriver(SubmittedDriver):
             tag = applications.of_record(self.record.id)
             now = {each.id: each for each in self._yarn.manager.tagged(tag)}.get(app.id)
             final = now is not None and now.final
-            user = self._yarn.manager.user
-            place = now and now.node and now.container and (now.node, now.container)
-            if final and (not place or managers.runs(*place, user) is False):
+            place = now and now.node_url and now.container and (now.node_url, now.container)
+            if final and (not place or managers.runs(*place, self._yarn.manager.web) is False):
                 return
             time.sleep(self.EVERY)
         raise ClusterError(f"{app.id} has not ended within {KILL_SECONDS:g} s of being killed")

@@ -129,7 +129,7 @@ class Sight:
             return self._unknown(
                 f"the ResourceManager does not know {known.get('id') or 'it'} any more: it was "
                 "started anew and remembers nothing, has forgotten it among many, or does not show "
-                f"it to {self.yarn.manager.user!r}"
+                f"it to {self.yarn.manager.web.user!r}"
             )
         by = self.record.submitter
         if not places.same_namespace(by):
@@ -147,44 +147,49 @@ class Sight:
         with contextlib.suppress(ClusterError):
             agent_of(self.stream, self.record.epoch, self.files).status(timeout=2.0, window=0.0)
             state = DriverState.RUNNING
-        return self._announced(
-            Fate(state, reason=reason), where, str(known.get("id") or "") or None
-        )
+        return self._announced(Fate(state, reason=reason), where, known)
 
     def _alive(self, app: Application) -> Seen:
         if app.state != "RUNNING":
-            return self._announced(Fate(DriverState.STARTING), applications.waiting_for(app), None)
+            return self._announced(Fate(DriverState.STARTING), applications.waiting_for(app))
         if app.host is None:
             return self._unknown(self._hidden(app))
         where = f"{app.id} on {app.host}"
         files = self.files
+        known = {"id": app.id, "where": where, "pages": app.pages}
         if not (read_json(files.application) or {}).get("id"):
-            note(files.application, {"id": app.id, "where": where})
+            note(files.application, known)
         if not files.agent.exists():
             try:
-                told = self.yarn.manager.environment(app.id).get("spark.sparkscale.agent.url")
-            except Unanswered:  # its pages come up after it
-                told = None
+                told = self.yarn.manager.environment(app).get("spark.sparkscale.agent.url")
+            except Unanswered as error:  # its pages come up after it
+                where = f"{where}: where its agent is can't be told yet, {error}"
+                return self._announced(Fate(DriverState.STARTING), where, known)
             if told is None:
-                return self._announced(Fate(DriverState.STARTING), where, app.id)
+                return self._announced(Fate(DriverState.STARTING), where, known)
             # By the name that YARN knows its node by: the driver may know it by another.
             parts = urlsplit(told)
             url = f"{parts.scheme}://{_bracketed(app.host)}:{parts.port}"
             note(files.agent, {"url": url, "app_id": app.id})
-        return self._announced(Fate(DriverState.RUNNING), where, app.id)
+        return self._announced(Fate(DriverState.RUNNING), where, known)
 
     def _hidden(self, app: Application) -> str:
         """Of an application that is told of without its times and its node."""
         return (
-            f"the ResourceManager does not let {self.yarn.manager.user!r} view {app.id}, which "
+            f"the ResourceManager does not let {self.yarn.manager.web.user!r} view {app.id}, which "
             f"belongs to {app.user!r}: it tells neither where its driver is nor whether "
             "it has ended"
         )
 
-    def _announced(self, fate: Fate, where: str, app_id: str | None) -> Seen:
+    def _announced(self, fate: Fate, where: str, known: Mapping[str, Any] | None = None) -> Seen:
+        """Of one that is not known to have ended.
+
+        Args:
+            known: of its application, as it is noted.
+        """
+        known = known or {}
         url = text_in(read_json(self.files.agent) or {}, "url")
-        ui = f"{self.yarn.manager.urls[0].rstrip('/')}/proxy/{app_id}/" if app_id else None
-        return Seen(fate, where, url, app_id, ui)
+        return Seen(fate, where, url, text_in(known, "id"), text_in(known, "pages"))
 
     def _ended(self, app: Application) -> Seen:
         """Of an application whose state is final: whether that is so of its containers."""
@@ -193,10 +198,12 @@ class Sight:
             return self._unknown(f"its node was lost: {applications.in_one_line(app.diagnostics)}")
         if app.container is None and app.finished_at is None:
             return self._unknown(self._hidden(app))
-        if app.node and app.container:
-            there = managers.runs(app.node, app.container, self.yarn.manager.user)
+        if app.node_url and app.container:
+            there = managers.runs(app.node_url, app.container, self.yarn.manager.web)
             if there:
-                return self._announced(Fate(DriverState.RUNNING), f"{where}, ending", app.id)
+                return self._announced(
+                    Fate(DriverState.RUNNING), f"{where}, ending", {"id": app.id}
+                )
             if there is None and not self._was_told_of(app):
                 return self._unknown(f"it has ended, but its node does not say so ({where})")
         text = self._log_of(app, _KEPT)
@@ -226,11 +233,11 @@ class Sight:
     def _log_of(self, app: Application, size: int) -> str | None:
         """The end of its driver's log, from its node or from where it was gathered; None: there is
         none (yet)."""
-        if app.node is None or app.container is None:
+        if app.node_url is None or app.container is None:
             return None
         found = None
         for name in _LOGS:
-            text = managers.log(app.node, app.container, name, size, self.yarn.manager.user)
+            text = managers.log(app.node_url, app.container, name, size, self.yarn.manager.web)
             if text and text.strip():
                 return text
             found = found if text is None else text

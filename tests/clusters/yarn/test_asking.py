@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,19 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.yarn.applications import Application
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
-from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, log, runs
+from dagster_sparkscale.clusters.yarn.resource_manager import (
+    ResourceManager,
+    Unanswered,
+    Web,
+    log,
+    runs,
+)
 from dagster_sparkscale.declare.declaration import DeclarationError
 from tests.clusters.running import PROGRAMS, SECRET, stream, submit
 
+ME = Web("me")
 DOWN = "http://127.0.0.1:9"
 
 
@@ -55,7 +64,7 @@ def test_who_stands_by_and_who_is_down_are_passed_over() -> None:
         answering(307, location="http://127.0.0.1:9/elsewhere") as (standby, _),
         answering(200, {"apps": None}) as (active, asked),
     ):
-        manager = ResourceManager((DOWN, standby, f"{active}/"), "me")
+        manager = ResourceManager((DOWN, standby, f"{active}/"), ME)
         assert manager.tagged("a tag") == []
         manager.kill("application_1_1")
     assert asked == [
@@ -70,6 +79,10 @@ def test_who_stands_by_and_who_is_down_are_passed_over() -> None:
         (307, {}, "stands by"),
         (401, {}, "HTTP 401"),
         (404, {}, "HTTP 404"),
+        (403, {"RemoteException": {"message": "User me\n may not"}}, "HTTP 403: User me may not"),
+        (403, {"RemoteException": {"message": 1}}, r"HTTP 403\)"),
+        (403, [], r"HTTP 403\)"),
+        (403, b"<html>", r"HTTP 403\)"),
         (200, b"<html>", "Expecting value"),
         (200, [], "answered something else than a ResourceManager"),
         (200, {}, "no list of applications"),
@@ -79,31 +92,31 @@ def test_what_is_no_answer_is_never_taken_for_no_application(
     code: int, body: Any, fault: str
 ) -> None:
     with answering(code, body) as (url, _), pytest.raises(Unanswered, match=fault):
-        ResourceManager((url,), "me").tagged("tag")
+        ResourceManager((url,), ME).tagged("tag")
 
 
 def test_applications_of_others_are_passed_over_whatever_a_resource_manager_answers() -> None:
     told = {"id": "application_1_1", "state": "RUNNING", "applicationTags": "mine,more"}
     strangers = {**told, "id": "application_1_2", "applicationTags": "mine-too"}
     with answering(200, {"apps": {"app": [told, strangers]}}) as (url, _):
-        assert [each.id for each in ResourceManager((url,), "me").tagged("mine")] == [told["id"]]
+        assert [each.id for each in ResourceManager((url,), ME).tagged("mine")] == [told["id"]]
 
 
 @pytest.mark.parametrize("body", [{"nodes": "x"}, {"nodes": {"node": ["x"]}}, {"nodes": [1]}])
 def test_what_is_no_list_of_nodes_is_no_answer(body: Any) -> None:
     with answering(200, body) as (url, _), pytest.raises(Unanswered, match="no list of nodes"):
-        ResourceManager((url,), "me").node_runs("n1:8042")
+        ResourceManager((url,), ME).node_runs("n1:8042")
 
 
 @pytest.mark.parametrize("body", [{}, {"clusterMetrics": "x"}])
 def test_what_tells_nothing_of_a_cluster_is_no_resource_manager(body: Any) -> None:
     with answering(200, body) as (url, _), pytest.raises(Unanswered, match="something else"):
-        ResourceManager((url,), "me").check()
+        ResourceManager((url,), ME).check()
 
 
 def test_without_any_that_answers_nothing_is_told() -> None:
     with pytest.raises(Unanswered, match=f"no ResourceManager answers \\({DOWN}: "):
-        ResourceManager((DOWN,), "me").tagged("tag")
+        ResourceManager((DOWN,), ME).tagged("tag")
 
 
 @pytest.mark.parametrize(
@@ -123,16 +136,69 @@ def test_a_container_is_gone_only_where_its_node_says_so(
     code: int, body: Any, there: bool | None
 ) -> None:
     with answering(code, body) as (url, _):
-        assert runs(url.removeprefix("http://"), "container_1", "me") is there
-    assert runs("127.0.0.1:9", "container_1", "me") is None
+        assert runs(url, "container_1", ME) is there
+    assert runs(DOWN, "container_1", ME) is None
 
 
 def test_a_log_that_was_gathered_is_had_from_where_the_node_sends_to() -> None:
     text = b"LogType:stdout\nLogContents:\nhello\nEnd of LogType:stdout"
     with answering(200, text) as (server, _), answering(307, {}, f"{server}/logs") as (node, asked):
-        assert log(node.removeprefix("http://"), "container_1", "stdout", 99, "me") == "hello"
+        assert log(node, "container_1", "stdout", 99, ME) == "hello"
     assert asked == ["GET /ws/v1/node/containers/container_1/logs/stdout?size=-99&user.name=me"]
-    assert log("127.0.0.1:9", "container_1", "stdout", 99, "me") is None
+    assert log(DOWN, "container_1", "stdout", 99, ME) is None
+
+
+APP = Application(
+    id="application_1_1",
+    state="RUNNING",
+    final_status="",
+    diagnostics="",
+    tags=frozenset(),
+    queue="",
+    user="",
+    finished_at=None,
+    node=None,
+    container=None,
+)
+SETTINGS = {"sparkProperties": [["spark.a", "1"]]}
+
+
+def test_the_pages_of_an_application_are_where_yarn_says() -> None:
+    with answering(200, SETTINGS) as (proxy, asked), answering(404) as (url, others):
+        app = replace(APP, pages=f"{proxy}/proxy/{APP.id}/")
+        assert ResourceManager((url,), ME).environment(app) == {"spark.a": "1"}
+    path = f"/proxy/{APP.id}/api/v1/applications/{APP.id}/environment?user.name=me"
+    assert asked == [f"GET {path}"] and not others
+    # As where that name means nothing here, and the ResourceManager is reached by a tunnel.
+    with answering(200, SETTINGS) as (url, asked):
+        app = replace(APP, pages=f"{DOWN}/proxy/{APP.id}/")
+        assert ResourceManager((url,), ME).environment(app) == {"spark.a": "1"}
+    assert asked == [f"GET {path}"]
+
+
+def test_why_no_page_of_an_application_answers_is_told() -> None:
+    with answering(404) as (url, _), answering(200, {}) as (proxy, _):
+        app = replace(APP, pages=proxy)
+        with pytest.raises(Unanswered) as told:
+            ResourceManager((url,), ME).environment(app)
+    assert f"{proxy}: answers, but not as Spark does" in str(told.value)
+    assert f"{url}/proxy/{APP.id}: HTTP 404" in str(told.value)
+
+
+def test_certificates_that_are_none_are_told_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = tmp_path / "ca.pem"
+    wrong.write_text("none")
+    secure = ("https://127.0.0.1:9",)
+    with pytest.raises(Unanswered, match=r"ca_file = .*ca\.pem': must be certificates, PEM"):
+        ResourceManager(secure, Web("me", str(wrong))).tagged("tag")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nope")
+    with pytest.raises(Unanswered, match="REQUESTS_CA_BUNDLE = '/nope': must be certificates"):
+        ResourceManager(secure, ME).tagged("tag")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path))
+    with pytest.raises(Unanswered, match="refused"):
+        ResourceManager(secure, ME).tagged("tag")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
 from dagster_sparkscale.clusters.yarn.looking import Yarn
-from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager
+from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Web
 from tests.clusters.running import PROGRAMS, stream, submit
 from tests.clusters.yarn.test_asking import answering
 
@@ -46,7 +46,7 @@ def driver(
     )
     folder.swap(record)
     client = Client(Path("/java"), tmp_path, str(tmp_path), None)
-    return YarnDriver(folder, record, Yarn(ResourceManager((url,), "me"), client, None))
+    return YarnDriver(folder, record, Yarn(ResourceManager((url,), Web("me")), client, None))
 
 
 def launch(found: YarnDriver) -> None:
