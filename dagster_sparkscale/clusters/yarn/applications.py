@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from dagster_sparkscale.clusters.fate import by_code
 
 FINAL = ("FINISHED", "FAILED", "KILLED")
+ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _LOST = (-100,)
 """Exit status of a container that YARN gave up with its node: ContainerExitStatus.ABORTED."""
 _STATUS = re.compile(r"(?:exited with status|exitCode:|Exit code is) (-?\d+)")

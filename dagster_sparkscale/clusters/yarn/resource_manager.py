@@ -9,7 +9,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -97,6 +97,23 @@ class ResourceManager:
 
     urls: Sequence[str]
     web: Web
+    glimpsed: Sequence[Application] = ()
+    """Applications of the user that lived a moment ago: for those nobody is asked again."""
+    silent: str | None = None
+    """That nobody answered a moment ago, and why: nobody is asked again."""
+
+    def at_a_glance(self) -> "ResourceManager":
+        """The same, to be asked for the applications of many drivers in a row: those that live
+        are had at once. For one that has ended, or is another user's, it is asked as ever."""
+        alive = {
+            "user": self.web.user,
+            "states": ",".join(applications.ALIVE),
+            "deSelects": "resourceRequests",
+        }
+        try:
+            return replace(self, glimpsed=self._applications(alive))
+        except Unanswered as error:
+            return replace(self, silent=str(error))
 
     def tagged(self, tag: str) -> list[Application]:
         """All applications with that tag that it knows of, those that have ended too.
@@ -104,11 +121,11 @@ class ResourceManager:
         Raises:
             Unanswered: it can't be told.
         """
-        content = self._ask("GET", "/ws/v1/cluster/apps", {"applicationTags": tag})
-        try:
-            told = applications.read(content)
-        except ValueError as error:
-            raise Unanswered(f"a ResourceManager of {self._who} answered {error}") from None
+        if self.silent is not None:
+            raise Unanswered(self.silent)
+        if known := [each for each in self.glimpsed if tag in each.tags]:
+            return known
+        told = self._applications({"applicationTags": tag})
         # What is had from here is killed: nothing may come in that was not asked for, as where a
         # proxy before it passes no query on.
         return [each for each in told if tag in each.tags]
@@ -176,6 +193,13 @@ class ResourceManager:
         if not isinstance(told, dict):
             raise Unanswered(f"{self._who}: answered something else than a ResourceManager")
         return f"{self._who}: {told.get('activeNodes')} nodes"
+
+    def _applications(self, query: dict[str, str]) -> list[Application]:
+        content = self._ask("GET", "/ws/v1/cluster/apps", query)
+        try:
+            return applications.read(content)
+        except ValueError as error:
+            raise Unanswered(f"a ResourceManager of {self._who} answered {error}") from None
 
     @property
     def _who(self) -> str:

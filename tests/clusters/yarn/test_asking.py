@@ -1,6 +1,7 @@
 """Asking ResourceManagers, some of which stand by, are down, or are something else."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ import pytest
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.yarn.applications import Application
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
+from dagster_sparkscale.clusters.yarn.launch import Client
+from dagster_sparkscale.clusters.yarn.looking import Yarn
 from dagster_sparkscale.clusters.yarn.resource_manager import (
     ResourceManager,
     Unanswered,
@@ -148,6 +151,31 @@ def test_a_log_that_was_gathered_is_had_from_where_the_node_sends_to() -> None:
     assert log(DOWN, "container_1", "stdout", 99, ME) is None
 
 
+def told(tag: str, state: str = "RUNNING") -> dict[str, Any]:
+    return {"id": f"application_{tag}", "state": state, "applicationTags": f"{tag},more"}
+
+
+def test_at_a_glance_those_that_live_are_had_by_one_question() -> None:
+    alive = {"apps": {"app": [told("a"), told("b")]}}
+    with answering(200, alive) as (url, asked):
+        glimpse = ResourceManager((url,), ME).at_a_glance()
+        assert [glimpse.tagged(tag)[0].id for tag in "ab"] == ["application_a", "application_b"]
+        assert len(asked) == 1 and "user=me" in asked[0] and "RUNNING" in asked[0]
+        assert "FAILED" not in asked[0]
+        # It may have ended, be another user's, or have been started since.
+        assert glimpse.tagged("c") == []
+        assert asked[1:] == ["GET /ws/v1/cluster/apps?applicationTags=c&user.name=me"]
+
+
+def test_at_a_glance_nobody_who_did_not_answer_is_asked_for_each_again() -> None:
+    with answering(500) as (url, asked):
+        glimpse = ResourceManager((url,), ME).at_a_glance()
+        for tag in "ab":
+            with pytest.raises(Unanswered, match="HTTP 500"):
+                glimpse.tagged(tag)
+    assert len(asked) == 1
+
+
 APP = Application(
     id="application_1_1",
     state="RUNNING",
@@ -208,6 +236,10 @@ def test_certificates_that_are_none_are_told_by_name(
         ({"resource_managers": ["rm:8088"]}, r"'rm:8088': must be the web address .*http://host"),
         ({"tags": ["a,b"]}, "'a,b': must be 100 ASCII characters"),
         ({"queu": "a"}, "queu.*did you mean 'queue'"),
+        (
+            {"staging_dir": "hdfs:///s", "spark_conf": {"spark.yarn.stagingDir": "hdfs:///t"}},
+            r"staging_dir = .*: drop it, or drop spark\.yarn\.stagingDir of spark_conf",
+        ),
     ],
 )
 def test_a_field_that_can_not_be_is_refused(fields: dict[str, Any], fault: str) -> None:
@@ -216,14 +248,34 @@ def test_a_field_that_can_not_be_is_refused(fields: dict[str, Any], fault: str) 
         YarnCluster(**{**given, **fields})
 
 
-def test_nothing_is_begun_without_the_settings_of_the_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "fault"), [("", r"there is no yarn-site\.xml"), ("nope", "there is no such folder")]
+)
+def test_nothing_is_begun_without_the_settings_of_the_cluster(
+    tmp_path: Path, folder: str, fault: str
+) -> None:
     with answering(200, {"apps": None}) as (url, _):
         cluster = YarnCluster(
-            resource_managers=[url], hadoop_conf_dir=str(tmp_path), state_dir=str(tmp_path / "s")
+            resource_managers=[url],
+            hadoop_conf_dir=str(tmp_path / folder),
+            state_dir=str(tmp_path / "s"),
         )
-        with pytest.raises(ClusterError, match=r"hadoop_conf_dir = .*there is no yarn-site\.xml"):
+        with pytest.raises(ClusterError, match=f"hadoop_conf_dir = .*{fault}; must be the folder"):
             submit(cluster, stream("clicks"))
         assert cluster.find("clicks") is None
+        told = {each.subject: each for each in cluster.conditions([])}["hadoop_conf_dir"]
+        assert told.wrong and re.search(fault, told.text)
+
+
+def test_what_is_left_in_a_staging_folder_is_looked_for_where_spark_puts_it(tmp_path: Path) -> None:
+    where = {"spark.yarn.stagingDir": "hdfs:///s/"}
+    given: dict[str, Any] = {"resource_managers": [DOWN], "hadoop_conf_dir": str(tmp_path)}
+    for fields in ({"spark_conf": where}, {"staging_dir": "hdfs:///s"}):
+        cluster = YarnCluster(**given, **fields)
+        staged = Yarn(cluster._manager(), Client(*[tmp_path] * 3, None), cluster._staging())
+        assert staged.staging(replace(APP, user="u")) == f"hdfs:///s/u/.sparkStaging/{APP.id}"
+    with pytest.raises(ClusterError, match="set staging_dir of the cluster"):
+        YarnCluster(**given).program_of(stream("clicks", spark_conf=where))
 
 
 def test_a_program_or_a_variable_whose_name_can_not_be_shipped_is_refused(tmp_path: Path) -> None:
