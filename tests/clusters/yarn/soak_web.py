@@ -34,6 +34,8 @@ def test_a_driver_is_found_its_log_read_and_its_end_believed(rig: Rig, tmp_path:
     assert driver.ui_url == f"{address.proxy}/proxy/{driver.app_id}/"
     assert wait_for("its log", lambda: cluster.logs(driver))
     assert cluster.capacity() is not None
+    glimpsed = cluster.at_a_glance()._manager().glimpsed
+    assert [each.id for each in glimpsed] == [driver.app_id]
     # A proxy that is down keeps nobody from a driver that is known.
     rig.kill_proxy()
     assert newest(cluster, "clicks").state is DriverState.RUNNING
@@ -48,6 +50,16 @@ def test_a_driver_is_found_its_log_read_and_its_end_believed(rig: Rig, tmp_path:
     )
     assert said and said.state is DriverState.STARTING and str(address.proxy) in said.where
     assert stop(cluster, "hidden", graceful=False).state is DriverState.STOPPED
+
+    tagged = cluster_on(
+        address,
+        tmp_path / "tagged",
+        ca_file=address.ca_file,
+        resource_managers=managers,
+        tags=[f"tag-{number}" for number in range(9)],
+    )
+    with pytest.raises(ClusterError, match=r"(?s)did not take .*Too many applicationTags"):
+        submit(tagged, stream("many"))
 
     unsure = cluster_on(address, tmp_path / "other", resource_managers=managers)
     with pytest.raises(ClusterError, match="CERTIFICATE_VERIFY_FAILED"):
