@@ -13,6 +13,8 @@ from .stopped import Stopped, StoppedQuery
 
 MARKER = "sparkscale: last words "
 """Comes before the object in the log. Of several the last one counts."""
+FILE = "raised.json"
+"""Has `raised` alone, for who shares a folder with the driver."""
 LONGEST = 2048
 """Characters of the object, all of them ASCII: what Kubernetes keeps whole of a termination message
 beside four other containers, such as those that a mesh adds (12 KiB for all, 4 KiB for each)."""
@@ -32,7 +34,8 @@ class LastWords:
     stopped: Stopped | None = None
     """How it has ended, having been asked to."""
     raised: str | None = None
-    """What its program, or its start, has died of, in one line: `ValueError: no such topic`."""
+    """What its program, or its start, has died of, in one line: `ValueError: no such topic`; of a
+    program that ended itself with a text (`sys.exit("no such topic")`) that text."""
 
     def as_json(self) -> str:
         """The object, in one line of at most `LONGEST` characters."""
@@ -75,7 +78,7 @@ def _first_cause(trace: list[str]) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """What was raised, as the end of its traceback has it, in one line of `_RAISED` characters.
+    """What was raised, as Python tells it at the end, in one line of `_RAISED` characters.
 
     Of what the JVM has raised, its first cause: that a call has failed says nothing.
     """
@@ -87,5 +90,7 @@ def raised(error: BaseException) -> str:
     if text.startswith("An error occurred while calling "):  # py4j's words
         text = _first_cause(lines) or text
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if text and isinstance(error, SystemExit):
+        line = text
     shown = "".join(each if each.isprintable() else " " for each in line)
     return shown if len(shown) <= _RAISED else f"{shown[: _RAISED - 3]}..."

@@ -28,7 +28,7 @@ def run(
     Args:
         let_finish: called when the program has returned: what it left running may go on until this
             does, with all that Python has.
-        died: called with what the program has raised.
+        died: called with what the program has raised, or has ended itself with (`sys.exit("why")`).
     """
     sys.argv = [str(program), *arguments]
     # The first entry is the current folder, as it is for `python -m`; of a program it is its own.
@@ -62,6 +62,8 @@ def _outcome(program: Path, module: types.ModuleType, died: Callable[[BaseExcept
         code = compile(program.read_bytes(), str(program), "exec", dont_inherit=True)
         exec(code, module.__dict__)
     except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            died(end)
         return _exit_code(end)
     except BaseException as error:
         died(error)

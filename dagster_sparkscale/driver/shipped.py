@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from . import fence, stopped
+from . import fence, last_words, stopped
 
 CODE = "dagster_sparkscale.zip"
 """This package and the sources, in the driver's folder from the beginning."""
@@ -18,6 +18,7 @@ EXIT = "exit.json"
 TOOK = fence.TOOK
 FENCED = fence.WORD
 STOPPED = stopped.FILE
+RAISED = last_words.FILE
 
 
 def pack(start: Mapping[str, Any]) -> bytes:

@@ -30,7 +30,10 @@ from .main import main as drive
 
 EVERY = 0.2
 """Seconds between two looks."""
-_TOLD = (shipped.AGENT, shipped.TOOK, shipped.FENCED, shipped.STOPPED, shipped.EXIT)
+_TOLD = (
+    *(shipped.AGENT, shipped.TOOK, shipped.FENCED, shipped.STOPPED, shipped.RAISED),
+    shipped.EXIT,
+)
 
 
 def main(folder: Path, packed: bytes) -> int:

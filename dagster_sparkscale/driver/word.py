@@ -57,8 +57,7 @@ class Word:
     def raised(self, what: str | BaseException) -> None:
         """It, or its program, died of that."""
         text = what if isinstance(what, str) else last_words.raised(what)
-        with self._said("its last words"):
-            self._leave(raised=text)
+        self._try(last_words.FILE, {"raised": text}, raised=text)
 
     def over(self) -> None:
         """There is no more."""

@@ -24,6 +24,8 @@ class Ports:
     web: int
     nodes: Sequence[tuple[int, int, int]]
     """Containers, localizer, web."""
+    proxy: int | None = None
+    """Of a web proxy that is a server of its own; None: the ResourceManager is it."""
 
 
 def common(folder: str) -> dict[str, str]:
@@ -31,22 +33,29 @@ def common(folder: str) -> dict[str, str]:
     return {"fs.defaultFS": "file:///", "hadoop.tmp.dir": f"{folder}/tmp"}
 
 
-def yarn(folder: str, ports: Ports, aggregate: bool, passed: Sequence[str] = ()) -> dict[str, str]:
+def yarn(
+    folder: str, ports: Ports, aggregate: bool, passed: Sequence[str] = (), https: bool = False
+) -> dict[str, str]:
     """yarn-site.xml, of the ResourceManager and of who asks it.
 
     Args:
         aggregate: whether the logs of containers are gathered once an application has ended.
+        https: whether all web services speak HTTPS alone.
         passed: variables that containers inherit of the NodeManager's environment.
     """
     here = "127.0.0.1"
     inherited = ("JAVA_HOME", "PATH", "LANG", MARK, *passed)
+    web = "webapp.https" if https else "webapp"
+    proxy = {"yarn.web-proxy.address": f"{here}:{ports.proxy}"} if ports.proxy else {}
     return {
+        "yarn.http.policy": "HTTPS_ONLY" if https else "HTTP_ONLY",
+        **proxy,
         "yarn.resourcemanager.hostname": here,
         "yarn.resourcemanager.address": f"{here}:{ports.client}",
         "yarn.resourcemanager.scheduler.address": f"{here}:{ports.scheduler}",
         "yarn.resourcemanager.resource-tracker.address": f"{here}:{ports.tracker}",
         "yarn.resourcemanager.admin.address": f"{here}:{ports.admin}",
-        "yarn.resourcemanager.webapp.address": f"{here}:{ports.web}",
+        f"yarn.resourcemanager.{web}.address": f"{here}:{ports.web}",
         # Two of them are on one host.
         "yarn.scheduler.include-port-in-node-name": "true",
         "yarn.scheduler.minimum-allocation-mb": "128",
@@ -66,14 +75,25 @@ def yarn(folder: str, ports: Ports, aggregate: bool, passed: Sequence[str] = ())
     }
 
 
-def node(folder: str, number: int, ports: Ports) -> dict[str, str]:
+def server(keystore: str, password: str) -> dict[str, str]:
+    """ssl-server.xml: what the web services speak HTTPS by."""
+    return {
+        "ssl.server.keystore.location": keystore,
+        "ssl.server.keystore.type": "pkcs12",
+        "ssl.server.keystore.password": password,
+        "ssl.server.keystore.keypassword": password,
+    }
+
+
+def node(folder: str, number: int, ports: Ports, https: bool = False) -> dict[str, str]:
     """What yarn-site.xml of one NodeManager has besides."""
-    containers, localizer, web = ports.nodes[number]
+    containers, localizer, port = ports.nodes[number]
+    web = "webapp.https" if https else "webapp"
     return {
         "yarn.nodemanager.hostname": "127.0.0.1",
         "yarn.nodemanager.address": f"127.0.0.1:{containers}",
         "yarn.nodemanager.localizer.address": f"127.0.0.1:{localizer}",
-        "yarn.nodemanager.webapp.address": f"127.0.0.1:{web}",
+        f"yarn.nodemanager.{web}.address": f"127.0.0.1:{port}",
         "yarn.nodemanager.local-dirs": f"{folder}/node{number}/local",
         "yarn.nodemanager.log-dirs": f"{folder}/node{number}/logs",
     }

@@ -57,6 +57,32 @@ def test_a_reason_to_exit_is_printed(tmp_path: Path) -> None:
     assert run(tmp_path, "import sys; sys.exit('no input')").stderr == "no input\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "of"),
+    [
+        ("import sys; sys.exit('no input')", "no input"),
+        ("import sys; sys.exit('')", "SystemExit"),
+        ("import sys; sys.exit(3)", None),
+        ("import sys; sys.exit()", None),
+        ("raise ValueError('broken')", "ValueError: broken"),
+    ],
+)
+def test_what_it_died_of_is_told_also_where_it_has_ended_itself(
+    tmp_path: Path, text: str, of: str | None
+) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from dagster_sparkscale.driver import last_words, program\n"
+        "died = lambda error: print(last_words.raised(error))\n"
+        "sys.exit(program.run(Path(sys.argv[1]), [], died=died))\n"
+    )
+    app = tmp_path / "app.py"
+    app.write_text(text)
+    command = [sys.executable, "-c", code, str(app)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
+    assert done.stdout == (f"{of}\n" if of else "")
+
+
 def test_it_has_ended_when_its_threads_have(tmp_path: Path) -> None:
     text = (
         "import threading, time\n"

@@ -74,6 +74,7 @@ def test_beside_the_announcement_each_has_a_file_of_its_own(
         "took.json": {},
         "fenced.json": {"reason": "another has it"},
         "stopped.json": json.loads(json.dumps(HOW.as_json())),
+        "raised.json": {"raised": "it cannot listen"},
     }
     assert said(capfd) == []
 

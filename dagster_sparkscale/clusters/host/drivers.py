@@ -16,7 +16,6 @@ from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.observe.last_words import raised
 
 LAST_LINES = 200
 """Of the log of a driver that has failed, in which it is looked what was raised."""
@@ -99,7 +98,9 @@ class HostedDriver(SubmittedDriver):
             return True
 
         fate = fates.observe(record, files, running_there)
-        if (fate.reason or "").startswith("exit code") and (last := raised(self.log(LAST_LINES))):
+        if (fate.reason or "").startswith("exit code") and (
+            last := files.died_of(self.log(LAST_LINES))
+        ):
             fate = replace(fate, reason=f"{fate.reason}: {last}")
         ended = not fate.state.alive
         fenced = read_json(files.fenced) if ended else None

@@ -29,7 +29,8 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
 from dagster_sparkscale.clusters.host.supervisor import numbers_in
 from dagster_sparkscale.clusters.store import Conflict, Record
-from dagster_sparkscale.driver import fence, stopped
+from dagster_sparkscale.driver import fence, last_words, stopped
+from dagster_sparkscale.observe.last_words import raised
 from dagster_sparkscale.observe.stopped import Stopped, read_stopped
 
 HISTORY = 50
@@ -140,12 +141,16 @@ class SubmissionFolder:
     certificate = _File("agent.certificate")
     key = _File("agent.key")
     """Of the certificate; both are there only if the agent speaks TLS."""
+    environment = _File("environment.sh")
+    """On YARN: the variables of its stream."""
     agent = _File("agent.json")
     driver = _File("driver.json")
     supervisor = _File("supervisor.json")
     exit = _File("exit.json")
     stopped = _File(stopped.FILE)
     """Left by a driver that was asked to stop."""
+    raised = _File(last_words.FILE)
+    """Left by a driver whose program, or start, has died of something."""
     fenced = _File(fence.WORD)
     """Left by a driver that may not have its checkpoint."""
     took = _File(fence.TOOK)
@@ -205,6 +210,15 @@ class SubmissionFolder:
         with explained("read", self.took):
             # One that found another's there, after its own word, proves nothing of that one's end.
             return self.took.exists() and not self.fenced.exists()
+
+    def died_of(self, log: str) -> str | None:
+        """What the driver, which has ended with an exit code, died of, as it has told, or else as
+        its log has it; None: nothing of that."""
+        try:
+            told = json.loads(self.raised.read_bytes()).get("raised")
+        except (OSError, ValueError, AttributeError):
+            told = None
+        return told if isinstance(told, str) and told else raised(log)
 
     def ending(self) -> Stopped | None:
         """How the driver has ended, as it has told; None if it has not, or can't be understood."""

@@ -33,7 +33,6 @@ from dagster_sparkscale.clusters.standalone.worker_pages import Output
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.driver import shipped
-from dagster_sparkscale.observe.last_words import raised
 
 LAUNCH_SECONDS = 60.0
 """How long a start may take until its driver is known to the master."""
@@ -226,14 +225,21 @@ class RemoteDriver(SubmittedDriver):
         word = word or {}
         log = output.log(KEPT_LINES)
         self.files.write_private(self.files.log, log + "\n" if log else "")
-        names = {shipped.TOOK: "took", shipped.FENCED: "fenced", shipped.STOPPED: "stopped"}
+        names = {
+            shipped.TOOK: "took",
+            shipped.FENCED: "fenced",
+            shipped.STOPPED: "stopped",
+            shipped.RAISED: "raised",
+        }
         for name, file in names.items():
             if isinstance(word.get(name), dict):
                 self._note(file, word[name])
         said = word.get(shipped.EXIT)
         note = dict(said) if isinstance(said, dict) else dict(otherwise)
         note = {"at": time.time(), "told": bool(said), **note}
-        if note.get("code") and (last := raised("\n".join(log.splitlines()[-LAST_LINES:]))):
+        if note.get("code") and (
+            last := self.files.died_of("\n".join(log.splitlines()[-LAST_LINES:]))
+        ):
             note["reason"] = f"exit code {note['code']}: {last}"
         self._note("exit", note)
         ended = fates.ended(self.files)

@@ -9,12 +9,44 @@ needs a JVM; asked for only where no NodeManager and no log server has the log a
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from dagster_sparkscale.clusters.yarn.applications import Application, log_in
 
 _SECONDS = 120.0
+SELDOM = 10.0
+"""Seconds between two times that who only looks asks for the log of one application."""
+_asking = threading.Lock()
+_asked: dict[str, float] = {}
+"""By application, when who only looks has asked for its log last."""
+
+
+class Later(Exception):
+    """It was not asked for the log: it was a moment ago, or another's is being read."""
+
+
+def seldom(
+    app: Application, names: tuple[str, ...], size: int, env: Mapping[str, str]
+) -> str | None:
+    """As `log`, for who looks at many streams, and again and again: each costs a JVM, so one at a
+    time.
+
+    Raises:
+        Later: not now.
+    """
+    if not _asking.acquire(blocking=False):
+        raise Later
+    try:
+        last, now = _asked.get(app.id), time.monotonic()
+        if last is not None and now - last < SELDOM:
+            raise Later
+        _asked[app.id] = now
+        return log(app, names, size, env)
+    finally:
+        _asking.release()
 
 
 def log(app: Application, names: tuple[str, ...], size: int, env: Mapping[str, str]) -> str | None:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from dagster_sparkscale.clusters.fate import by_code
 
 FINAL = ("FINISHED", "FAILED", "KILLED")
+ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _LOST = (-100,)
 """Exit status of a container that YARN gave up with its node: ContainerExitStatus.ABORTED."""
 _STATUS = re.compile(r"(?:exited with status|exitCode:|Exit code is) (-?\d+)")
@@ -36,6 +37,15 @@ class Application:
     node: str | None
     """Host and port of the NodeManager that has its driver's container; None: not yet."""
     container: str | None
+    scheme: str = "http"
+    """By which NodeManagers are asked: `https` where YARN's policy is HTTPS_ONLY."""
+    pages: str | None = None
+    """Address of its own pages, through whatever proxy YARN has; None: not known yet."""
+
+    @property
+    def node_url(self) -> str | None:
+        """The web services of that NodeManager."""
+        return f"{self.scheme}://{self.node}" if self.node else None
 
     @property
     def final(self) -> bool:
@@ -48,9 +58,10 @@ class Application:
 
     @property
     def status(self) -> int | None:
-        """The exit status that its diagnostics tell, the last of them; None: none."""
-        found = _STATUS.findall(self.diagnostics)
-        return int(found[-1]) if found else None
+        """The exit status that its diagnostics tell; None: none. The first of them is that of its
+        container: the end of its log may follow, where others are."""
+        found = _STATUS.search(self.diagnostics)
+        return int(found[1]) if found else None
 
     @property
     def lost(self) -> bool:
@@ -72,8 +83,9 @@ def read(content: Any) -> list[Application]:
 
 def _application(told: Any) -> Application:
     finished = int(told.get("finishedTime") or 0)
-    links = urlsplit(str(told.get("amContainerLogs") or "")).path.split("/")
-    container = [part for part in links if part.startswith("container_")]
+    logs = urlsplit(str(told.get("amContainerLogs") or ""))
+    container = [part for part in logs.path.split("/") if part.startswith("container_")]
+    pages = str(told.get("trackingUrl") or "")
     return Application(
         id=str(told["id"]),
         state=str(told["state"]),
@@ -85,6 +97,8 @@ def _application(told: Any) -> Application:
         finished_at=finished / 1000 if finished else None,
         node=told.get("amHostHttpAddress") or None,
         container=container[0] if container else None,
+        scheme="https" if logs.scheme == "https" else "http",
+        pages=pages if urlsplit(pages).scheme in ("http", "https") else None,
     )
 
 

@@ -9,7 +9,7 @@ from dagster_sparkscale.clusters.base import Capacity
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.yarn.cluster import refuse_without_settings, user_or_me
-from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, room_of
+from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Web, room_of
 
 
 class YarnClientCluster(HostedCluster):
@@ -30,9 +30,15 @@ class YarnClientCluster(HostedCluster):
         description="Who applications belong to where YARN believes what it is told (simple "
         "authentication). Default: HADOOP_USER_NAME, or the user of this process.",
     )
+    ca_file: str | None = Field(
+        default=None,
+        description="Certificates of who signs for ResourceManagers that speak HTTPS, PEM, on this "
+        "host. Default: what REQUESTS_CA_BUNDLE names, or the system's.",
+    )
 
     def capacity(self) -> Capacity | None:
-        return room_of(ResourceManager(tuple(self.resource_managers), user_or_me(self.user)))
+        web = Web(user_or_me(self.user), self.ca_file)
+        return room_of(ResourceManager(tuple(self.resource_managers), web))
 
     def _master(self) -> str:
         refuse_without_settings(self.hadoop_conf_dir)

@@ -2,12 +2,13 @@
 
 import getpass
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import dagster as dg
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import Capacity, Driver
@@ -27,14 +28,23 @@ from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
 from dagster_sparkscale.clusters.yarn.looking import Yarn
-from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, room_of
+from dagster_sparkscale.clusters.yarn.resource_manager import (
+    ResourceManager,
+    Unanswered,
+    Web,
+    room_of,
+)
 from dagster_sparkscale.clusters.yarn.submission import (
     Files,
     Place,
     driver_arguments,
+    environment,
     spark_settings,
 )
 from dagster_sparkscale.declare.streams import Stream
+
+_STAGING = "spark.yarn.stagingDir"
+_BASH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class YarnCluster(StateFolderCluster):
@@ -65,6 +75,11 @@ class YarnCluster(StateFolderCluster):
         default=None, description="Its keytab, a file on this host: Spark ships it to the driver."
     )
     java_home: str | None = Field(default=None, description="Java of spark-submit. Default: found.")
+    ca_file: str | None = Field(
+        default=None,
+        description="Certificates of who signs for ResourceManagers and nodes where they speak "
+        "HTTPS, PEM, on this host. Default: what REQUESTS_CA_BUNDLE names, or the system's.",
+    )
     agent_bind: str = Field(
         default="0.0.0.0",
         description="Address that the agents listen at, on the drivers' nodes. They speak TLS.",
@@ -74,6 +89,8 @@ class YarnCluster(StateFolderCluster):
         description="Variables of Dagster's environment that spark-submit needs besides Java's, "
         "Spark's and Hadoop's. What a program needs belongs into the env of its stream.",
     )
+
+    _seen: ResourceManager | None = PrivateAttr(default=None)
 
     @field_validator("resource_managers", mode="before")
     @classmethod
@@ -95,11 +112,35 @@ class YarnCluster(StateFolderCluster):
                 raise ValueError(f"{tag!r}: must be 100 ASCII characters at most, without a comma")
         return value
 
+    @field_validator("staging_dir")
+    @classmethod
+    def _is_said_once(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value and _STAGING in (info.data.get("spark_conf") or {}):
+            raise ValueError(f"drop it, or drop {_STAGING} of spark_conf: both say the same")
+        return value
+
+    def at_a_glance(self) -> Self:
+        copy = self.model_copy()
+        copy._seen = self._manager().at_a_glance()
+        return copy
+
     def driver_of(self, stream: str, record: Record) -> YarnDriver:
         return YarnDriver(self.store().folder(stream), record, self._yarn())
 
     def program_of(self, stream: Stream) -> Path:
-        return _shippable(stream)
+        program = _shippable(stream)
+        if _STAGING in stream.spark_conf:
+            raise ClusterError(
+                f"{stream.name}: spark_conf: drop {_STAGING}: set staging_dir of the cluster, for "
+                "what is left there of a driver that was killed is removed"
+            )
+        for name in stream.env:
+            if not _BASH_NAME.fullmatch(name):
+                raise ClusterError(
+                    f"{stream.name}: env: {name!r}: must be letters, digits and underscores, for "
+                    "YARN starts drivers by bash, which knows no other names"
+                )
+        return program
 
     def launching(
         self, stream: Stream, program: Path, arguments: Sequence[str]
@@ -109,7 +150,7 @@ class YarnCluster(StateFolderCluster):
             queue=self.queue,
             python=self.python,
             tags=self.tags,
-            staging_dir=self.staging_dir,
+            staging_dir=self._staging(),
             principal=self.principal,
             keytab=self.keytab,
         )
@@ -123,12 +164,13 @@ class YarnCluster(StateFolderCluster):
             given = driver_arguments(
                 stream, record, fence_options(start), self.agent_bind, program, arguments
             )
-            self.driver_of(stream.name, record).launch(settings, given, program)
+            driver = self.driver_of(stream.name, record)
+            driver.launch(settings, environment(stream.env), given, program)
 
         return launch
 
     def check(self, stream: Stream) -> None:
-        _shippable(stream)
+        self.program_of(stream)
         self._refuse_if_not_ready()
 
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
@@ -188,9 +230,9 @@ class YarnCluster(StateFolderCluster):
             cure = "see whether resource_managers has its web address, and whether it runs"
             yield Condition("ResourceManager", str(error), cure)
         conf = Path(self.hadoop_conf_dir).expanduser()
-        there = (conf / "yarn-site.xml").is_file()
-        needed = "put the cluster's core-site.xml and yarn-site.xml there"
-        yield Condition("hadoop_conf_dir", str(conf), None if there else needed)
+        fault = _no_settings(conf)
+        needed = "put the cluster's core-site.xml and yarn-site.xml there, or name their folder"
+        yield Condition("hadoop_conf_dir", fault or str(conf), needed if fault else None)
 
     def _refuse_if_not_ready(self) -> None:
         refuse_without_settings(self.hadoop_conf_dir)
@@ -202,8 +244,14 @@ class YarnCluster(StateFolderCluster):
     def _files(self, driver: Driver) -> SubmissionFolder:
         return self.store().folder(driver.stream).submission(driver.epoch)
 
+    def _staging(self) -> str | None:
+        return self.staging_dir or self.spark_conf.get(_STAGING)
+
     def _manager(self) -> ResourceManager:
-        return ResourceManager(tuple(self.resource_managers), user_or_me(self.user))
+        if self._seen is not None:
+            return self._seen
+        web = Web(user_or_me(self.user), self.ca_file)
+        return ResourceManager(tuple(self.resource_managers), web)
 
     def _client(self) -> Client:
         return Client(
@@ -215,7 +263,7 @@ class YarnCluster(StateFolderCluster):
         )
 
     def _yarn(self) -> Yarn:
-        return Yarn(self._manager(), self._client(), self.staging_dir)
+        return Yarn(self._manager(), self._client(), self._staging())
 
 
 def refuse_without_settings(hadoop_conf_dir: str) -> None:
@@ -224,11 +272,19 @@ def refuse_without_settings(hadoop_conf_dir: str) -> None:
     Raises:
         ClusterError: it has none.
     """
-    if not (Path(hadoop_conf_dir).expanduser() / "yarn-site.xml").is_file():
+    if fault := _no_settings(Path(hadoop_conf_dir).expanduser()):
         raise ClusterError(
-            f"hadoop_conf_dir = {hadoop_conf_dir!r}: there is no yarn-site.xml: must be the folder "
-            "of the cluster's core-site.xml and yarn-site.xml"
+            f"hadoop_conf_dir = {hadoop_conf_dir!r}: {fault}; must be the folder of the cluster's "
+            "core-site.xml and yarn-site.xml, on this host"
         )
+
+
+def _no_settings(folder: Path) -> str | None:
+    if not folder.is_dir():
+        return f"{folder}: there is no such folder"
+    if not (folder / "yarn-site.xml").is_file():
+        return f"{folder}: there is no yarn-site.xml"
+    return None
 
 
 def user_or_me(user: str | None) -> str:

@@ -54,6 +54,7 @@ class YarnDriver(SubmittedDriver):
     def launch(
         self,
         settings: Callable[[Files], Mapping[str, str]],
+        environment: str,
         arguments: Sequence[str],
         program: Path,
     ) -> None:
@@ -61,6 +62,7 @@ class YarnDriver(SubmittedDriver):
 
         Args:
             settings: makes Spark's, of the files that are shipped.
+            environment: what sets the variables of the stream.
 
         Raises:
             ClusterError: YARN did not take it; nothing of it runs.
@@ -72,7 +74,10 @@ class YarnDriver(SubmittedDriver):
         with explained("write", files.path):
             main.write_bytes(Path(driver_package).with_name("__main__.py").read_bytes())
             shipped.write_bytes(parcel())
-        shipping = Files(files.token, files.certificate, files.key, shipped, program)
+        files.write_private(files.environment, environment)
+        shipping = Files(
+            files.token, files.certificate, files.key, files.environment, shipped, program
+        )
         files.write_private(files.properties, properties(settings(shipping)))
         try:
             self._refuse_if_overtaken()
@@ -201,9 +206,8 @@ class YarnDriver(SubmittedDriver):
             tag = applications.of_record(self.record.id)
             now = {each.id: each for each in self._yarn.manager.tagged(tag)}.get(app.id)
             final = now is not None and now.final
-            user = self._yarn.manager.user
-            place = now and now.node and now.container and (now.node, now.container)
-            if final and (not place or managers.runs(*place, user) is False):
+            place = now and now.node_url and now.container and (now.node_url, now.container)
+            if final and (not place or managers.runs(*place, self._yarn.manager.web) is False):
                 return
             time.sleep(self.EVERY)
         raise ClusterError(f"{app.id} has not ended within {KILL_SECONDS:g} s of being killed")

@@ -36,6 +36,7 @@ GATHER_SECONDS = 30.0
 """How long after its end a driver's log may be on its way, neither on its node nor gathered."""
 _KEPT = 262_144
 """Bytes of the log that are kept of a driver that has ended."""
+_FENCED = f"exit code {FENCED}"
 _LOGS = ("stdout", "stderr")
 """In cluster mode the program's both go to `stdout`; `stderr` is the JVM's."""
 
@@ -105,7 +106,10 @@ class Sight:
             app = applications.newest(self.yarn.manager.tagged(self.tag), self.tag)
         except Unanswered:
             return ""
-        text = self._log_of(app, 512 * max(lines, 1) + 65536) if app else None
+        size = 512 * max(lines, 1) + 65536
+        text = self._log_of(app, size) if app else None
+        if app is not None and app.final and text is None:
+            text = aggregated.log(app, _LOGS, size, self.yarn.client.environment())
         return "\n".join((text or "").splitlines()[-lines:]) if lines > 0 else ""
 
     def took(self) -> bool:
@@ -115,12 +119,11 @@ class Sight:
         told = read_json(self.files.ended)
         if told is None:  # its log is on its way, or nobody has looked since
             seen = self.look()
-            fate, gone = seen.fate, self.record.gone == self.record.epoch
-            lost = seen.fenced is not None or str(fate.reason).startswith(f"exit code {FENCED}")
-            return (seen.app_id is not None or gone) and not lost
+            gone = self.record.gone == self.record.epoch
+            return (seen.app_id is not None or gone) and seen.fenced is None
         if (words := _words(told)) is not None:
             return words.took and words.fenced is None
-        return not str(told.get("reason", "")).startswith(f"exit code {FENCED}")
+        return not str(told.get("reason", "")).startswith(_FENCED)
 
     def _not_found(self) -> Seen:
         """Of an application that the ResourceManager does not know."""
@@ -129,7 +132,7 @@ class Sight:
             return self._unknown(
                 f"the ResourceManager does not know {known.get('id') or 'it'} any more: it was "
                 "started anew and remembers nothing, has forgotten it among many, or does not show "
-                f"it to {self.yarn.manager.user!r}"
+                f"it to {self.yarn.manager.web.user!r}"
             )
         by = self.record.submitter
         if not places.same_namespace(by):
@@ -147,44 +150,49 @@ class Sight:
         with contextlib.suppress(ClusterError):
             agent_of(self.stream, self.record.epoch, self.files).status(timeout=2.0, window=0.0)
             state = DriverState.RUNNING
-        return self._announced(
-            Fate(state, reason=reason), where, str(known.get("id") or "") or None
-        )
+        return self._announced(Fate(state, reason=reason), where, known)
 
     def _alive(self, app: Application) -> Seen:
         if app.state != "RUNNING":
-            return self._announced(Fate(DriverState.STARTING), applications.waiting_for(app), None)
+            return self._announced(Fate(DriverState.STARTING), applications.waiting_for(app))
         if app.host is None:
             return self._unknown(self._hidden(app))
         where = f"{app.id} on {app.host}"
         files = self.files
+        known = {"id": app.id, "where": where, "pages": app.pages}
         if not (read_json(files.application) or {}).get("id"):
-            note(files.application, {"id": app.id, "where": where})
+            note(files.application, known)
         if not files.agent.exists():
             try:
-                told = self.yarn.manager.environment(app.id).get("spark.sparkscale.agent.url")
-            except Unanswered:  # its pages come up after it
-                told = None
+                told = self.yarn.manager.environment(app).get("spark.sparkscale.agent.url")
+            except Unanswered as error:  # its pages come up after it
+                where = f"{where}: where its agent is can't be told yet, {error}"
+                return self._announced(Fate(DriverState.STARTING), where, known)
             if told is None:
-                return self._announced(Fate(DriverState.STARTING), where, app.id)
+                return self._announced(Fate(DriverState.STARTING), where, known)
             # By the name that YARN knows its node by: the driver may know it by another.
             parts = urlsplit(told)
             url = f"{parts.scheme}://{_bracketed(app.host)}:{parts.port}"
             note(files.agent, {"url": url, "app_id": app.id})
-        return self._announced(Fate(DriverState.RUNNING), where, app.id)
+        return self._announced(Fate(DriverState.RUNNING), where, known)
 
     def _hidden(self, app: Application) -> str:
         """Of an application that is told of without its times and its node."""
         return (
-            f"the ResourceManager does not let {self.yarn.manager.user!r} view {app.id}, which "
+            f"the ResourceManager does not let {self.yarn.manager.web.user!r} view {app.id}, which "
             f"belongs to {app.user!r}: it tells neither where its driver is nor whether "
             "it has ended"
         )
 
-    def _announced(self, fate: Fate, where: str, app_id: str | None) -> Seen:
+    def _announced(self, fate: Fate, where: str, known: Mapping[str, Any] | None = None) -> Seen:
+        """Of one that is not known to have ended.
+
+        Args:
+            known: of its application, as it is noted.
+        """
+        known = known or {}
         url = text_in(read_json(self.files.agent) or {}, "url")
-        ui = f"{self.yarn.manager.urls[0].rstrip('/')}/proxy/{app_id}/" if app_id else None
-        return Seen(fate, where, url, app_id, ui)
+        return Seen(fate, where, url, text_in(known, "id"), text_in(known, "pages"))
 
     def _ended(self, app: Application) -> Seen:
         """Of an application whose state is final: whether that is so of its containers."""
@@ -193,13 +201,15 @@ class Sight:
             return self._unknown(f"its node was lost: {applications.in_one_line(app.diagnostics)}")
         if app.container is None and app.finished_at is None:
             return self._unknown(self._hidden(app))
-        if app.node and app.container:
-            there = managers.runs(app.node, app.container, self.yarn.manager.user)
+        if app.node_url and app.container:
+            there = managers.runs(app.node_url, app.container, self.yarn.manager.web)
             if there:
-                return self._announced(Fate(DriverState.RUNNING), f"{where}, ending", app.id)
+                return self._announced(
+                    Fate(DriverState.RUNNING), f"{where}, ending", {"id": app.id}
+                )
             if there is None and not self._was_told_of(app):
                 return self._unknown(f"it has ended, but its node does not say so ({where})")
-        text = self._log_of(app, _KEPT)
+        text, final = self._last_of(app)
         words = read_last_words(text or "")
         died_of = (words.raised if words else None) or raised(text or "")
         found: dict[str, Any] = {
@@ -211,8 +221,7 @@ class Sight:
             "staging": None if app.state == "FINISHED" else self.yarn.staging(app),
             "words": words.as_json() if words else None,
         }
-        on_its_way = time.time() - (app.finished_at or 0.0) < GATHER_SECONDS
-        if app.container is None or text is not None or not on_its_way:
+        if final:
             if text is not None:
                 self.files.write_private(self.files.log, text)
             note(self.files.ended, found)
@@ -224,19 +233,29 @@ class Sight:
         return past and app.node is not None and self.yarn.manager.node_runs(app.node)
 
     def _log_of(self, app: Application, size: int) -> str | None:
-        """The end of its driver's log, from its node or from where it was gathered; None: there is
-        none (yet)."""
-        if app.node is None or app.container is None:
+        """The end of its driver's log, as its node has it; None: it has none (yet, or any more)."""
+        if app.node_url is None or app.container is None:
             return None
         found = None
         for name in _LOGS:
-            text = managers.log(app.node, app.container, name, size, self.yarn.manager.user)
+            text = managers.log(app.node_url, app.container, name, size, self.yarn.manager.web)
             if text and text.strip():
                 return text
             found = found if text is None else text
-        if found is None and app.final:
-            return aggregated.log(app, _LOGS, size, self.yarn.client.environment())
         return found
+
+    def _last_of(self, app: Application) -> tuple[str | None, bool]:
+        """The end of the log of one that has ended, from its node or from where it was gathered,
+        and whether there will be no other."""
+        text = self._log_of(app, _KEPT)
+        if text is not None or app.container is None:
+            return text, True
+        try:
+            text = aggregated.seldom(app, _LOGS, _KEPT, self.yarn.client.environment())
+        except aggregated.Later:
+            return None, False
+        on_its_way = time.time() - (app.finished_at or 0.0) < GATHER_SECONDS
+        return text, text is not None or not on_its_way
 
 
 def note(path: Path, content: Mapping[str, Any]) -> None:
@@ -254,12 +273,14 @@ def _seen(note: Mapping[str, Any]) -> Seen:
     words = _words(note)
     at, app_id = note.get("at"), note.get("app_id")
     reason = str(note.get("reason") or "ended")
+    # Its log may be on its way, or lost; it must not be started again all the same.
+    lost = reason if reason.startswith(_FENCED) else None
     return Seen(
         Fate(DriverState.FAILED, ended_at=at, reason=reason),
         where=str(note.get("where", "")),
         app_id=app_id,
         stopped=words.stopped if words else None,
-        fenced=words.fenced if words else None,
+        fenced=words.fenced if words else lost,
     )
 
 

@@ -4,10 +4,12 @@ What must not change: what does not answer is `Unanswered`, never an empty answe
 """
 
 import json
+import os
+import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -32,9 +34,61 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-# Without proxies: they are on this network.
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
-_following = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+@dataclass(frozen=True)
+class Web:
+    """How the web services of a YARN are asked."""
+
+    user: str
+    """Who asks, where YARN believes what it is told (simple authentication)."""
+    ca_file: str | None = None
+    """Certificates by which those are known that speak HTTPS, PEM; None: what REQUESTS_CA_BUNDLE
+    names, or the system's."""
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        query: Mapping[str, str],
+        body: Any = None,
+        timeout: float = 5.0,
+        follow: bool = True,
+        accept: str = "application/json",
+    ) -> bytes:
+        """What is answered.
+
+        Raises:
+            urllib.error.HTTPError: it is refused, or sent elsewhere and that is not followed.
+            OSError, HTTPException, ValueError: nothing is.
+        """
+        request = urllib.request.Request(
+            f"{url}?{urlencode({**query, 'user.name': self.user})}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Accept": accept, "Content-Type": "application/json"},
+        )
+        # Without proxies: they are on this network.
+        handlers: list[Any] = [urllib.request.ProxyHandler({})]
+        if url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
+        if not follow:
+            handlers.append(_NoRedirects())
+        with urllib.request.build_opener(*handlers).open(request, timeout=timeout) as answer:
+            content: bytes = answer.read(_LARGEST)
+            return content
+
+    def _tls(self) -> ssl.SSLContext:
+        given = self.ca_file or os.environ.get("REQUESTS_CA_BUNDLE")
+        if given is None:
+            return ssl.create_default_context()
+        try:
+            folder = os.path.isdir(given)
+            return ssl.create_default_context(
+                cafile=None if folder else given, capath=given if folder else None
+            )
+        except OSError as error:
+            what = "ca_file" if self.ca_file else "REQUESTS_CA_BUNDLE"
+            said = error.strerror or error
+            raise ValueError(f"{what} = {given!r}: must be certificates, PEM: {said}") from None
 
 
 @dataclass(frozen=True)
@@ -42,10 +96,24 @@ class ResourceManager:
     """The ResourceManager in charge, of several that stand by for each other."""
 
     urls: Sequence[str]
-    user: str
-    """Who asks, where YARN believes what it is told (simple authentication)."""
-    timeout: float = 5.0
-    """Seconds for each answer."""
+    web: Web
+    glimpsed: Sequence[Application] = ()
+    """Applications of the user that lived a moment ago: for those nobody is asked again."""
+    silent: str | None = None
+    """That nobody answered a moment ago, and why: nobody is asked again."""
+
+    def at_a_glance(self) -> "ResourceManager":
+        """The same, to be asked for the applications of many drivers in a row: those that live
+        are had at once. For one that has ended, or is another user's, it is asked as ever."""
+        alive = {
+            "user": self.web.user,
+            "states": ",".join(applications.ALIVE),
+            "deSelects": "resourceRequests",
+        }
+        try:
+            return replace(self, glimpsed=self._applications(alive))
+        except Unanswered as error:
+            return replace(self, silent=str(error))
 
     def tagged(self, tag: str) -> list[Application]:
         """All applications with that tag that it knows of, those that have ended too.
@@ -53,11 +121,11 @@ class ResourceManager:
         Raises:
             Unanswered: it can't be told.
         """
-        content = self._ask("GET", "/ws/v1/cluster/apps", {"applicationTags": tag})
-        try:
-            told = applications.read(content)
-        except ValueError as error:
-            raise Unanswered(f"a ResourceManager of {self._who} answered {error}") from None
+        if self.silent is not None:
+            raise Unanswered(self.silent)
+        if known := [each for each in self.glimpsed if tag in each.tags]:
+            return known
+        told = self._applications({"applicationTags": tag})
         # What is had from here is killed: nothing may come in that was not asked for, as where a
         # proxy before it passes no query on.
         return [each for each in told if tag in each.tags]
@@ -94,18 +162,26 @@ class ResourceManager:
         except (AttributeError, TypeError):
             raise Unanswered(f"{self._who}: told no list of nodes") from None
 
-    def environment(self, application: str) -> dict[str, str]:
-        """The Spark settings of an application that runs, by its own page.
+    def environment(self, app: Application) -> dict[str, str]:
+        """The Spark settings of an application that runs, by its own pages: where YARN says that
+        they are, or else by the ResourceManager, which may be reached by another way from here.
 
         Raises:
             Unanswered: it does not tell (yet).
         """
-        path = f"/proxy/{quote(application)}/api/v1/applications/{quote(application)}/environment"
-        content = self._ask("GET", path, {}, timeout=2.0)
-        try:
-            return {str(key): str(value) for key, value in content["sparkProperties"]}
-        except (KeyError, TypeError, ValueError):
-            raise Unanswered(f"{application} does not tell its settings") from None
+        ours = [f"{url.rstrip('/')}/proxy/{quote(app.id)}" for url in self.urls]
+        pages = [app.pages.rstrip("/")] if app.pages else []
+        faults = []
+        for each in dict.fromkeys([*pages, *ours]):
+            url = f"{each}/api/v1/applications/{quote(app.id)}/environment"
+            try:
+                content = json.loads(self.web.ask("GET", url, {}, timeout=2.0))
+                return {str(key): str(value) for key, value in content["sparkProperties"]}
+            except (OSError, HTTPException) as error:
+                faults.append(f"{each}: {_fault(error)}")
+            except (KeyError, TypeError, ValueError):
+                faults.append(f"{each}: answers, but not as Spark does")
+        raise Unanswered(f"no page of {app.id} answers ({'; '.join(faults)})")
 
     def check(self) -> str:
         """What the one in charge is, in words.
@@ -118,6 +194,13 @@ class ResourceManager:
             raise Unanswered(f"{self._who}: answered something else than a ResourceManager")
         return f"{self._who}: {told.get('activeNodes')} nodes"
 
+    def _applications(self, query: dict[str, str]) -> list[Application]:
+        content = self._ask("GET", "/ws/v1/cluster/apps", query)
+        try:
+            return applications.read(content)
+        except ValueError as error:
+            raise Unanswered(f"a ResourceManager of {self._who} answered {error}") from None
+
     @property
     def _who(self) -> str:
         return ", ".join(self.urls)
@@ -128,32 +211,35 @@ class ResourceManager:
         path: str,
         query: dict[str, str],
         body: Any = None,
-        timeout: float | None = None,
     ) -> Any:
         faults = []
-        asked = urlencode({**query, "user.name": self.user})
         for url in self.urls:
-            request = urllib.request.Request(
-                f"{url.rstrip('/')}{path}?{asked}",
-                method=method,
-                data=None if body is None else json.dumps(body).encode(),
-                headers={"Accept": "application/json", "Content-Type": "application/json"},
-            )
             try:
-                with _direct.open(request, timeout=timeout or self.timeout) as answer:
-                    content = json.loads(answer.read(_LARGEST))
-            except urllib.error.HTTPError as error:
-                stands_by = 300 <= error.code < 400
-                faults.append(f"{url}: " + ("stands by" if stands_by else f"HTTP {error.code}"))
-                error.close()
-                continue
+                answer = self.web.ask(method, f"{url.rstrip('/')}{path}", query, body, follow=False)
+                content = json.loads(answer)
             except (OSError, HTTPException, ValueError) as error:
-                faults.append(f"{url}: {error}")
+                faults.append(f"{url}: {_fault(error)}")
                 continue
             if isinstance(content, dict):
                 return content
             faults.append(f"{url}: answered something else than a ResourceManager")
         raise Unanswered(f"no ResourceManager answers ({'; '.join(faults)})")
+
+
+def _fault(error: Exception) -> str:
+    """Why there is no answer, in words; those of YARN where it has said some."""
+    if not isinstance(error, urllib.error.HTTPError):
+        return str(error)
+    if 300 <= error.code < 400:
+        error.close()
+        return "stands by"
+    try:
+        with error:
+            said = json.loads(error.read(_LARGEST))["RemoteException"]["message"]
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        said = None
+    why = f": {applications.in_one_line(said)}" if isinstance(said, str) and said else ""
+    return f"HTTP {error.code}{why}"
 
 
 def room_of(manager: ResourceManager) -> Capacity | None:
@@ -165,13 +251,12 @@ def room_of(manager: ResourceManager) -> Capacity | None:
     return Capacity(cores, free, len(lines), tuple(lines))
 
 
-def runs(node: str, container: str, user: str, timeout: float = 5.0) -> bool | None:
+def runs(node_url: str, container: str, web: Web) -> bool | None:
     """Whether a NodeManager has that container still; None: it can't be told."""
-    url = f"http://{node}/ws/v1/node/containers/{quote(container)}?{urlencode({'user.name': user})}"
-    request = urllib.request.Request(url, headers={"Accept": "application/json"})
     try:
-        with _following.open(request, timeout=timeout) as answer:
-            told = json.loads(answer.read(_LARGEST))
+        told = json.loads(
+            web.ask("GET", f"{node_url}/ws/v1/node/containers/{quote(container)}", {})
+        )
     except urllib.error.HTTPError as error:
         error.close()
         return False if error.code == 404 else None
@@ -182,16 +267,12 @@ def runs(node: str, container: str, user: str, timeout: float = 5.0) -> bool | N
     return None if state is None else state not in ("COMPLETE", "DONE")
 
 
-def log(
-    node: str, container: str, name: str, size: int, user: str, timeout: float = 5.0
-) -> str | None:
+def log(node_url: str, container: str, name: str, size: int, web: Web) -> str | None:
     """The last `size` bytes of a container's log, as its NodeManager has it, or the server of
     gathered logs that it sends to; None: they don't."""
-    asked = urlencode({"size": -size, "user.name": user})
-    url = f"http://{node}/ws/v1/node/containers/{quote(container)}/logs/{quote(name)}?{asked}"
+    url = f"{node_url}/ws/v1/node/containers/{quote(container)}/logs/{quote(name)}"
     try:
-        with _following.open(url, timeout=timeout) as answer:
-            text = answer.read(_LARGEST).decode("utf-8", "replace")
-    except (OSError, HTTPException):  # an HTTPError is an OSError
+        text = web.ask("GET", url, {"size": str(-size)}, accept="*/*")
+    except (OSError, HTTPException, ValueError):  # an HTTPError is an OSError
         return None
-    return applications.log_in(text)
+    return applications.log_in(text.decode("utf-8", "replace"))

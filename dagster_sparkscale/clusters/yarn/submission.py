@@ -1,11 +1,15 @@
 """What a driver in cluster mode is submitted with: its Spark settings and its command line. Pure.
 
-What must not change: nothing secret is on the command line. The agent's token and key travel as
-private files, as Spark's settings do; they pass the staging folder, which is the user's alone.
+What must not change: nothing secret is on the command line, nor in the script by which YARN starts
+the driver: a copy of that lies beside the logs. The agent's token and key and the stream's `env`
+travel as private files, as Spark's settings do; they pass the staging folder, which is the user's
+alone.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from dagster_sparkscale.clusters.driver_options import driver_options
@@ -17,6 +21,13 @@ from dagster_sparkscale.declare.streams import Stream
 MAIN = "sparkscale_driver.py"
 """The main file of spark-submit; a copy of the driver's `__main__.py`."""
 _TOKEN, _CERTIFICATE, _KEY = "sparkscale-token", "sparkscale-certificate", "sparkscale-key"
+_ENVIRONMENT = "sparkscale-environment"
+_FOUND_BY = (
+    *("CLASSPATH", "HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_*_HOME", "JAVA_*", "LD_*", "PATH"),
+    *("PYSPARK_*", "PYTHON*", "SPARK*", "YARN_*"),
+)
+"""Variables by which the starting script finds Java, Hadoop, Spark and Python, or that Spark adds
+to: they have to be in it. Whatever begins with SPARK, Spark puts into those of executors too."""
 _REDACTED = "(?i)secret|password|token|access[.]?key|^spark[.]yarn[.]appMasterEnv[.]"
 """Spark's own, and the environment of a stream, which its pages would show."""
 
@@ -41,8 +52,22 @@ class Files:
     token: Path
     certificate: Path
     key: Path
+    environment: Path
     parcel: Path
     program: Path
+
+
+def environment(env: Mapping[str, str]) -> str:
+    """What bash, by which YARN starts the driver's JVM, reads before: the variables of a stream
+    that the starting script does not need. What has begun then has them, and its children."""
+    carried = {name: value for name, value in env.items() if not _in_script(name)}
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(carried.items())]
+    # Or every bash that the program starts would read them anew.
+    return "\n".join(["unset BASH_ENV", *lines, ""])
+
+
+def _in_script(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in _FOUND_BY)
 
 
 def tags(record: Record, more: Sequence[str]) -> list[str]:
@@ -68,7 +93,11 @@ def spark_settings(
         "spark.executor.maxNumFailures": "1000000",
         **common,
     }
-    made |= {f"spark.yarn.appMasterEnv.{name}": value for name, value in stream.env.items()}
+    made |= {
+        f"spark.yarn.appMasterEnv.{name}": value
+        for name, value in stream.env.items()
+        if _in_script(name)
+    }
     asked = settings(stream, record.epoch, "yarn", made)
     bounds = stream.bounds
     executors = bounds.initial if record.executors is None else record.executors
@@ -79,12 +108,15 @@ def spark_settings(
             f"{files.token}#{_TOKEN}",
             f"{files.certificate}#{_CERTIFICATE}",
             f"{files.key}#{_KEY}",
+            f"{files.environment}#{_ENVIRONMENT}",
             str(files.program),
             asked.get("spark.yarn.dist.files"),
         ),
         "spark.yarn.tags": _joined(*tags(record, place.tags), asked.get("spark.yarn.tags")),
         # A second driver would have the epoch of the first.
         "spark.yarn.maxAppAttempts": "1",
+        # What bash reads before it starts the JVM.
+        "spark.yarn.appMasterEnv.BASH_ENV": f"./{_ENVIRONMENT}",
         "spark.yarn.submit.waitAppCompletion": "false",
         "spark.executor.instances": str(executors),
         "spark.dynamicAllocation.enabled": "false",

@@ -174,6 +174,19 @@ class TestDescribed:
         driver = submitted.driver()
         assert (driver.state, driver.exit_reason) == (DriverState.FAILED, "exit code 1")
 
+    def test_what_it_died_of_is_what_it_has_told_or_else_in_its_log(
+        self, submitted: Submitted
+    ) -> None:
+        submitted.ended(at=submitted.record.desired_since + 1)
+        files = submitted.submission
+        files.log.write_text("Traceback (most recent call last):\nKeyError: 'x'\nno input\n")
+        assert submitted.driver().exit_reason == "exit code 1: KeyError: 'x'"
+        for cut in ("", "[]", "{}", '{"raised": 1}'):
+            files.raised.write_text(cut)
+            assert submitted.driver().exit_reason == "exit code 1: KeyError: 'x'"
+        files.raised.write_text('{"raised": "no input"}')
+        assert submitted.driver().exit_reason == "exit code 1: no input"
+
     @pytest.mark.parametrize("gone", [0, 3], ids=["without a trace", "declared gone"])
     def test_one_whose_end_nobody_saw_counts_as_ended_when_it_last_showed_that_it_lived(
         self, submitted: Submitted, gone: int

@@ -11,7 +11,7 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dev.yarn.rig import Address
 from tests.clusters.contract import ClusterContract
-from tests.clusters.running import kill
+from tests.clusters.running import SECRET, kill
 from tests.clusters.yarn.conftest import SMALL
 from tests.files import below
 
@@ -43,6 +43,13 @@ def containers(app_id: str | None, driver: bool = False) -> list[psutil.Process]
                 if not driver or (named and process.name() == "java"):
                     found.append(process)
     return found
+
+
+def no_secret_beside_logs(address: Address) -> bool:
+    """Whether what the nodes show of their containers, scripts that start them too, holds none."""
+    shown = [path for path in Path(address.folder).glob("node*/logs/**/*") if path.is_file()]
+    assert any(path.name == "launch_container.sh" for path in shown)
+    return not any(SECRET.encode() in path.read_bytes() for path in shown)
 
 
 class ClusterModeContract(ClusterContract):

@@ -68,8 +68,9 @@ def _node_has_none(cluster: YarnCluster) -> bool:
     record = cluster.store().read("crash")
     assert record is not None
     app = cluster._manager().tagged(f"sparkscale-{record.id}-1")[0]
-    assert app.node and app.container
-    return resource_manager.log(app.node, app.container, "stdout", 100, "me") is None
+    assert app.node_url and app.container
+    web = cluster._manager().web
+    return resource_manager.log(app.node_url, app.container, "stdout", 100, web) is None
 
 
 def test_a_queue_that_is_full_is_told(rig: Rig, tmp_path: Path) -> None:

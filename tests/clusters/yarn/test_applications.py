@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.applications import Application, ended, log_in, newest, read
 
-TOLD = {
+TOLD: dict[str, Any] = {
     "id": "application_1795397451890_0001",
     "user": "spark",
     "queue": "root.default",
@@ -20,6 +20,7 @@ TOLD = {
     "finishedTime": 0,
     "amContainerLogs": "http://n1:8042/node/containerlogs/container_e17_1795_0001_01_000001/spark",
     "amHostHttpAddress": "n1:8042",
+    "trackingUrl": "http://proxy:9046/proxy/application_1795397451890_0001/",
 }
 
 
@@ -39,6 +40,8 @@ def test_an_application_is_read() -> None:
         finished_at=None,
         node="n1:8042",
         container="container_e17_1795_0001_01_000001",
+        scheme="http",
+        pages="http://proxy:9046/proxy/application_1795397451890_0001/",
     )
     assert app(finishedTime=1795397740241).finished_at == 1795397740.241
 
@@ -48,6 +51,18 @@ def test_one_that_is_not_placed_yet_has_neither_node_nor_container() -> None:
     found = read({"apps": {"app": [bare]}})[0]
     assert (found.node, found.host, found.container) == (None, None, None)
     assert found.tags == frozenset() and not found.final and found.finished_at is None
+
+
+def test_a_node_is_asked_as_yarn_speaks() -> None:
+    assert app().node_url == "http://n1:8042"
+    secure = TOLD["amContainerLogs"].replace("http:", "https:")
+    assert app(amContainerLogs=secure).node_url == "https://n1:8042"
+    assert app(amContainerLogs=secure, amHostHttpAddress=None).node_url is None
+
+
+@pytest.mark.parametrize("told", [None, "", "N/A", "UNASSIGNED", "file:///etc/passwd"])
+def test_what_is_no_address_of_pages_is_none(told: str | None) -> None:
+    assert app(trackingUrl=told).pages is None
 
 
 @pytest.mark.parametrize("content", [{"apps": None}, {"apps": {}}, {"apps": {"app": []}}])
@@ -89,6 +104,13 @@ SIGNAL = (
     "Exit code is 137\n[x]Container exited with a non-zero exit code 137. "
 )
 
+# YARN shows the end of the container's log.
+TAIL = (
+    "Application application_1_1 failed 1 times due to AM Container for appattempt_1_1_000001 "
+    "exited with  exitCode: 137\nLast 4096 bytes of stderr :\nContainer container_1_1_01_000002 on "
+    "host n2 exited with status 3. Exit code is -100\n"
+)
+
 
 @pytest.mark.parametrize(
     ("state", "final", "diagnostics", "reason"),
@@ -99,6 +121,7 @@ SIGNAL = (
         ("FINISHED", "FAILED", "User application exited with status 128", "exit code 128: KeyErr"),
         ("FINISHED", "FAILED", "User application exited with status 255", "exit code 255: KeyErr"),
         ("FAILED", "FAILED", SIGNAL, "killed by signal 9"),
+        ("FAILED", "FAILED", TAIL, "killed by signal 9"),
         ("FAILED", "FAILED", "exitCode: -104\nbeyond memory", "exitCode: -104 beyond memory"),
         ("FAILED", "FAILED", "no such queue\n\tat a.b.C", "no such queue"),
         ("FAILED", "FAILED", "", "failed by YARN"),
@@ -123,6 +146,7 @@ def test_without_a_word_of_what_it_died_of_the_exit_code_stands_alone() -> None:
         ("FAILED", "exitCode: -100 Container released on a *lost* node", True),
         ("FAILED", "exitCode: -104", False),
         ("FAILED", SIGNAL, False),
+        ("FAILED", TAIL, False),
         ("FAILED", "", False),
         ("RUNNING", "exitCode: -100", False),
     ],

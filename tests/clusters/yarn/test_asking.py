@@ -1,9 +1,11 @@
 """Asking ResourceManagers, some of which stand by, are down, or are something else."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,21 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.yarn.applications import Application
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
-from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered, log, runs
+from dagster_sparkscale.clusters.yarn.launch import Client
+from dagster_sparkscale.clusters.yarn.looking import Yarn
+from dagster_sparkscale.clusters.yarn.resource_manager import (
+    ResourceManager,
+    Unanswered,
+    Web,
+    log,
+    runs,
+)
 from dagster_sparkscale.declare.declaration import DeclarationError
-from tests.clusters.running import PROGRAMS, stream, submit
+from tests.clusters.running import PROGRAMS, SECRET, stream, submit
 
+ME = Web("me")
 DOWN = "http://127.0.0.1:9"
 
 
@@ -55,7 +67,7 @@ def test_who_stands_by_and_who_is_down_are_passed_over() -> None:
         answering(307, location="http://127.0.0.1:9/elsewhere") as (standby, _),
         answering(200, {"apps": None}) as (active, asked),
     ):
-        manager = ResourceManager((DOWN, standby, f"{active}/"), "me")
+        manager = ResourceManager((DOWN, standby, f"{active}/"), ME)
         assert manager.tagged("a tag") == []
         manager.kill("application_1_1")
     assert asked == [
@@ -70,6 +82,10 @@ def test_who_stands_by_and_who_is_down_are_passed_over() -> None:
         (307, {}, "stands by"),
         (401, {}, "HTTP 401"),
         (404, {}, "HTTP 404"),
+        (403, {"RemoteException": {"message": "User me\n may not"}}, "HTTP 403: User me may not"),
+        (403, {"RemoteException": {"message": 1}}, r"HTTP 403\)"),
+        (403, [], r"HTTP 403\)"),
+        (403, b"<html>", r"HTTP 403\)"),
         (200, b"<html>", "Expecting value"),
         (200, [], "answered something else than a ResourceManager"),
         (200, {}, "no list of applications"),
@@ -79,31 +95,31 @@ def test_what_is_no_answer_is_never_taken_for_no_application(
     code: int, body: Any, fault: str
 ) -> None:
     with answering(code, body) as (url, _), pytest.raises(Unanswered, match=fault):
-        ResourceManager((url,), "me").tagged("tag")
+        ResourceManager((url,), ME).tagged("tag")
 
 
 def test_applications_of_others_are_passed_over_whatever_a_resource_manager_answers() -> None:
     told = {"id": "application_1_1", "state": "RUNNING", "applicationTags": "mine,more"}
     strangers = {**told, "id": "application_1_2", "applicationTags": "mine-too"}
     with answering(200, {"apps": {"app": [told, strangers]}}) as (url, _):
-        assert [each.id for each in ResourceManager((url,), "me").tagged("mine")] == [told["id"]]
+        assert [each.id for each in ResourceManager((url,), ME).tagged("mine")] == [told["id"]]
 
 
 @pytest.mark.parametrize("body", [{"nodes": "x"}, {"nodes": {"node": ["x"]}}, {"nodes": [1]}])
 def test_what_is_no_list_of_nodes_is_no_answer(body: Any) -> None:
     with answering(200, body) as (url, _), pytest.raises(Unanswered, match="no list of nodes"):
-        ResourceManager((url,), "me").node_runs("n1:8042")
+        ResourceManager((url,), ME).node_runs("n1:8042")
 
 
 @pytest.mark.parametrize("body", [{}, {"clusterMetrics": "x"}])
 def test_what_tells_nothing_of_a_cluster_is_no_resource_manager(body: Any) -> None:
     with answering(200, body) as (url, _), pytest.raises(Unanswered, match="something else"):
-        ResourceManager((url,), "me").check()
+        ResourceManager((url,), ME).check()
 
 
 def test_without_any_that_answers_nothing_is_told() -> None:
     with pytest.raises(Unanswered, match=f"no ResourceManager answers \\({DOWN}: "):
-        ResourceManager((DOWN,), "me").tagged("tag")
+        ResourceManager((DOWN,), ME).tagged("tag")
 
 
 @pytest.mark.parametrize(
@@ -123,16 +139,94 @@ def test_a_container_is_gone_only_where_its_node_says_so(
     code: int, body: Any, there: bool | None
 ) -> None:
     with answering(code, body) as (url, _):
-        assert runs(url.removeprefix("http://"), "container_1", "me") is there
-    assert runs("127.0.0.1:9", "container_1", "me") is None
+        assert runs(url, "container_1", ME) is there
+    assert runs(DOWN, "container_1", ME) is None
 
 
 def test_a_log_that_was_gathered_is_had_from_where_the_node_sends_to() -> None:
     text = b"LogType:stdout\nLogContents:\nhello\nEnd of LogType:stdout"
     with answering(200, text) as (server, _), answering(307, {}, f"{server}/logs") as (node, asked):
-        assert log(node.removeprefix("http://"), "container_1", "stdout", 99, "me") == "hello"
+        assert log(node, "container_1", "stdout", 99, ME) == "hello"
     assert asked == ["GET /ws/v1/node/containers/container_1/logs/stdout?size=-99&user.name=me"]
-    assert log("127.0.0.1:9", "container_1", "stdout", 99, "me") is None
+    assert log(DOWN, "container_1", "stdout", 99, ME) is None
+
+
+def told(tag: str, state: str = "RUNNING") -> dict[str, Any]:
+    return {"id": f"application_{tag}", "state": state, "applicationTags": f"{tag},more"}
+
+
+def test_at_a_glance_those_that_live_are_had_by_one_question() -> None:
+    alive = {"apps": {"app": [told("a"), told("b")]}}
+    with answering(200, alive) as (url, asked):
+        glimpse = ResourceManager((url,), ME).at_a_glance()
+        assert [glimpse.tagged(tag)[0].id for tag in "ab"] == ["application_a", "application_b"]
+        assert len(asked) == 1 and "user=me" in asked[0] and "RUNNING" in asked[0]
+        assert "FAILED" not in asked[0]
+        # It may have ended, be another user's, or have been started since.
+        assert glimpse.tagged("c") == []
+        assert asked[1:] == ["GET /ws/v1/cluster/apps?applicationTags=c&user.name=me"]
+
+
+def test_at_a_glance_nobody_who_did_not_answer_is_asked_for_each_again() -> None:
+    with answering(500) as (url, asked):
+        glimpse = ResourceManager((url,), ME).at_a_glance()
+        for tag in "ab":
+            with pytest.raises(Unanswered, match="HTTP 500"):
+                glimpse.tagged(tag)
+    assert len(asked) == 1
+
+
+APP = Application(
+    id="application_1_1",
+    state="RUNNING",
+    final_status="",
+    diagnostics="",
+    tags=frozenset(),
+    queue="",
+    user="",
+    finished_at=None,
+    node=None,
+    container=None,
+)
+SETTINGS = {"sparkProperties": [["spark.a", "1"]]}
+
+
+def test_the_pages_of_an_application_are_where_yarn_says() -> None:
+    with answering(200, SETTINGS) as (proxy, asked), answering(404) as (url, others):
+        app = replace(APP, pages=f"{proxy}/proxy/{APP.id}/")
+        assert ResourceManager((url,), ME).environment(app) == {"spark.a": "1"}
+    path = f"/proxy/{APP.id}/api/v1/applications/{APP.id}/environment?user.name=me"
+    assert asked == [f"GET {path}"] and not others
+    # As where that name means nothing here, and the ResourceManager is reached by a tunnel.
+    with answering(200, SETTINGS) as (url, asked):
+        app = replace(APP, pages=f"{DOWN}/proxy/{APP.id}/")
+        assert ResourceManager((url,), ME).environment(app) == {"spark.a": "1"}
+    assert asked == [f"GET {path}"]
+
+
+def test_why_no_page_of_an_application_answers_is_told() -> None:
+    with answering(404) as (url, _), answering(200, {}) as (proxy, _):
+        app = replace(APP, pages=proxy)
+        with pytest.raises(Unanswered) as told:
+            ResourceManager((url,), ME).environment(app)
+    assert f"{proxy}: answers, but not as Spark does" in str(told.value)
+    assert f"{url}/proxy/{APP.id}: HTTP 404" in str(told.value)
+
+
+def test_certificates_that_are_none_are_told_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = tmp_path / "ca.pem"
+    wrong.write_text("none")
+    secure = ("https://127.0.0.1:9",)
+    with pytest.raises(Unanswered, match=r"ca_file = .*ca\.pem': must be certificates, PEM"):
+        ResourceManager(secure, Web("me", str(wrong))).tagged("tag")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nope")
+    with pytest.raises(Unanswered, match="REQUESTS_CA_BUNDLE = '/nope': must be certificates"):
+        ResourceManager(secure, ME).tagged("tag")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path))
+    with pytest.raises(Unanswered, match="refused"):
+        ResourceManager(secure, ME).tagged("tag")
 
 
 @pytest.mark.parametrize(
@@ -142,6 +236,10 @@ def test_a_log_that_was_gathered_is_had_from_where_the_node_sends_to() -> None:
         ({"resource_managers": ["rm:8088"]}, r"'rm:8088': must be the web address .*http://host"),
         ({"tags": ["a,b"]}, "'a,b': must be 100 ASCII characters"),
         ({"queu": "a"}, "queu.*did you mean 'queue'"),
+        (
+            {"staging_dir": "hdfs:///s", "spark_conf": {"spark.yarn.stagingDir": "hdfs:///t"}},
+            r"staging_dir = .*: drop it, or drop spark\.yarn\.stagingDir of spark_conf",
+        ),
     ],
 )
 def test_a_field_that_can_not_be_is_refused(fields: dict[str, Any], fault: str) -> None:
@@ -150,17 +248,37 @@ def test_a_field_that_can_not_be_is_refused(fields: dict[str, Any], fault: str) 
         YarnCluster(**{**given, **fields})
 
 
-def test_nothing_is_begun_without_the_settings_of_the_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "fault"), [("", r"there is no yarn-site\.xml"), ("nope", "there is no such folder")]
+)
+def test_nothing_is_begun_without_the_settings_of_the_cluster(
+    tmp_path: Path, folder: str, fault: str
+) -> None:
     with answering(200, {"apps": None}) as (url, _):
         cluster = YarnCluster(
-            resource_managers=[url], hadoop_conf_dir=str(tmp_path), state_dir=str(tmp_path / "s")
+            resource_managers=[url],
+            hadoop_conf_dir=str(tmp_path / folder),
+            state_dir=str(tmp_path / "s"),
         )
-        with pytest.raises(ClusterError, match=r"hadoop_conf_dir = .*there is no yarn-site\.xml"):
+        with pytest.raises(ClusterError, match=f"hadoop_conf_dir = .*{fault}; must be the folder"):
             submit(cluster, stream("clicks"))
         assert cluster.find("clicks") is None
+        told = {each.subject: each for each in cluster.conditions([])}["hadoop_conf_dir"]
+        assert told.wrong and re.search(fault, told.text)
 
 
-def test_a_program_whose_name_spark_can_not_ship_is_refused(tmp_path: Path) -> None:
+def test_what_is_left_in_a_staging_folder_is_looked_for_where_spark_puts_it(tmp_path: Path) -> None:
+    where = {"spark.yarn.stagingDir": "hdfs:///s/"}
+    given: dict[str, Any] = {"resource_managers": [DOWN], "hadoop_conf_dir": str(tmp_path)}
+    for fields in ({"spark_conf": where}, {"staging_dir": "hdfs:///s"}):
+        cluster = YarnCluster(**given, **fields)
+        staged = Yarn(cluster._manager(), Client(*[tmp_path] * 3, None), cluster._staging())
+        assert staged.staging(replace(APP, user="u")) == f"hdfs:///s/u/.sparkStaging/{APP.id}"
+    with pytest.raises(ClusterError, match="set staging_dir of the cluster"):
+        YarnCluster(**given).program_of(stream("clicks", spark_conf=where))
+
+
+def test_a_program_or_a_variable_whose_name_can_not_be_shipped_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "a,b.py"
     program.write_bytes((PROGRAMS / "idle.py").read_bytes())
     cluster = YarnCluster(
@@ -168,3 +286,5 @@ def test_a_program_whose_name_spark_can_not_ship_is_refused(tmp_path: Path) -> N
     )
     with pytest.raises(ClusterError, match="must be a path without a comma or #"):
         submit(cluster, stream("clicks", program=str(program)))
+    with pytest.raises(ClusterError, match=r"clicks: env: 'a\.b': must be letters, digits"):
+        submit(cluster, stream("clicks", env={"a.b": SECRET}))

@@ -12,12 +12,12 @@ from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.places import this_process
 from dagster_sparkscale.clusters.store import Claim, Process, Record, Submission
-from dagster_sparkscale.clusters.yarn import applications
+from dagster_sparkscale.clusters.yarn import aggregated, applications
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
 from dagster_sparkscale.clusters.yarn.looking import Yarn
-from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager
+from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Web
 from tests.clusters.running import PROGRAMS, stream, submit
 from tests.clusters.yarn.test_asking import answering
 
@@ -46,11 +46,11 @@ def driver(
     )
     folder.swap(record)
     client = Client(Path("/java"), tmp_path, str(tmp_path), None)
-    return YarnDriver(folder, record, Yarn(ResourceManager((url,), "me"), client, None))
+    return YarnDriver(folder, record, Yarn(ResourceManager((url,), Web("me")), client, None))
 
 
 def launch(found: YarnDriver) -> None:
-    found.launch(lambda _: {}, [], PROGRAMS / "idle.py")
+    found.launch(lambda _: {}, "", [], PROGRAMS / "idle.py")
 
 
 def test_a_driver_that_yarn_never_took_has_not_taken_its_checkpoint(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_start_that_was_killed_while_it_was_held_up_submits_nothing(tmp_path: 
         frozen = driver(tmp_path, url, f"touch {tmp_path}/submitted")
         make_settings = kills(frozen)
         with pytest.raises(AlreadyRunning, match="was ended"):
-            frozen.launch(make_settings, [], PROGRAMS / "idle.py")
+            frozen.launch(make_settings, "", [], PROGRAMS / "idle.py")
         assert not (tmp_path / "submitted").exists()
         assert frozen.describe().state is DriverState.FAILED
 
@@ -130,6 +130,52 @@ def test_one_that_never_had_a_container_has_ended(tmp_path: Path) -> None:
         killed = driver(tmp_path, url)
         killed.files.create()
         assert killed.describe().state is DriverState.FAILED
+
+
+def test_all_drivers_of_a_cluster_are_found_by_one_question(tmp_path: Path) -> None:
+    alive = ENDED | {"state": "ACCEPTED"}
+    with answering(200, {"apps": {"app": [alive]}}) as (url, asked):
+        waiting = driver(tmp_path, url)
+        waiting.files.create()
+        cluster = YarnCluster(
+            resource_managers=[url],
+            hadoop_conf_dir=str(tmp_path),
+            state_dir=str(tmp_path / "state"),
+            user="me",
+        ).at_a_glance()
+        for _ in range(3):
+            found = cluster.find("clicks")
+            assert found is not None and found.state is DriverState.STARTING
+    assert len(asked) == 1
+
+
+def test_a_look_reads_gathered_logs_seldom_and_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs a JVM: many drivers that have ended at once are told of all the same."""
+    read: list[str] = []
+    monkeypatch.setattr(aggregated, "_asked", {})
+    monkeypatch.setattr(aggregated, "log", lambda app, *_: read.append(app.id))
+    logs = "http://127.0.0.1:9/node/containerlogs/container_1_1_01_000001/spark"
+    died = "exited with  exitCode: 75"
+    ended = ENDED | {
+        **{"state": "FAILED", "diagnostics": died, "amContainerLogs": logs, "startedTime": 1},
+        **{"amHostHttpAddress": "127.0.0.1:9", "finishedTime": 2},
+    }
+    node = {"nodeHTTPAddress": "127.0.0.1:9", "state": "RUNNING"}
+    with answering(200, {"apps": {"app": [ended]}, "nodes": {"node": [node]}}) as (url, _):
+        lost = driver(tmp_path, url)
+        lost.files.create()
+        with aggregated._asking:  # another's is being read
+            first = lost.describe()
+        # By its exit code alone it is known that it may not be started again.
+        assert first.state is DriverState.FAILED and first.fenced
+        assert not lost.files.ended.exists() and read == []
+        assert lost.describe() == first and read == ["application_1_0001"]
+        assert lost.files.ended.exists() and not lost.took()
+        lost.files.ended.unlink()
+        assert lost.describe() == first and len(read) == 1
+        assert lost.log(10) == "" and len(read) == 2  # who asks for it has it looked for
 
 
 def test_what_yarn_has_taken_is_never_taken_for_what_was_never_submitted(tmp_path: Path) -> None:

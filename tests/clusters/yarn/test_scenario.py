@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dev.yarn.rig import Address
-from tests.clusters.running import kill
-from tests.clusters.yarn.cluster_mode import cluster_on, containers
+from tests.clusters.running import SECRET, kill
+from tests.clusters.yarn.cluster_mode import cluster_on, containers, no_secret_beside_logs
 from tests.e2e.deployment import Deployment, deployed, paced_stream, told
 from tests.waiting import wait_for
 
@@ -19,10 +20,14 @@ def test_started_scaled_killed_brought_back_attached_to_and_stopped(
     yarn: Address, tmp_path: Path
 ) -> None:
     cluster = cluster_on(yarn, tmp_path / "state")
-    stream = paced_stream("spine", tmp_path, driver_memory="512m")
+    env = {"CLICKS_PASSWORD": SECRET}
+    stream = paced_stream("spine", tmp_path, driver_memory="512m", env=env)
     with deployed(cluster, stream, tmp_path) as d:
         assert told(d.materialize())["action"] == "started"
         wait_for("one executor", lambda: d.registered() == 1)
+        # The JVM and Python.
+        assert len([each for each in containers(d.driver().app_id) if holds_secret(each)]) >= 2
+        assert no_secret_beside_logs(yarn)
 
         d.pace(3.2)
         wait_for("two batches that took 3.2 s", lambda: d.all_took(2, 3.2))
@@ -52,6 +57,13 @@ def test_started_scaled_killed_brought_back_attached_to_and_stopped(
         assert app is not None
         wait_for("its containers to end", lambda app=app: not containers(app))
         assert not [path for path in Path(yarn.folder, "staging").rglob(app)]
+
+
+def holds_secret(process: psutil.Process) -> bool:
+    try:
+        return process.environ().get("CLICKS_PASSWORD") == SECRET
+    except psutil.Error:
+        return False
 
 
 def asked_for(d: Deployment, job: str) -> Any:

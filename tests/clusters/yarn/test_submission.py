@@ -1,8 +1,17 @@
 """What a driver in cluster mode is submitted with."""
 
+import ast
 import re
+import shlex
+import subprocess
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
+
+from hypothesis import given
+from hypothesis import settings as settings_of_tests
+from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.yarn import applications
@@ -10,13 +19,16 @@ from dagster_sparkscale.clusters.yarn.submission import (
     Files,
     Place,
     driver_arguments,
+    environment,
     spark_settings,
     tags,
 )
 from tests.clusters.running import SECRET, stream
 
 RECORD = replace(Record.new("ab12"), epoch=3, checkpoint="file:///c", executors=2)
-FILES = Files(*(Path("/s") / name for name in ("token", "cert", "key", "p.zip", "clicks.py")))
+FILES = Files(
+    *(Path("/s") / name for name in ("token", "cert", "key", "env", "p.zip", "clicks.py"))
+)
 PLACE = Place(queue="etl", python="python3.11")
 
 
@@ -68,13 +80,47 @@ def test_its_files_are_shipped_beside_those_of_the_user() -> None:
     assert made["spark.submit.pyFiles"] == "/s/p.zip,lib.zip"
     assert made["spark.yarn.dist.files"] == (
         "/s/token#sparkscale-token,/s/cert#sparkscale-certificate,/s/key#sparkscale-key,"
-        "/s/clicks.py,a.txt"
+        "/s/env#sparkscale-environment,/s/clicks.py,a.txt"
     )
 
 
-def test_the_environment_of_the_stream_is_the_drivers_and_its_pages_do_not_show_it() -> None:
+def test_of_the_streams_environment_settings_have_what_finds_java_and_python_only() -> None:
+    env = {"CLICKS_PASSWORD": SECRET, "PYTHONHOME": "/p", "JAVA_HOME": "/j", "SPARK_X": "1"}
+    made = spark_settings(stream("clicks", env=env), RECORD, {}, PLACE, FILES)
+    ours = {name.rpartition(".")[2] for name in made if "appMasterEnv" in name}
+    found_by = {"PYTHONHOME", "JAVA_HOME", "SPARK_X"}
+    assert ours == {"PYSPARK_PYTHON", "PYTHONUNBUFFERED", "BASH_ENV", *found_by}
+    assert not any(SECRET in value for name, value in made.items() if "appMasterEnv" in name)
+    text = environment(env)
+    assert SECRET in text and not any(name in text for name in found_by)
+
+
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+
+
+@given(st.dictionaries(st.from_regex("MY_[A-Z]{1,5}", fullmatch=True), TEXTS, max_size=3))
+@settings_of_tests(max_examples=30, deadline=None)
+def test_what_bash_starts_has_each_variable_as_it_was_declared(env: dict[str, str]) -> None:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
+        file.write(environment(env))
+        file.flush()
+        # As the script by which YARN starts a container does.
+        show = "import os, sys; sys.stdout.buffer.write(repr(dict(os.environb)).encode())"
+        done = subprocess.run(
+            ["/bin/bash", "-c", f"{shlex.quote(sys.executable)} -c '{show}'"],
+            env={"BASH_ENV": file.name},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    found = ast.literal_eval(done.stdout.decode())
+    assert {name: value for name, value in found.items() if name.startswith(b"MY_")} == {
+        name.encode(): value.encode() for name, value in env.items()
+    }
+    assert b"BASH_ENV" not in found
+
+
+def test_what_spark_is_given_of_an_environment_its_pages_do_not_show() -> None:
     made = settings()
-    assert made["spark.yarn.appMasterEnv.CLICKS_PASSWORD"] == SECRET
     assert made["spark.yarn.appMasterEnv.PYSPARK_PYTHON"] == "python3.11"
     assert made["spark.executorEnv.PYSPARK_PYTHON"] == "python3.11"
     hidden = re.compile(made["spark.redaction.regex"])
