@@ -29,8 +29,14 @@ def on(state: Path, **fields: Any) -> StandaloneRestCluster:
         ("rest_urls", ["spark://h:6066"], "must be a URL such as http://host:6066"),
         ("rest_urls", ["http://"], "must be a URL such as http://host:6066"),
         ("rest_urls", ["http://h:99999"], "must be a URL such as http://host:6066"),
-        ("web_urls", ["http://h:web"], "must be a URL such as http://host:6066"),
-        ("web_urls", [], "web_urls"),
+        ("web_urls", ["http://h:web"], "must be a URL such as http://host:8080"),
+        (
+            "web_urls",
+            [],
+            r'web_urls = \[\]: must be a list of URLs, such as \["http://host:8080"\]',
+        ),
+        ("rest_urls", None, r'must be a list of URLs, such as \["http://host:6066"\]'),
+        ("rest_urls", "http://h:6066", r'must be a list of URLs, such as \["http://host:6066"\]'),
         ("python", "", "must not be empty"),
         ("agent_bind", " ", "must not be empty"),
     ],
@@ -40,6 +46,18 @@ def test_a_wrong_field_is_refused_when_it_is_declared(
 ) -> None:
     with pytest.raises(DeclarationError, match=right):
         on(tmp_path, **{field: value})
+
+
+def test_a_field_that_is_missing_is_told_with_what_it_is_for() -> None:
+    with pytest.raises(DeclarationError) as refused:
+        StandaloneRestCluster(master="spark://h:7077")
+    assert str(refused.value).splitlines() == [
+        "StandaloneRestCluster: rest_urls: missing; it has no default. REST servers of the "
+        'masters, such as ["http://host:6066"].',
+        "StandaloneRestCluster: web_urls: missing; it has no default. Web UIs of the masters, such "
+        'as ["http://host:8080"]. Those of the workers, which the masters name, must be reached '
+        "from here too.",
+    ]
 
 
 def test_where_no_master_answers_nothing_is_begun(tmp_path: Path) -> None:
