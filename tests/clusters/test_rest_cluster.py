@@ -8,12 +8,16 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.supervisor import write_json
+from dagster_sparkscale.clusters.standalone.remote_driver import Masters, RemoteDriver
 from dagster_sparkscale.clusters.standalone.rest_cluster import Program, StandaloneRestCluster
+from dagster_sparkscale.clusters.store import Record, Submission
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.answering import Agent
 from tests.clusters.running import stream
 
+ALONE = {"status": "ALIVE", "workers": []}
 DEAD = "http://127.0.0.1:9"
 
 
@@ -92,6 +96,34 @@ def test_a_refused_driver_was_never_launched_and_one_without_an_answer_may_have_
     unsure = cluster.find("clicks")
     assert unsure is not None and unsure.state.alive
     assert cluster.took("clicks", 1)
+
+
+@pytest.mark.parametrize(
+    ("posted", "told"),
+    [
+        (None, (DriverState.FAILED, "was never launched: the process submitting it died")),
+        (
+            {"known": ["driver-1"]},
+            (
+                DriverState.UNKNOWN,
+                "it can't be told whether the master has taken it: it has not if its page lists no "
+                "driver submitted at 2026-11-23 04:00:00 UTC or after",
+            ),
+        ),
+    ],
+)
+def test_of_one_whose_submitter_died_it_is_told_how_to_find_out_whether_it_runs(
+    tmp_path: Path, posted: dict[str, Any] | None, told: tuple[DriverState, str]
+) -> None:
+    folder = on(tmp_path).store().folder("clicks")
+    started = Submission(1, 1_795_406_400.0, "manual")
+    record = Record("1" * 16, 1, "running", started.at, "somebody", (started,))
+    driver = RemoteDriver(folder, record, Masters([DEAD], lambda: ALONE, lambda _who: True))
+    driver.files.create()
+    if posted is not None:
+        write_json(driver.files.posted, posted)
+    fate = driver.look().fate
+    assert (fate.state, fate.reason) == told
 
 
 def test_one_look_serves_many_streams(tmp_path: Path, agent: Agent) -> None:
