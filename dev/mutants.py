@@ -77,7 +77,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "durations.py": ("test_durations*.py",),
     "lifecycle/recovery.py": ("lifecycle/test_recovery*.py",),
     "observe/hidden.py": ("observe/test_hidden*.py",),
-    "observe/last_words.py": ("observe/test_last_words*.py",),
+    "observe/last_words.py": ("observe/test_last_words*.py", "observe/test_raised*.py"),
     "observe/minutes.py": ("observe/test_minutes*.py",),
     "observe/status.py": ("observe/test_status*.py",),
     "observe/stopped.py": ("observe/test_stopped*.py",),

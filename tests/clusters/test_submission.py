@@ -55,6 +55,40 @@ def test_what_becomes_arguments_holds_nothing_secret() -> None:
     assert body["appArgs"][-1] == "clicks/7/abc"
 
 
+def test_a_worker_is_asked_for_sparks_jvm_that_starts_python_by_a_shell() -> None:
+    body = asked()
+    arguments = body["appArgs"]
+    assert " ".join(each for each in arguments if "\n" not in each) == (
+        "--master spark://h:7077 --deploy-mode client --name clicks "
+        "--conf spark.jars.packages=org.example:source:1.0 "
+        "--conf spark.pyspark.driver.python=/usr/bin/env "
+        "--conf spark.pyspark.python=/opt/python3 "
+        "--class org.apache.spark.deploy.PythonRunner spark-internal "
+        '/bin/sh  -c exec "$@" >>stderr 2>&1 sh /opt/python3 -c clicks/7/abc'
+    )
+    variables = body.pop("environmentVariables")
+    assert variables == {
+        "PYSPARK_PYTHON": "/opt/python3",
+        "PYSPARK_DRIVER_PYTHON": "/usr/bin/env",
+        "SPARKSCALE_CODE_0": "Y29kZQ==",
+        "SPARKSCALE_START_0": "c3RhcnQ=",
+    }
+    assert {**body, "appArgs": []} == {
+        "action": "CreateSubmissionRequest",
+        "clientSparkVersion": "4.3.0",
+        "appResource": "",
+        "mainClass": "org.apache.spark.deploy.SparkSubmit",
+        "appArgs": [],
+        "sparkProperties": {
+            "spark.driver.memory": "2g",
+            "spark.driver.supervise": "false",
+            "spark.master": "spark://h:7077",
+            "spark.app.name": "clicks",
+            "spark.submit.deployMode": "cluster",
+        },
+    }
+
+
 def test_the_jvm_is_given_what_it_needs_before_python_runs() -> None:
     body = asked()
     assert body["sparkProperties"]["spark.driver.memory"] == "2g"
