@@ -46,7 +46,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "declare/fields.py": ("declare/test_wrong_values*.py", "declare/test_streams*.py"),
     "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
     "clusters/fate.py": ("clusters/test_fate*.py", "clusters/host/test_drivers*.py"),
-    "clusters/driver_options.py": ("clusters/host/test_drivers*.py",),
+    "clusters/driver_options.py": (
+        "clusters/test_driver_options*.py",
+        "clusters/host/test_drivers*.py",
+    ),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
     "clusters/standalone/room.py": ("clusters/test_room*.py",),
     "clusters/yarn/applications.py": ("clusters/yarn/test_applications*.py",),
