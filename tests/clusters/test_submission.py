@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.parcel import parcel
 from dagster_sparkscale.clusters.standalone.submission import (
+    OPENED,
     later_settings,
     refuse_if_too_large,
     submission,
@@ -24,6 +25,7 @@ SETTINGS = {
     "spark.master": "spark://h:7077",
     "spark.driver.memory": "2g",
     "spark.driver.supervise": "true",
+    "spark.driver.extraJavaOptions": "-Dsome=option",
     "spark.jars.packages": "org.example:source:1.0",
     "spark.hadoop.fs.s3a.secret.key": "hunter2",
     "spark.sql.shuffle.partitions": "8",
@@ -82,6 +84,7 @@ def test_a_worker_is_asked_for_sparks_jvm_that_starts_python_by_a_shell() -> Non
         "sparkProperties": {
             "spark.driver.memory": "2g",
             "spark.driver.supervise": "false",
+            "spark.driver.extraJavaOptions": f"{OPENED} -Dsome=option",
             "spark.master": "spark://h:7077",
             "spark.app.name": "clicks",
             "spark.submit.deployMode": "cluster",
