@@ -111,7 +111,8 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
             super().__init__(**data)
         except ValidationError as error:
             secret = "spark_conf", "pass_environment"  # where somebody may write TOKEN=value
-            said = explain(type(self).__name__, fields, error, secret)
+            lacking = fields.keys() - data.keys()  # which Dagster takes for None
+            said = explain(type(self).__name__, fields, error, secret, lacking)
             raise DeclarationError(said) from None
 
     # What a cluster manager does its own way.

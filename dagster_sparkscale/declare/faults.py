@@ -1,7 +1,7 @@
 """What is wrong with a field that was given, and what would be right, in words. Pure."""
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -51,6 +51,7 @@ def explain(
     fields: Mapping[str, FieldInfo],
     error: ValidationError,
     secret: Iterable[str] = (),
+    lacking: Collection[str] = (),
 ) -> str:
     """What `error` says, a line for each field.
 
@@ -58,6 +59,7 @@ def explain(
         subject: begins each line: what was declared.
         fields: that there are.
         secret: fields whose values are never repeated.
+        lacking: fields that were not given, where `error` may have it that they are None.
     """
     lines: dict[str, str] = {}  # the first fault of each field
     for fault in error.errors(include_url=False):
@@ -72,8 +74,9 @@ def explain(
             said = f"{top}{given}: must have names that are text"
         elif kind == "extra_forbidden":
             said = unknown(path, fields)
-        elif kind == "missing":
-            said = f"{path}: missing; it has no default"
+        elif kind == "missing" or top in lacking:
+            about = fields[top].description if top in fields else None
+            said = f"{path}: missing; it has no default{f'. {about}' if about else ''}"
         elif kind in ("value_error", "assertion_error"):
             words = _words(fault["msg"])
             # One that names the field itself, or is of a policy, which names its own.

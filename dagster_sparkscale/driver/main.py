@@ -24,9 +24,6 @@ from .session import CannotStart, create_context, lend_to_program
 from .stop import Stopper
 from .word import Word
 
-WORD_WITHIN = 2.0
-"""Seconds that the end of a driver waits for a state folder that hangs."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Start the agent and Spark, run the program, and return the driver's exit code."""
@@ -121,9 +118,7 @@ def _fence(options: Options, context: Any, word: Word) -> list[Fence]:
             f"the checkpoint has been taken by driver {who.epoch} of {who.stream!r}, {who.where}: "
             "this driver ended at once, for two on one checkpoint lose data"
         )
-        telling = threading.Thread(target=word.fenced, args=(reason,), daemon=True)
-        telling.start()
-        telling.join(WORD_WITHIN)
+        word.fenced(reason)
         threading.Thread(target=context.stop, daemon=True).start()
         time.sleep(5.0)
         os._exit(FENCED)

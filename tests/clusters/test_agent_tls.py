@@ -1,10 +1,13 @@
 """Agents that are known by the certificate of their driver alone, over real TLS."""
 
+import os
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +159,55 @@ def test_no_authority_of_this_machine_vouches_for_an_agent(
     with pytest.raises(AgentUnreachable, match="TLS failed, CERTIFICATE_VERIFY_FAILED"):
         asked.status(HANGS)
     assert secure.asked == []
+
+
+def test_authorities_of_this_machine_are_read_again_only_where_they_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, public = by_name("127.0.0.1"), tmp_path / "authorities.pem"
+    there = Agent(serving.tls(tmp_path, private))
+    monkeypatch.setenv("SSL_CERT_FILE", str(public))
+    read = []
+    load = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda: read.append(1) or load())
+
+    def asked() -> Any:
+        connections = Connections()  # none is kept
+        try:
+            return RemoteAgent("clicks", 3, there.url, "token", connections).status(HANGS)
+        finally:
+            connections.close()
+
+    try:
+        public.write_text(by_name("127.0.0.1").certificate)
+        os.utime(public, (1, 1))
+        for _ in range(2):
+            with pytest.raises(AgentUnreachable, match="TLS failed, CERTIFICATE_VERIFY_FAILED"):
+                asked()
+        public.write_text(private.certificate)
+        os.utime(public, (2, 2))
+        for _ in range(2):
+            assert asked().stream == "clicks"
+        assert len(read) == 2
+    finally:
+        there.close()
+
+
+def by_name(address: str) -> Credentials:
+    """Whose certificate is good for an address, for whoever trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, address)])
+    good_for = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(datetime(2000, 1, 1))
+        .not_valid_after(datetime(9999, 12, 31))
+        .add_extension(good_for, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    private = key.private_bytes(pem, form, serialization.NoEncryption())
+    return Credentials("", certificate.public_bytes(pem).decode(), private.decode())
 
 
 def test_a_handshake_that_is_not_answered_is_given_up(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.fate import Fate, Seen, driver_of
-from dagster_sparkscale.clusters.store import Desired, Record, Submission
+from dagster_sparkscale.clusters.store import Desired, DurableHold, Record, Submission
 from dagster_sparkscale.observe.stopped import Stopped, StoppedQuery
 
 RECORD = Record("id", 3, "running", 100.0, "here", (Submission(3, 90.0, "manual"),))
@@ -79,6 +79,14 @@ def test_a_sigterm_that_nobody_here_sent_is_told() -> None:
 def test_a_driver_that_was_kept_from_its_checkpoint_says_why() -> None:
     driver = driver_of("clicks", RECORD, Seen(FAILED, fenced="driver 2 of 'x' has it"))
     assert (driver.fenced, driver.exit_reason) == (True, "driver 2 of 'x' has it")
+
+
+def test_what_is_remembered_of_the_stream_is_told_along() -> None:
+    hold = DurableHold("somebody", "a move", "finish it", 80.0)
+    again = Submission(3, 90.0, "recovery")
+    record = replace(RECORD, declared={"cores": "2"}, hold=hold, history=(again,))
+    driver = driver_of("clicks", record, Seen(FAILED))
+    assert (driver.declared, driver.hold, driver.restarted_at) == ({"cores": "2"}, hold, (90.0,))
 
 
 def test_of_an_end_that_nobody_saw_it_is_told_when_it_was_last_heard_of() -> None:

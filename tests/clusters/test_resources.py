@@ -266,8 +266,8 @@ def test_every_fault_of_a_cluster_has_a_line_of_its_own() -> None:
         StandaloneCluster(web_urls="http://h:8080", agent_bind=5)
     assert str(refused.value).splitlines() == [
         "StandaloneCluster: agent_bind = 5: must be text",
-        "StandaloneCluster: master = None: must be the URL of the master, such as "
-        "spark://host:7077",
+        "StandaloneCluster: master: missing; it has no default. URL of the master, "
+        "spark://host:7077; several with commas between them.",
         "StandaloneCluster: web_urls = 'http://h:8080': must be a list, such as ['http://h:8080']",
     ]
 

@@ -8,12 +8,16 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.supervisor import write_json
+from dagster_sparkscale.clusters.standalone.remote_driver import Masters, RemoteDriver
 from dagster_sparkscale.clusters.standalone.rest_cluster import Program, StandaloneRestCluster
+from dagster_sparkscale.clusters.store import Record, Submission
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.answering import Agent
 from tests.clusters.running import stream
 
+ALONE = {"status": "ALIVE", "workers": []}
 DEAD = "http://127.0.0.1:9"
 
 
@@ -29,8 +33,14 @@ def on(state: Path, **fields: Any) -> StandaloneRestCluster:
         ("rest_urls", ["spark://h:6066"], "must be a URL such as http://host:6066"),
         ("rest_urls", ["http://"], "must be a URL such as http://host:6066"),
         ("rest_urls", ["http://h:99999"], "must be a URL such as http://host:6066"),
-        ("web_urls", ["http://h:web"], "must be a URL such as http://host:6066"),
-        ("web_urls", [], "web_urls"),
+        ("web_urls", ["http://h:web"], "must be a URL such as http://host:8080"),
+        (
+            "web_urls",
+            [],
+            r'web_urls = \[\]: must be a list of URLs, such as \["http://host:8080"\]',
+        ),
+        ("rest_urls", None, r'must be a list of URLs, such as \["http://host:6066"\]'),
+        ("rest_urls", "http://h:6066", r'must be a list of URLs, such as \["http://host:6066"\]'),
         ("python", "", "must not be empty"),
         ("agent_bind", " ", "must not be empty"),
     ],
@@ -40,6 +50,18 @@ def test_a_wrong_field_is_refused_when_it_is_declared(
 ) -> None:
     with pytest.raises(DeclarationError, match=right):
         on(tmp_path, **{field: value})
+
+
+def test_a_field_that_is_missing_is_told_with_what_it_is_for() -> None:
+    with pytest.raises(DeclarationError) as refused:
+        StandaloneRestCluster(master="spark://h:7077")
+    assert str(refused.value).splitlines() == [
+        "StandaloneRestCluster: rest_urls: missing; it has no default. REST servers of the "
+        'masters, such as ["http://host:6066"].',
+        "StandaloneRestCluster: web_urls: missing; it has no default. Web UIs of the masters, such "
+        'as ["http://host:8080"]. Those of the workers, which the masters name, must be reached '
+        "from here too.",
+    ]
 
 
 def test_where_no_master_answers_nothing_is_begun(tmp_path: Path) -> None:
@@ -74,6 +96,34 @@ def test_a_refused_driver_was_never_launched_and_one_without_an_answer_may_have_
     unsure = cluster.find("clicks")
     assert unsure is not None and unsure.state.alive
     assert cluster.took("clicks", 1)
+
+
+@pytest.mark.parametrize(
+    ("posted", "told"),
+    [
+        (None, (DriverState.FAILED, "was never launched: the process submitting it died")),
+        (
+            {"known": ["driver-1"]},
+            (
+                DriverState.UNKNOWN,
+                "it can't be told whether the master has taken it: it has not if its page lists no "
+                "driver submitted at 2026-11-23 04:00:00 UTC or after",
+            ),
+        ),
+    ],
+)
+def test_of_one_whose_submitter_died_it_is_told_how_to_find_out_whether_it_runs(
+    tmp_path: Path, posted: dict[str, Any] | None, told: tuple[DriverState, str]
+) -> None:
+    folder = on(tmp_path).store().folder("clicks")
+    started = Submission(1, 1_795_406_400.0, "manual")
+    record = Record("1" * 16, 1, "running", started.at, "somebody", (started,))
+    driver = RemoteDriver(folder, record, Masters([DEAD], lambda: ALONE, lambda _who: True))
+    driver.files.create()
+    if posted is not None:
+        write_json(driver.files.posted, posted)
+    fate = driver.look().fate
+    assert (fate.state, fate.reason) == told
 
 
 def test_one_look_serves_many_streams(tmp_path: Path, agent: Agent) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.parcel import parcel
 from dagster_sparkscale.clusters.standalone.submission import (
+    OPENED,
     later_settings,
     refuse_if_too_large,
     submission,
@@ -24,6 +25,7 @@ SETTINGS = {
     "spark.master": "spark://h:7077",
     "spark.driver.memory": "2g",
     "spark.driver.supervise": "true",
+    "spark.driver.extraJavaOptions": "-Dsome=option",
     "spark.jars.packages": "org.example:source:1.0",
     "spark.hadoop.fs.s3a.secret.key": "hunter2",
     "spark.sql.shuffle.partitions": "8",
@@ -53,6 +55,41 @@ def test_what_becomes_arguments_holds_nothing_secret() -> None:
     visible = json.dumps([body["appArgs"], body["sparkProperties"]])
     assert "hunter2" not in visible and "c3RhcnQ" not in visible
     assert body["appArgs"][-1] == "clicks/7/abc"
+
+
+def test_a_worker_is_asked_for_sparks_jvm_that_starts_python_by_a_shell() -> None:
+    body = asked()
+    arguments = body["appArgs"]
+    assert " ".join(each for each in arguments if "\n" not in each) == (
+        "--master spark://h:7077 --deploy-mode client --name clicks "
+        "--conf spark.jars.packages=org.example:source:1.0 "
+        "--conf spark.pyspark.driver.python=/usr/bin/env "
+        "--conf spark.pyspark.python=/opt/python3 "
+        "--class org.apache.spark.deploy.PythonRunner spark-internal "
+        '/bin/sh  -c exec "$@" >>stderr 2>&1 sh /opt/python3 -c clicks/7/abc'
+    )
+    variables = body.pop("environmentVariables")
+    assert variables == {
+        "PYSPARK_PYTHON": "/opt/python3",
+        "PYSPARK_DRIVER_PYTHON": "/usr/bin/env",
+        "SPARKSCALE_CODE_0": "Y29kZQ==",
+        "SPARKSCALE_START_0": "c3RhcnQ=",
+    }
+    assert {**body, "appArgs": []} == {
+        "action": "CreateSubmissionRequest",
+        "clientSparkVersion": "4.3.0",
+        "appResource": "",
+        "mainClass": "org.apache.spark.deploy.SparkSubmit",
+        "appArgs": [],
+        "sparkProperties": {
+            "spark.driver.memory": "2g",
+            "spark.driver.supervise": "false",
+            "spark.driver.extraJavaOptions": f"{OPENED} -Dsome=option",
+            "spark.master": "spark://h:7077",
+            "spark.app.name": "clicks",
+            "spark.submit.deployMode": "cluster",
+        },
+    }
 
 
 def test_the_jvm_is_given_what_it_needs_before_python_runs() -> None:

@@ -62,6 +62,8 @@ def test_what_has_another_form_is_passed_over(overview: dict[str, Any]) -> None:
 def test_what_a_driver_has_written_is_read_at_its_worker() -> None:
     assert told.host_of(OVERVIEW, "w3") == "h2"
     assert told.web_uis(OVERVIEW, "w3", "h2") == ["http://h2/w3"]
+    beside = {"workers": [worker("w4", "h2"), *OVERVIEW["workers"]]}
+    assert told.web_uis(beside, "w3", "h2") == ["http://h2/w3"]
 
 
 def test_where_its_worker_is_gone_it_is_read_at_one_that_is_on_its_host_now() -> None:

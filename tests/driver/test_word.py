@@ -1,9 +1,12 @@
 """What is left where, of a driver that ends; without one."""
 
-import io
 import json
 import os
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from dagster_sparkscale.driver.last_words import MARKER, LastWords
 from dagster_sparkscale.driver.stopped import Stopped
 from dagster_sparkscale.driver.word import IN_THE_LOG, Word
 from dagster_sparkscale.observe.last_words import read_last_words
-from tests.waiting import HANGS, wait_for
+from tests.waiting import HANGS
 
 HOW = Stopped(1.5, True, True)
 
@@ -97,22 +100,80 @@ def test_the_log_has_what_the_file_has_no_room_for(capfd: pytest.CaptureFixture[
     assert said(capfd)[-1] == LastWords(stopped=HOW, raised="ValueError: no such topic")
 
 
-def test_the_log_does_not_wait_for_a_file_that_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What another thread prints while pytest empties its own file would be lost.
-    out = io.StringIO()
-    monkeypatch.setattr("sys.__stdout__", out)
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[Path]:
+    """A file that can't be opened to be written."""
     file = tmp_path / "last-words"
     os.mkfifo(file)  # opening it hangs until somebody reads
-    telling = threading.Thread(target=Word(None, file).fenced, args=("another has it",))
-    telling.start()
-    try:
-        wait_for("it is in the log", lambda: MARKER in out.getvalue())
-        assert read_last_words(out.getvalue()) == LastWords(fenced="another has it")
-    finally:
-        read_last_words(file.read_text())
-        telling.join(HANGS)
+    yield file
+    reading = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    for thread in threading.enumerate():
+        if thread.name == "sparkscale-word":
+            thread.join(HANGS)
+    os.close(reading)
+
+
+def test_an_end_does_not_wait_for_a_file_that_hangs(
+    hanging: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    word = Word(None, hanging)
+
+    def end() -> None:
+        word.raised(ValueError("no such topic"))
+        word.stopped(HOW)
+        word.over()
+
+    ending = threading.Thread(target=end, daemon=True)
+    ending.start()
+    ending.join(HANGS)
+    assert not ending.is_alive()
+    said = capfd.readouterr()
+    words = [read_last_words(line) for line in said.out.splitlines()]
+    raised = LastWords(raised="ValueError: no such topic")
+    assert words == [raised, replace(raised, stopped=HOW)]
+    assert "is not written after 2 s" in said.err
+
+
+def test_an_end_does_not_wait_for_a_mark_that_is_being_told_of(hanging: Path) -> None:
+    word = Word(None, hanging)
+    taking = threading.Thread(target=word.took, name="sparkscale-word", daemon=True)
+    ending = threading.Thread(target=word.stopped, args=(HOW,), daemon=True)
+    taking.start()
+    ending.start()
+    ending.join(HANGS)
+    assert not ending.is_alive()
+    assert taking.is_alive()  # no mark is left that could not be told of
+
+
+def test_a_driver_ends_though_its_file_hangs(hanging: Path) -> None:
+    (hanging.parent / "token").write_text("s3cret" * 4)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "dagster_sparkscale.driver", "--stream", "clicks"),
+            *("--epoch", "1", "--interval-ms", "1000", "--initial-executors", "1"),
+            *("--token-file", str(hanging.parent / "token"), "--last-words", str(hanging)),
+            *("--bind", "203.0.113.1", __file__),  # none of this host's
+        ],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=False,
+    )
+    assert done.returncode == 1
+    left = read_last_words(done.stdout)
+    assert left is not None and str(left.raised).startswith("cannot listen on 203.0.113.1")
+
+
+def test_who_has_no_threads_left_tells_it_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    Word(None, tmp_path / "last-words").raised("RuntimeError: can't start new thread")
+    left = read_last_words((tmp_path / "last-words").read_text())
+    assert left == LastWords(raised="RuntimeError: can't start new thread")
 
 
 def test_what_could_not_be_written_is_tried_once_more_at_the_end(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a driver leaves for when it can't be asked any more, and what is read of it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -114,6 +115,16 @@ def test_of_many_queries_those_go_first_that_were_drained() -> None:
     assert [each["name"] for each in kept if not each["drained"]] == [each.name for each in cut]
     some = [each["name"] for each in kept if each["drained"]]
     assert some == [each.name for each in drained[: len(some)]] and some
+
+
+def test_what_is_too_long_for_that_loses_half_of_each_text_and_nothing_else() -> None:
+    queries = StoppedQuery("abcdef", False, 1), StoppedQuery("ghijkl", False, 2)
+    stopped = Stopped(1.5, True, False, queries, True)
+    words = LastWords(True, "x" * LONGEST, stopped, "y" * 201)
+    kept = replace(stopped, queries=(StoppedQuery("abc", False, 1),))
+    assert read_last_words(words.as_json()) == LastWords(
+        True, "x" * (LONGEST // 2), kept, "y" * 100
+    )
 
 
 class Unspeakable(Exception):

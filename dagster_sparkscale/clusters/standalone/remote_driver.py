@@ -13,6 +13,7 @@ forgotten it, and one that does not answer prove nothing.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from dagster_sparkscale.clusters.agents import RemoteAgent
@@ -155,7 +156,13 @@ class RemoteDriver(SubmittedDriver):
             return Fate(DriverState.FAILED, reason=reason)
         if not died and time.time() - self.record.submitted_at < LAUNCH_SECONDS:
             return Fate(DriverState.STARTING)
-        return Fate(DriverState.UNKNOWN, reason="it can't be told whether the master has taken it")
+        # No list of drivers proves that the request is not on its way yet: the master names them.
+        asked = datetime.fromtimestamp(self.record.submitted_at, UTC)
+        reason = (
+            "it can't be told whether the master has taken it: it has not if its page lists no "
+            f"driver submitted at {asked:%Y-%m-%d %H:%M:%S} UTC or after"
+        )
+        return Fate(DriverState.UNKNOWN, reason=reason)
 
     def _seen(self, fate: Fate) -> Seen:
         note, remote = read_json(self.files.agent) or {}, read_json(self.files.remote) or {}

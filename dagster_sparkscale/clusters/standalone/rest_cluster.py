@@ -6,7 +6,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import dagster as dg
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from dagster_sparkscale.clusters import credentials
 from dagster_sparkscale.clusters.agents import RemoteAgent
@@ -33,6 +33,8 @@ from dagster_sparkscale.driver import shipped
 
 ON_WORKERS = "local://"
 """Begins the path of a program that lies on the workers."""
+_PORTS = {"rest_urls": 6066, "web_urls": 8080}
+"""Where masters listen unless they are told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,11 @@ class StandaloneRestCluster(StateFolderCluster):
         description="URL of the master, spark://host:7077; several with commas between them."
     )
     rest_urls: list[str] = Field(
-        min_length=1, description="REST servers of the masters, http://host:6066."
+        description='REST servers of the masters, such as ["http://host:6066"].'
     )
     web_urls: list[str] = Field(
-        min_length=1,
-        description="Web UIs of the masters, http://host:8080. Those of the workers, which the "
-        "masters name, must be reached from here too.",
+        description='Web UIs of the masters, such as ["http://host:8080"]. Those of the workers, '
+        "which the masters name, must be reached from here too.",
     )
     python: str = Field(
         default="python3",
@@ -84,11 +85,14 @@ class StandaloneRestCluster(StateFolderCluster):
 
     @field_validator("rest_urls", "web_urls", mode="before")
     @classmethod
-    def _urls_are_urls(cls, value: Any) -> Any:
-        for url in value if isinstance(value, list | tuple) else ():
+    def _urls_are_urls(cls, value: Any, info: ValidationInfo) -> Any:
+        example = f"http://host:{_PORTS[str(info.field_name)]}"
+        if not isinstance(value, list | tuple) or not value:
+            raise ValueError(f'must be a list of URLs, such as ["{example}"]')
+        for url in value:
             plain = isinstance(url, str) and not isinstance(url, dg.EnvVar)
             if plain and not _is_url(url):
-                raise ValueError(f"{url!r}: must be a URL such as http://host:6066")
+                raise ValueError(f"{url!r}: must be a URL such as {example}")
         return value
 
     @field_validator("python", "agent_bind", mode="before")

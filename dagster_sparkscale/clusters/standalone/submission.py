@@ -29,6 +29,23 @@ _STARTER = "/usr/bin/env"
 """What Spark takes for the driver's Python: it starts what follows."""
 _CODE, _START = "SPARKSCALE_CODE_", "SPARKSCALE_START_"
 
+_PACKAGES = (
+    *("java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect"),
+    *("java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util"),
+    *("java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic"),
+    *("java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs"),
+    *("java.base/sun.security.action", "java.base/sun.util.calendar"),
+    "java.security.jgss/sun.security.krb5",
+)
+OPENED = " ".join(
+    [
+        "-XX:+IgnoreUnrecognizedVMOptions",  # Java 8 has none of the others
+        *(f"--add-opens={each}=ALL-UNNAMED" for each in _PACKAGES),
+    ]
+)
+"""Packages of Java that Spark uses, and without which it does not start from Java 17 on. Its own
+launcher opens them, but a master of Spark 3.5 starts a driver that came by REST without it."""
+
 # Read by the JVM before Python runs, or by SparkSubmit, which fetches what is named there.
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.deployMode", "spark.master")
 
@@ -76,6 +93,8 @@ def submission(
     driver = {key: value for key, value in settings.items() if key.startswith("spark.driver.")}
     # The agent's fence needs one driver a start; supervised, it would be started again and again.
     driver["spark.driver.supervise"] = "false"
+    options = driver.get("spark.driver.extraJavaOptions", "")
+    driver["spark.driver.extraJavaOptions"] = f"{OPENED} {options}".strip()
     return {
         "action": "CreateSubmissionRequest",
         "clientSparkVersion": "4.3.0",

@@ -51,14 +51,15 @@ class Output:
         return told
 
     def log(self, lines: int) -> str:
-        """The last lines of its log, and of what its JVM has printed, as a console sink does."""
+        """The last lines of its log, and of what its JVM has printed, as a console sink does, which
+        has half of them at most."""
         for url in self.web_uis:
             log = page(url, self.driver, "stderr", size=200 * lines + MOST)
             if log is None:
                 continue
-            other = _without_words(page(url, self.driver, "stdout") or "")[-(lines // 2) :]
-            kept = lines - len(other)
-            return "\n".join([*log.splitlines()[-kept:], *other][-lines:])
+            printed = _without_words(page(url, self.driver, "stdout") or "")
+            other = _last(printed, lines // 2)
+            return "\n".join([*_last(log.splitlines(), lines - len(other)), *other])
         return ""
 
 
@@ -90,3 +91,7 @@ def page(
 def _without_words(written: str) -> list[str]:
     """The lines that are not the keeper's. Pure."""
     return [line for line in written.splitlines() if line and not line.startswith(shipped.WORD)]
+
+
+def _last(lines: list[str], number: int) -> list[str]:
+    return lines[-number:] if number > 0 else []
