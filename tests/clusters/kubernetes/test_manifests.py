@@ -114,6 +114,15 @@ def test_it_may_end_in_good_order():
     assert made()["spec"]["terminationGracePeriodSeconds"] == 45
 
 
+def test_what_the_one_driver_makes_is_shipped_with_its_code():
+    shipped = OBJECTS.config_map("u-1", {}, b"")["binaryData"]
+    begun = json.loads(base64.b64decode(shipped["begun.json"]))
+    assert begun["kind"] == "ConfigMap" and begun == OBJECTS.begun("u-1")
+    assert begun["metadata"]["name"] == "sparkscale-word-count-7-begun"
+    assert begun["metadata"]["ownerReferences"] == [ROOT]
+    assert begun["metadata"]["labels"] == LABELS
+
+
 def test_the_service_is_for_the_driver_alone():
     service = OBJECTS.service("u-1")["spec"]
     assert service["clusterIP"] == "None" and service["publishNotReadyAddresses"]
