@@ -5,8 +5,10 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.kubernetes import names
+from dev.kubernetes.granted import USER, granted
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.operated import applications, operated, path_of
+from tests.clusters.kubernetes.test_scenario import what, where
 from tests.clusters.running import SECRET, newest, scale, stop, stream, submit, wait_running
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.spark]
@@ -38,6 +40,14 @@ def lives(kubernetes: Cluster, operator: str) -> None:
         assert left == [] and stand_in.submissions == 1
         assert newest(cluster, "clicks").exit_reason == "stop requested"
         assert len(applications(kubernetes, space, operator)) == 1  # for its log
+
+        for user in (USER, f"system:serviceaccount:{space}:sparkscale-driver"):
+            asked = [each for each in kubernetes.asked(user) if where(each) == space]
+            assert [each for each in asked if each["responseStatus"]["code"] == 403] == []
+        used = {what(each) for each in kubernetes.asked(USER) if where(each) == space}
+        # To end one by force needs more (soak_operated.py).
+        unused = {("sparkapplications", "delete")}
+        assert granted("applications.yaml") - used <= unused
 
 
 def test_a_stream_is_started_rescaled_and_stopped_by_kubeflows(kubernetes: Cluster) -> None:
