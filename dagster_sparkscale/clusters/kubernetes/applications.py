@@ -77,7 +77,7 @@ class ApplicationObjects(Objects):
         settings: Mapping[str, str],
     ) -> Manifest:
         words = as_args(command[2:])
-        template = self._template(owner, command[:2], variables, settings)
+        template = self._template(command[:2], variables, settings)
         conf = {"spark.kubernetes.driver.pod.name": self.name, **_size(settings)}
         spec = _kubeflow if self.operator == KUBEFLOW else _apache
         return {
@@ -88,15 +88,11 @@ class ApplicationObjects(Objects):
         }
 
     def _template(
-        self,
-        owner: str,
-        begin: Sequence[str],
-        variables: Sequence[str],
-        settings: Mapping[str, str],
+        self, begin: Sequence[str], variables: Sequence[str], settings: Mapping[str, str]
     ) -> Manifest:
         """The pod that Dagster would make, but for its name and owner, which Spark and the operator
         give it. Spark adds its own words to those of `begin` (`in_pod.py`)."""
-        pod = self.pod(owner, begin, variables, settings)
+        pod = self.pod("", begin, variables, settings)
         given = ("name", "namespace", "ownerReferences")
         metadata = {key: pod["metadata"][key] for key in pod["metadata"] if key not in given}
         containers = [

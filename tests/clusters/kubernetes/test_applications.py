@@ -59,7 +59,11 @@ def test_neither_operator_is_to_start_a_driver_again():
     assert tolerations["restartConfig"] == {"restartPolicy": "Never"}
     assert tolerations["resourceRetainPolicy"] == "Always"
     # Nor to end one that waits.
-    assert set(tolerations["applicationTimeoutConfig"].values()) == {0}
+    assert tolerations["applicationTimeoutConfig"] == {
+        "driverStartTimeoutMillis": 0,
+        "driverReadyTimeoutMillis": 0,
+        "executorStartTimeoutMillis": 0,
+    }
 
 
 @BOTH
@@ -215,6 +219,7 @@ def test_a_failure_is_told_with_what_matters_of_it():
         "\tat io.fabric8.Y.of(Exception.java:1)\n"
         'Caused by: KubernetesClientException: pods "a" is forbidden: exceeded quota\n'
         "\tat z\n"
+        "bye\n"
     )
     assert failure(told("SUBMISSION_FAILED", said)) == (
         'SUBMISSION_FAILED: Caused by: KubernetesClientException: pods "a" is forbidden: '
