@@ -32,8 +32,8 @@ after it, makes it himself before he looks for Pod N for the last time:
     it is made later                    what begins in it finds N-begun, or no Secret, and ends
     a second one, while N is the newest the same; it is seen to have failed, and why
 
-An operator that is down has made nothing; what it does when it is back is the second case. One of
-which the application is deleted at the same time is, too.
+The second case is also that of an operator which was down and is back, and of one that was held up
+while its application was deleted.
 """
 
 import logging
