@@ -107,6 +107,8 @@ def parse(argv: Sequence[str]) -> Options:
         tls = tls_of(given.certificate, given.key)
     except ValueError as error:
         parser.error(str(error))
+    if given.begun and not os.path.isfile(given.begun):
+        parser.error(f"--begun: {given.begun}: no such file")
     for option, file in (("--announce", given.announce), ("--last-words", given.last_words)):
         if file and not os.path.isdir(os.path.dirname(file) or "."):
             parser.error(f"{option}: {file}: its folder does not exist")

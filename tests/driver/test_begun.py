@@ -5,12 +5,17 @@ import json
 import threading
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from email.message import Message
 
 import pytest
 
 from dagster_sparkscale.driver import begun
-from dagster_sparkscale.driver.begun import CannotTell, asking, begun_before
+from dagster_sparkscale.driver.begun import AGAIN, CannotTell, asking, begun_before
+from dagster_sparkscale.driver.main import _refused
+from dagster_sparkscale.driver.options import Options
+from dagster_sparkscale.driver.word import Word
+from dagster_sparkscale.observe.last_words import read_last_words
 
 SIGN = {"kind": "ConfigMap", "metadata": {"name": "a-7-begun", "namespace": "streams"}}
 PATH = "/api/v1/namespaces/streams/configmaps"
@@ -90,3 +95,23 @@ def test_one_that_nobody_knows_to_be_the_first_does_not_begin():
 def test_outside_of_a_pod_nothing_can_be_told(tmp_path):
     with pytest.raises(CannotTell, match="this pod has no way to the API server"):
         asking(tmp_path)
+
+
+def test_a_driver_that_was_not_the_first_leaves_word_of_both(tmp_path, monkeypatch, capfd):
+    sign, file = tmp_path / "begun.json", tmp_path / "last-words"
+    sign.write_text(json.dumps(SIGN))
+    options = Options("clicks", 7, 1000, 1, None, "t" * 16, tmp_path / "a.py", begun=sign)
+    assert _refused(replace(options, begun=None), Word(None, file)) is None
+    # Outside of a pod nobody can tell.
+    assert _refused(options, Word(None, file)) == 1
+    words = read_last_words(file.read_text())
+    assert not words.took and words.raised.startswith("it can't be told whether this start has")
+    monkeypatch.setattr("dagster_sparkscale.driver.main.asking", lambda: None)
+    for began, code in ((None, None), ("2027-01-15 08:00:00", AGAIN)):
+        monkeypatch.setattr("dagster_sparkscale.driver.main.begun_before", lambda *_: began)  # noqa: B023
+        assert _refused(options, Word(None, file)) == code
+    # The first one may have left its mark; nobody else has its checkpoint.
+    words = read_last_words(file.read_text())
+    assert words.took and words.fenced is None
+    assert "has begun, or was ended, before, at 2027-01-15 08:00:00 UTC" in words.raised
+    assert words.raised in capfd.readouterr().err

@@ -3,6 +3,7 @@
 All else is as of `KubernetesCluster`: what is remembered, how agents are found, what is told.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from dagster_sparkscale.clusters.kubernetes.cluster import KubernetesCluster
 from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.streams import Stream
+
+_VERSION = re.compile(r"[0-9]+\.[0-9][-.a-zA-Z0-9]*")
 
 
 class SparkApplicationCluster(KubernetesCluster):
@@ -40,7 +43,7 @@ class SparkApplicationCluster(KubernetesCluster):
     @classmethod
     def _version_is_one(cls, value: Any) -> Any:
         plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-        if plain and not (value[:1].isdecimal() and "." in value):
+        if plain and not _VERSION.fullmatch(value):
             raise ValueError("must be the version of Spark in the image, such as 4.3.0")
         return value
 

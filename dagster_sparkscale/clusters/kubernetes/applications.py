@@ -76,8 +76,9 @@ class ApplicationObjects(Objects):
         variables: Sequence[str],
         settings: Mapping[str, str],
     ) -> Manifest:
-        words = as_args(command[2:])
-        template = self._template(command[:2], variables, settings)
+        # Python and the file that it runs; the words are that file's.
+        begin, words = command[:2], as_args(command[2:])
+        template = self._template(begin, variables, settings)
         conf = {"spark.kubernetes.driver.pod.name": self.name, **_size(settings)}
         spec = _kubeflow if self.operator == KUBEFLOW else _apache
         return {
