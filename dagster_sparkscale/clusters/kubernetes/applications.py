@@ -93,7 +93,7 @@ class ApplicationObjects(Objects):
     ) -> Manifest:
         """The pod that Dagster would make, but for its name and owner, which Spark and the operator
         give it. Spark adds its own words to those of `begin` (`in_pod.py`)."""
-        pod = self.pod("", begin, variables, settings)
+        pod = super().driver("", begin, variables, settings)
         given = ("name", "namespace", "ownerReferences")
         metadata = {key: pod["metadata"][key] for key in pod["metadata"] if key not in given}
         containers = [

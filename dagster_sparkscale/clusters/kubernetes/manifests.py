@@ -168,16 +168,6 @@ class Objects:
         variables: Sequence[str],
         settings: Mapping[str, str],
     ) -> Manifest:
-        """The object of that kind; arguments as of `pod`."""
-        return self.pod(owner, command, variables, settings)
-
-    def pod(
-        self,
-        owner: str,
-        command: Sequence[str],
-        variables: Sequence[str],
-        settings: Mapping[str, str],
-    ) -> Manifest:
         """The driver.
 
         Args:

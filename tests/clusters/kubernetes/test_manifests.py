@@ -38,7 +38,7 @@ def driver(pod):
 
 def made(placing=PLACING, **settings):
     objects = replace(OBJECTS, placing=placing)
-    return objects.pod("u-1", ["python3", "x.py"], ["TOKEN"], settings)
+    return objects.driver("u-1", ["python3", "x.py"], ["TOKEN"], settings)
 
 
 def test_the_secret_owns_all_else():
@@ -95,7 +95,7 @@ def test_the_image_has_its_own_entrypoint():
 
 def test_arguments_come_as_they_were_given():
     given = ["python3", "cost$", "a$$b", "$(TOKEN)", "$$(TOKEN)", "$(open"]
-    args = driver(OBJECTS.pod("u-1", given, ["TOKEN"], {}))["args"]
+    args = driver(OBJECTS.driver("u-1", given, ["TOKEN"], {}))["args"]
     assert [expand(word, {"TOKEN": SECRET}) for word in args] == given
 
 
