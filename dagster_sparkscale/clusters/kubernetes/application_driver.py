@@ -7,8 +7,8 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning
 from dagster_sparkscale.clusters.fate import Fate
-from dagster_sparkscale.clusters.kubernetes import applications, names, notes
-from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused
+from dagster_sparkscale.clusters.kubernetes import applications, names, notes, telling
+from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import KILL_SECONDS, PodDriver
 from dagster_sparkscale.clusters.kubernetes.glance import Glance
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS, Objects, Placing
@@ -42,11 +42,14 @@ class ApplicationDriver(PodDriver):
         self._kind = applications.KINDS[operator]
 
     def has_begun(self) -> bool:
-        pod = self.api.get("pods", self.name)
-        if pod is not None:
-            return super().has_begun()
-        application = self.api.get(self._kind, self.name)
-        return application is None or not applications.may_start(application)
+        try:
+            pod = self.api.get("pods", self.name)
+            application = self.api.get(self._kind, self.name) if pod is None else None
+        except (Unreachable, Refused):
+            return True  # it can't be told
+        if application is not None:
+            return not applications.may_start(application)
+        return pod is None or not telling.never_began(pod)
 
     def make_way(self) -> None:
         """As of any pod; besides, no application may be left that is not remembered.
@@ -79,12 +82,13 @@ class ApplicationDriver(PodDriver):
             self._delete_application()
         super().clear()
 
-    def _delete_and_wait(self) -> None:
+    def _delete_and_wait(self) -> Object | None:
         # Its operator must not take the end of the pod for a reason to make another.
         self._bar()
         self.api.delete(self._kind, self.name)
-        super()._delete_and_wait()
+        last = super()._delete_and_wait()
         self._delete_application()
+        return last
 
     def _bar(self) -> bool:
         """See to it that no process begins as this driver any more, whatever its operator does, and
