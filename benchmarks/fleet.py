@@ -59,7 +59,7 @@ def _pretend(kubernetes: Cluster, cluster: KubernetesCluster, name: str) -> None
     secret = kubernetes.api.create(
         "/api/v1/namespaces/streams/secrets", objects.secret({TOKEN_KEY: TOKEN}, {})
     )
-    pod = objects.pod(secret["metadata"]["uid"], ["true"], [], {})
+    pod = objects.driver(secret["metadata"]["uid"], ["true"], [], {})
     pod["spec"]["schedulerName"] = "nobody"
     made = kubernetes.api.create("/api/v1/namespaces/streams/pods", pod)
     status = {

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dagster_sparkscale.autoscale.ratio import RatioPolicy as RatioPolicy
     from dagster_sparkscale.clusters.base import ClusterManager as ClusterManager
+    from dagster_sparkscale.clusters.kubernetes.application_cluster import (
+        SparkApplicationCluster as SparkApplicationCluster,
+    )
     from dagster_sparkscale.clusters.kubernetes.cluster import (
         KubernetesCluster as KubernetesCluster,
     )
@@ -58,6 +61,7 @@ _HOMES = {
     "RecoveryPolicy": "declare.policies",
     "ScaleTo": "declare.decisions",
     "SlackWebhook": "watch.webhooks",
+    "SparkApplicationCluster": "clusters.kubernetes.application_cluster",
     "StandaloneCluster": "clusters.standalone.cluster",
     "StandaloneRestCluster": "clusters.standalone.rest_cluster",
     "StructuredStream": "declare.streams",

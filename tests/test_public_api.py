@@ -107,6 +107,7 @@ PURE = [
     "clusters/yarn/applications",
     *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
     *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
+    "clusters/kubernetes/applications",
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("cli/tail", "cli/words"),
 ]

@@ -1,6 +1,7 @@
 """The driver: its agent, Spark, and the program, from the command line to the exit code."""
 
 import atexit
+import json
 import os
 import socket
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 from .agent import Agent
 from .announce import announce, url_of
+from .begun import AGAIN, CannotTell, asking, begun_before
 from .fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
 from .jvm import active_context
 from .lacking import say_where_asked_for
@@ -33,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
     agent = Agent(options, rates)
     word = Word(options.announce, options.last_words)
+    if (code := _refused(options, word)) is not None:
+        return code
     stopper = Stopper(agent, word.stopped)
     stopper.heed_sigterm(options.term_seconds)
     try:
@@ -57,6 +61,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     agent.phase = "ended"
     word.over()
     return code
+
+
+def _refused(options: Options, word: Word) -> int | None:
+    """The exit code of a driver that may not begin, having told why; None: it may."""
+    if options.begun is None:
+        return None
+    try:
+        began = begun_before(json.loads(options.begun.read_bytes()), asking())
+    except CannotTell as error:
+        fault = (
+            "it can't be told whether this start has begun before, by a ConfigMap that only one "
+            f"driver can make: {error}. The driver's role needs what deploy/kubernetes/driver.yaml "
+            "has"
+        )
+        say(fault)
+        word.raised(fault)
+        return 1
+    if began is None:
+        return None
+    fault = (
+        f"this start has begun, or was ended, before, at {began} UTC. Somebody, such as an "
+        "operator, has started it again, which only Dagster does: this driver ended before it "
+        "touched anything"
+    )
+    say(fault)
+    word.took()  # the first one may have, and has left no word, as its pod is gone
+    word.raised(fault)
+    return AGAIN
 
 
 def _run(

@@ -38,6 +38,9 @@ class Options:
     succeeds: tuple[str, int] | None = None
     """Record and epoch of the last driver that is known to have taken the checkpoint, and has
     ended; None: of none it is known."""
+    begun: Path | None = None
+    """File with the object of Kubernetes that the one driver of this start makes; None: nobody but
+    Dagster can start it."""
     term_seconds: int = 30
     """How long after a SIGTERM the program may take to end in good order."""
 
@@ -72,6 +75,7 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument(
         "--last-words", help="file for how it ended, told in the log too; -: in the log alone"
     )
+    parser.add_argument("--begun", help="file with the ConfigMap that only one driver can make")
     parser.add_argument("--record", default="", help="id by which a checkpoint's fence knows it")
     parser.add_argument(
         "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that took it last, and has ended"
@@ -103,6 +107,8 @@ def parse(argv: Sequence[str]) -> Options:
         tls = tls_of(given.certificate, given.key)
     except ValueError as error:
         parser.error(str(error))
+    if given.begun and not os.path.isfile(given.begun):
+        parser.error(f"--begun: {given.begun}: no such file")
     for option, file in (("--announce", given.announce), ("--last-words", given.last_words)):
         if file and not os.path.isdir(os.path.dirname(file) or "."):
             parser.error(f"{option}: {file}: its folder does not exist")
@@ -121,6 +127,7 @@ def parse(argv: Sequence[str]) -> Options:
         record=given.record,
         last_words=Path(given.last_words) if given.last_words else None,
         succeeds=given.succeeds,
+        begun=Path(given.begun) if given.begun else None,
         term_seconds=given.term_seconds,
         program=program,
         arguments=tuple(arguments),

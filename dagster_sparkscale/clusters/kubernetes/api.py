@@ -24,7 +24,7 @@ SECONDS = 15.0
 _CONNECTIONS = 16
 _PART = 1 << 20
 """Bytes that are read at once, at most."""
-_RBAC = "deploy/kubernetes/dagster.yaml"
+_RBAC, _OF_APPLICATIONS = "deploy/kubernetes/dagster.yaml", "deploy/kubernetes/applications.yaml"
 
 
 class Unreachable(ClusterError):
@@ -146,7 +146,14 @@ class Api:
         return False
 
     def path(self, kind: str, name: str = "") -> str:
-        path = f"/api/v1/namespaces/{quote(self.namespace, safe='')}/{kind}"
+        """
+        Args:
+            kind: in the plural; what is not Kubernetes' own behind its group and version:
+                `sparkoperator.k8s.io/v1beta2/sparkapplications`.
+        """
+        group, _, plural = kind.rpartition("/")
+        root = f"/apis/{group}" if group else "/api/v1"
+        path = f"{root}/namespaces/{quote(self.namespace, safe='')}/{plural}"
         return f"{path}/{quote(name, safe='')}" if name else path
 
     def _call(
@@ -244,9 +251,13 @@ class Api:
         if code >= 500 or code in (408, 429):
             return Unreachable(f"{self._who} can't do it now: {said}")
         text = f"Kubernetes refused it: {said}"
+        extension = path.startswith("/apis/") and "/namespaces/" in path
+        if code == 404 and extension and not reason:
+            text = f"there is no {path}: is the operator installed whose resources those are?"
         if code == 403 and "exceeded quota" not in said and "is forbidden: User" in said:
+            role = _OF_APPLICATIONS if extension else _RBAC
             text += (
-                f". The role in {_RBAC} has all that is needed: is it bound to this account, and "
+                f". The role in {role} has all that is needed: is it bound to this account, and "
                 f"is there a namespace {self.namespace}?"
             )
         if code == 404 and "namespaces " in said:

@@ -27,6 +27,7 @@ from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
 from dagster_sparkscale.clusters.kubernetes.launch import STRICT, Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import (
     BEGIN,
+    BEGUN,
     CERTIFICATE,
     CODE,
     KEY,
@@ -194,15 +195,16 @@ class KubernetesCluster(SparkCluster):
         start = Start(Record(record.id, record.epoch + 1, "running", 0.0, "", ()))
         parts = self._parts(stream, start, program, (), b"")
         objects = self._objects(stream.name, start.record)
-        pod = objects.pod("", parts.command, list(parts.variables), parts.settings)
-        del pod["metadata"]["ownerReferences"]
+        driver = objects.driver("", parts.command, list(parts.variables), parts.settings)
+        del driver["metadata"]["ownerReferences"]
         try:
-            self._api().create("pods", pod, dryRun="All", **STRICT)
+            self._api().create(objects.kind, driver, dryRun="All", **STRICT)
         except Refused as refusal:
             # In the quota the old driver counts still, whose place this one will take.
             old = self._api().get("pods", names.of_epoch(stream.name, record.epoch))
             counts = old is not None and fate_of(old, time.time()).state.alive
-            if "exceeded quota" in str(refusal) and counts and asks_for_no_more(pod, old or {}):
+            quota = objects.kind == "pods" and "exceeded quota" in str(refusal)
+            if quota and counts and asks_for_no_more(driver, old or {}):
                 return
             raise ClusterError(f"{stream.name}: a driver can't be launched: {refusal}") from None
 
@@ -216,8 +218,11 @@ class KubernetesCluster(SparkCluster):
 
     def at_a_glance(self) -> Self:
         copy = self.model_copy()
-        copy._seen = glance(self._api())
+        copy._seen = self._glance()
         return copy
+
+    def _glance(self) -> Glance:
+        return glance(self._api())
 
     def _api(self) -> Api:
         return api(self.kubeconfig, self.context, self.namespace)
@@ -279,6 +284,7 @@ class KubernetesCluster(SparkCluster):
             *("--certificate", f"{SECRETS}/{CERTIFICATE}", "--key", f"{SECRETS}/{KEY}"),
             *("--bind", "0.0.0.0", "--port", str(spark.AGENT_PORT)),
             *("--advertise", spark.host(stream.name, epoch, namespace)),
+            *("--begun", f"{CODE}/{BEGUN}"),
             *("--last-words", LAST_WORDS, "--term-seconds", str(self.term_seconds)),
             *(program.place, *arguments),
         ]

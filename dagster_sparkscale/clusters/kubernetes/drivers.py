@@ -41,6 +41,7 @@ class PodDriver(SubmittedDriver):
     """
 
     EVERY: ClassVar[float] = 0.5
+    CONTAINER: ClassVar[str] = CONTAINER
 
     def __init__(
         self, api: Api, stream: str, record: Record, forward: bool, glance: Glance | None = None
@@ -52,7 +53,6 @@ class PodDriver(SubmittedDriver):
         self._glance = glance
 
     def look(self) -> Seen:
-        place = telling.place_of(None, self.api.namespace, self.name)
         try:
             pod = self._find("pods")
             if pod is None and self._glance is not None and self._is_new():
@@ -67,8 +67,7 @@ class PodDriver(SubmittedDriver):
         if words and words.raised and (fate.reason or "").startswith("exit code"):
             why = telling.raised_in_words(words.raised)
             fate = Fate(fate.state, None, fate.ended_at, f"{fate.reason}: {why}")
-        if pod is not None:
-            place = telling.place_of(pod, self.api.namespace, self.name, waits_for)
+        place = telling.place_of(pod, self.api.namespace, self.name, waits_for)
         record, alive = self.record, fate.state is DriverState.RUNNING
         return Seen(
             fate,
@@ -83,7 +82,7 @@ class PodDriver(SubmittedDriver):
     def agent(self) -> RemoteAgent:
         pod = self._find("pods")
         if pod is not None and telling.never_began(pod):
-            why = telling.waits_for(pod, self._events(pod)) or "it was made a moment ago"
+            why = self._waits_for(pod) or "it was made a moment ago"
             raise AgentUnreachable(
                 f"the agent of {self.stream!r} has not begun, its pod waits: {why}"
             )
@@ -112,7 +111,7 @@ class PodDriver(SubmittedDriver):
     def log(self, lines: int) -> str:
         try:
             found = self.api.text(
-                "pods", self.name, "log", tailLines=str(lines), container=CONTAINER
+                "pods", self.name, "log", tailLines=str(lines), container=self.CONTAINER
             )
         except Refused as refusal:
             if refusal.code == 403:
@@ -193,14 +192,22 @@ class PodDriver(SubmittedDriver):
                 return self._declared_gone(), ""
             if fate.state is not DriverState.STARTING:
                 return fate, ""
-            return fate, telling.waits_for(pod, self._events(pod))
+            return fate, self._waits_for(pod)
         if (note := notes.read(self._find("secrets"))) is not None:
             return Fate(DriverState.FAILED, ended_at=note.at, reason=note.reason), ""
         if self.record.gone == self.record.epoch:
             return self._declared_gone(), ""
         if self._is_being_launched():
             return Fate(DriverState.STARTING), ""
+        return self._fate_without_pod()
+
+    def _fate_without_pod(self) -> tuple[Fate, str]:
+        """The same, of one that has no pod though it was launched."""
         return Fate(DriverState.FAILED, reason=telling.end_without_pod(self._events(None))), ""
+
+    def _waits_for(self, pod: Object) -> str:
+        """What keeps its pod from running."""
+        return telling.waits_for(pod, self._events(pod))
 
     def _is_being_launched(self) -> bool:
         """Whether who has given it its epoch still has the lease, and may be about to make its

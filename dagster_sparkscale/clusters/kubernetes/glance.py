@@ -18,6 +18,8 @@ class Glance:
     records: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, Object] = field(default_factory=dict)
     secrets: dict[str, Object] = field(default_factory=dict, repr=False)
+    applications: dict[str, Object] = field(default_factory=dict)
+    """SparkApplications, where those make the pods."""
     _events: dict[str, list[Object]] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -32,17 +34,22 @@ class Glance:
         return self._events.get(pod, [])
 
 
-def glance(api: Api) -> Glance:
+def glance(api: Api, applications: str | None = None) -> Glance:
     """What there is now.
+
+    Args:
+        applications: the kind of those that make the pods; None: no such.
 
     Raises:
         ClusterError: it can't be told.
     """
+    # Before the pods: one that has a pod by now is not missed.
+    made_by = _by_name(api.find(applications, labelSelector=names.STREAM)) if applications else {}
     # The records last: of a start in between nothing is found yet, and its lease tells that.
     pods = _by_name(api.find("pods", labelSelector=DRIVERS))
     secrets = _by_name(api.find("secrets", labelSelector=names.STREAM))
     records = records_of(api)
-    return Glance(api, records, pods, secrets)
+    return Glance(api, records, pods, secrets, made_by)
 
 
 def _by_name(found: list[Object]) -> dict[str, Object]:

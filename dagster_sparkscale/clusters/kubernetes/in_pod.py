@@ -12,6 +12,7 @@ import sys
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+NAME = "in_pod.py"
 PARCEL = "dagster_sparkscale.zip"
 FETCH_SECONDS = 60.0
 
@@ -31,13 +32,20 @@ def fetched(url: str, folder: str) -> str:
     return path
 
 
-def main(arguments: list[str], folder: str) -> int:
+def own(words: list[str]) -> list[str]:
+    """The driver's arguments. In a pod that Spark has made (`applications.py`) its words for the
+    image's entrypoint come before them, down to the name of this file."""
+    return words[words.index(f"local://{HERE}/{NAME}") + 1 :] if words[:1] == ["driver"] else words
+
+
+def main(words: list[str], folder: str) -> int:
     """Begin the driver; returns its exit code.
 
     Args:
-        arguments: the driver's.
+        words: the command line.
         folder: to put a program into that is to be fetched.
     """
+    arguments = own(words)
     lend(os.path.join(HERE, PARCEL))
     if importlib.util.find_spec("pyspark") is None:
         python = os.path.join(os.environ.get("SPARK_HOME", "/opt/spark"), "python")

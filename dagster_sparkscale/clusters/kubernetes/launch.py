@@ -21,6 +21,19 @@ submitter froze, what he does when he wakes up starts nothing:
 He makes each object once, and never again. A pod's name is of its epoch, so there is one Pod N.
 The Secret of a driver that runs is never deleted: only where there is no pod, or when it has ended,
 by the next start.
+
+Where an operator makes the pod, 4 makes SparkApplication N instead, owned by the Secret likewise.
+Then Pod N comes at any time after that, once or more than once, and may be looked for in vain just
+before. Two things make up for it. Each process that begins as driver N makes ConfigMap N-begun, or
+ends itself where that is there (`driver/begun.py`). And whoever ends driver N, or starts another
+after it, makes it himself before he looks for Pod N for the last time:
+
+    Pod N was made before that look     it is found, and counts as what it is
+    it is made later                    what begins in it finds N-begun, or no Secret, and ends
+    a second one, while N is the newest the same; it is seen to have failed, and why
+
+The second case is also that of an operator which was down and is back, and of one that was held up
+while its application was deleted.
 """
 
 import logging
@@ -64,15 +77,15 @@ def launch(api: Api, store: Store, objects: Objects, record: Record, parts: Part
         _see_that_it_is_ours(store, objects, record)
         api.create("configmaps", objects.config_map(root, parts.texts, parts.parcel))
         api.create("services", objects.service(root))
-        pod = objects.pod(root, parts.command, list(parts.variables), parts.settings)
-        api.create("pods", pod, **STRICT)
+        driver = objects.driver(root, parts.command, list(parts.variables), parts.settings)
+        api.create(objects.kind, driver, **STRICT)
     except Refused as refusal:
         note = notes.Note(time.time(), f"was never launched: {refusal}", took=False)
         notes.leave(api, objects.name, note)
         raise ClusterError(f"{objects.stream!r} could not be launched: {refusal}") from None
     except Exception:
         # It may have been made all the same: without the Secret it does not start.
-        _take_back(api, objects.name, root)
+        _take_back(api, objects, root)
         raise
     _prune(api, objects)
 
@@ -103,12 +116,12 @@ def _see_that_it_is_ours(store: Store, objects: Objects, record: Record) -> None
         )
 
 
-def _take_back(api: Api, name: str, root: str) -> None:
-    for kind, uid in (("secrets", root), ("pods", None)):
+def _take_back(api: Api, objects: Objects, root: str) -> None:
+    for kind, uid in (("secrets", root), (objects.kind, None)):
         try:
-            api.delete(kind, name, uid)
+            api.delete(kind, objects.name, uid)
         except ClusterError as error:
-            _log.warning("%s %s can't be deleted: %s", kind, name, error)
+            _log.warning("%s %s can't be deleted: %s", kind, objects.name, error)
 
 
 def _prune(api: Api, objects: Objects) -> None:

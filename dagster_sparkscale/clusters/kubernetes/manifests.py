@@ -4,8 +4,9 @@
     ConfigMap   the driver's code, a program that was shipped, the executors' template
     Service     headless: by its name executors and Dagster reach the driver
     Pod         the driver
+    ConfigMap   `...-begun`, made by the driver when it begins: only one can
 
-The Secret is made first, and owns the other three; the pod can't start without it. So whatever
+The Secret is made first, and owns the others; the pod can't start without it. So whatever
 deletes the Secret of a start ends that start for good: a pod made of it later does not run, and
 Kubernetes' own garbage collector takes it (see `launch.py` for why that matters).
 """
@@ -33,9 +34,12 @@ Manifest = dict[str, Any]
 FOLDER = "/opt/sparkscale"
 CODE, SECRETS, SCRATCH = f"{FOLDER}/code", f"{FOLDER}/secrets", f"{FOLDER}/scratch"
 BEGIN, PARCEL, TEMPLATE = "in_pod.py", "dagster_sparkscale.zip", "executor-pod.json"
+BEGUN = "begun.json"
 TOKEN, PROPERTIES, CERTIFICATE, KEY = "token", "spark.properties", "tls.crt", "tls.key"
 LAST_WORDS = "/dev/termination-log"
 CONTAINER = "driver"
+CONTAINERS = (CONTAINER, "spark-kubernetes-driver")
+"""What the driver's container is called; the last one where Spark makes its pod."""
 DRIVER = {"spark-role": "driver"}
 EXECUTOR = {"spark-role": "executor"}
 LARGEST = 1_000_000
@@ -116,14 +120,26 @@ class Objects:
         Args:
             texts: by name, the files beside the parcel.
         """
-        template = json.dumps(executor_template(self.placing))
-        files = {**texts, PARCEL: parcel, TEMPLATE: template.encode()}
+        template, begun = executor_template(self.placing), self.begun(owner)
+        files = {
+            **texts,
+            PARCEL: parcel,
+            TEMPLATE: json.dumps(template).encode(),
+            BEGUN: json.dumps(begun).encode(),
+        }
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": self._metadata(owner),
             "binaryData": {name: _base64(files[name]) for name in files},
         }
+
+    def begun(self, owner: str) -> Manifest:
+        """What the driver makes when it begins, and who bars it from beginning: but for who that is
+        (`driver/begun.py`)."""
+        metadata = self._metadata(owner)
+        metadata["name"] = f"{self.name}-begun"
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
     def service(self, owner: str) -> Manifest:
         ports = {"driver": DRIVER_PORT, "blocks": BLOCKS_PORT, "agent": AGENT_PORT, "ui": UI_PORT}
@@ -140,7 +156,12 @@ class Objects:
             },
         }
 
-    def pod(
+    @property
+    def kind(self) -> str:
+        """What is made for the driver, as `Api` has it."""
+        return "pods"
+
+    def driver(
         self,
         owner: str,
         command: Sequence[str],
@@ -167,8 +188,7 @@ class Objects:
         container = {
             "name": CONTAINER,
             "image": placing.image,
-            # A kubelet puts variables in the place of $(NAME), and one $ in the place of two.
-            "args": [word.replace("$", "$$") for word in command],
+            "args": as_args(command),
             "env": env,
             "ports": [{"name": "agent", "containerPort": AGENT_PORT}],
             "resources": resources(settings),
@@ -211,6 +231,12 @@ class Objects:
         }
         pod: Manifest = merged(placing.driver_template, ours)
         return pod
+
+
+def as_args(words: Sequence[str]) -> list[str]:
+    """Words for a kubelet, which puts variables in the place of $(NAME), and one $ in that of
+    two."""
+    return [word.replace("$", "$$") for word in words]
 
 
 def executor_template(placing: Placing) -> Manifest:
@@ -260,13 +286,22 @@ def memory_mib(settings: Mapping[str, str]) -> int:
     Raises:
         ClusterError: a setting says no size; names it.
     """
-    heap = _mib("spark.driver.memory", settings.get("spark.driver.memory", "1g"))
+    heap = heap_mib(settings)
     if given := settings.get("spark.driver.memoryOverhead"):
         return heap + _mib("spark.driver.memoryOverhead", given)
     factor = settings.get("spark.driver.memoryOverheadFactor", "0.4")
     if not _NUMBER.fullmatch(factor.strip()):
         raise ClusterError(f"spark.driver.memoryOverheadFactor = {factor!r}: must be such as 0.4")
     return heap + max(_LEAST_OVERHEAD, math.ceil(heap * float(factor)))
+
+
+def heap_mib(settings: Mapping[str, str]) -> int:
+    """MiB of the driver's JVM.
+
+    Raises:
+        ClusterError: the setting says no size.
+    """
+    return _mib("spark.driver.memory", settings.get("spark.driver.memory", "1g"))
 
 
 def _mib(key: str, text: str) -> int:

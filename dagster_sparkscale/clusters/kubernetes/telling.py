@@ -10,7 +10,7 @@ from typing import Any
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.fate import Fate, by_code
-from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINER
+from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS
 from dagster_sparkscale.driver.fence import FENCED
 from dagster_sparkscale.observe.last_words import LastWords, read_last_words
 
@@ -44,13 +44,13 @@ def fate_of(pod: Object, now: float) -> Fate:
     phase = status.get("phase")
     ended = (driver.get("state") or {}).get("terminated")
     if ended is not None:
-        at = _time(ended.get("finishedAt"))
+        at = time_of(ended.get("finishedAt"))
         return Fate(DriverState.FAILED, ended_at=at, reason=_end_of(pod, ended))
     if phase in ("Succeeded", "Failed"):
         return Fate(DriverState.FAILED, ended_at=_ended_at(status), reason=_end_of(pod, {}))
     if phase == "Unknown":
         return Fate(DriverState.UNKNOWN, reason=_silent(pod))
-    due = _time((pod.get("metadata") or {}).get("deletionTimestamp"))
+    due = time_of((pod.get("metadata") or {}).get("deletionTimestamp"))
     if due is not None and now - due > OVERDUE:
         return Fate(DriverState.UNKNOWN, reason=f"it was to be deleted, but {_silent(pod)}")
     if _is_lost(status):
@@ -143,8 +143,8 @@ def event_time(event: Object) -> float:
     """When an event last happened, seconds since the epoch; 0 where it does not say."""
     told = (event.get("series") or {}).get("lastObservedTime")
     return (
-        _time(told or event.get("lastTimestamp") or event.get("eventTime"))
-        or _time((event.get("metadata") or {}).get("creationTimestamp"))
+        time_of(told or event.get("lastTimestamp") or event.get("eventTime"))
+        or time_of((event.get("metadata") or {}).get("creationTimestamp"))
         or 0.0
     )
 
@@ -173,8 +173,8 @@ def _end_of(pod: Object, ended: Object) -> str:
 
 def _driver(status: Object) -> Object:
     """The status of the driver's container, whatever else a template has put beside it."""
-    named = (each for each in status.get("containerStatuses") or () if each["name"] == CONTAINER)
-    return next(named, {})
+    every = status.get("containerStatuses") or ()
+    return next((each for each in every if each["name"] in CONTAINERS), {})
 
 
 def _condition(status: Object, kind: str) -> Object:
@@ -198,17 +198,18 @@ def _silent(pod: Object) -> str:
 def _memory(pod: Object) -> str:
     containers = (pod.get("spec") or {}).get("containers") or ()
     for each in containers:
-        if each.get("name") == CONTAINER:
+        if each.get("name") in CONTAINERS:
             return str(((each.get("resources") or {}).get("limits") or {}).get("memory"))
     return "unknown"
 
 
 def _ended_at(status: Object) -> float | None:
-    times = [_time(each.get("lastTransitionTime")) for each in status.get("conditions") or ()]
+    times = [time_of(each.get("lastTransitionTime")) for each in status.get("conditions") or ()]
     return max((each for each in times if each is not None), default=None)
 
 
-def _time(text: object) -> float | None:
+def time_of(text: object) -> float | None:
+    """A time as Kubernetes writes it, in seconds since the epoch; None: it is none."""
     if not isinstance(text, str):
         return None
     try:

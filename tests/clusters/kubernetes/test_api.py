@@ -142,6 +142,19 @@ def test_what_was_not_granted_names_the_role(server, api):
         api.find("pods")
 
 
+def test_what_is_not_kubernetes_own_has_a_path_and_a_role_of_its_own(server, api):
+    kind = "sparkoperator.k8s.io/v1beta2/sparkapplications"
+    path = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/streams/sparkapplications"
+    assert api.path(kind, "a") == f"{path}/a"
+    server.code, server.answer = 404, b"404 page not found"
+    with pytest.raises(Refused, match=f"there is no {path}/a: is the operator installed"):
+        api.get(kind, "a")
+    said = 'sparkapplications "a" is forbidden: User "x" cannot get resource'
+    server.says(403, "Forbidden", said)
+    with pytest.raises(Refused, match=r"applications\.yaml has all"):
+        api.get(kind, "a")
+
+
 def test_a_quota_is_no_matter_of_roles(server, api):
     server.says(403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q')
     with pytest.raises(Refused) as caught:

@@ -38,7 +38,7 @@ def driver(pod):
 
 def made(placing=PLACING, **settings):
     objects = replace(OBJECTS, placing=placing)
-    return objects.pod("u-1", ["python3", "x.py"], ["TOKEN"], settings)
+    return objects.driver("u-1", ["python3", "x.py"], ["TOKEN"], settings)
 
 
 def test_the_secret_owns_all_else():
@@ -95,7 +95,7 @@ def test_the_image_has_its_own_entrypoint():
 
 def test_arguments_come_as_they_were_given():
     given = ["python3", "cost$", "a$$b", "$(TOKEN)", "$$(TOKEN)", "$(open"]
-    args = driver(OBJECTS.pod("u-1", given, ["TOKEN"], {}))["args"]
+    args = driver(OBJECTS.driver("u-1", given, ["TOKEN"], {}))["args"]
     assert [expand(word, {"TOKEN": SECRET}) for word in args] == given
 
 
@@ -112,6 +112,15 @@ def test_a_driver_that_asks_for_what_the_one_before_it_did_asks_for_no_more():
 
 def test_it_may_end_in_good_order():
     assert made()["spec"]["terminationGracePeriodSeconds"] == 45
+
+
+def test_what_the_one_driver_makes_is_shipped_with_its_code():
+    shipped = OBJECTS.config_map("u-1", {}, b"")["binaryData"]
+    begun = json.loads(base64.b64decode(shipped["begun.json"]))
+    assert begun["kind"] == "ConfigMap" and begun == OBJECTS.begun("u-1")
+    assert begun["metadata"]["name"] == "sparkscale-word-count-7-begun"
+    assert begun["metadata"]["ownerReferences"] == [ROOT]
+    assert begun["metadata"]["labels"] == LABELS
 
 
 def test_the_service_is_for_the_driver_alone():

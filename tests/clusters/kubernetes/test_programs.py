@@ -87,6 +87,14 @@ def test_a_program_is_fetched_as_it_is(tmp_path):
     assert (tmp_path / "clicks.py").read_bytes() == b"print('\xc3\xa4')"
 
 
+def test_words_that_spark_has_put_before_the_drivers_are_left_out(monkeypatch):
+    monkeypatch.setattr(in_pod, "HERE", "/opt/sparkscale/code")
+    ours = ["--epoch", "7", "a.py", "driver"]
+    sparks = ["driver", "--properties-file", "x", "--class", "y"]
+    assert in_pod.own([*sparks, "local:///opt/sparkscale/code/in_pod.py", *ours]) == ours
+    assert in_pod.own(ours) == ours
+
+
 def test_a_python_of_an_image_that_is_too_old_is_told(monkeypatch):
     monkeypatch.setattr(in_pod, "lend", lambda path: None)
     monkeypatch.setattr(sys, "version_info", (3, 8, 10, "final", 0))

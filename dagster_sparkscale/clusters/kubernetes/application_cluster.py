@@ -1,0 +1,77 @@
+"""Kubernetes where SparkApplications are the only way in: an operator makes the drivers' pods.
+
+All else is as of `KubernetesCluster`: what is remembered, how agents are found, what is told.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, field_validator
+
+from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import applications
+from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver
+from dagster_sparkscale.clusters.kubernetes.applications import ApplicationObjects
+from dagster_sparkscale.clusters.kubernetes.cluster import KubernetesCluster
+from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.declare.streams import Stream
+
+_VERSION = re.compile(r"[0-9]+\.[0-9][-.a-zA-Z0-9]*")
+
+
+class SparkApplicationCluster(KubernetesCluster):
+    """Runs the drivers of streams as SparkApplications of an operator."""
+
+    operator: str = Field(description="Whose: kubeflow (v1beta2), or apache (v1).")
+    spark_version: str = Field(
+        description="Of the image, such as 4.3.0: a SparkApplication has to say it."
+    )
+
+    @field_validator("operator", mode="before")
+    @classmethod
+    def _operator_is_known(cls, value: Any) -> Any:
+        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+        if plain and value not in applications.VERSIONS:
+            raise ValueError(f"must be {' or '.join(applications.VERSIONS)}")
+        return value
+
+    @field_validator("spark_version", mode="before")
+    @classmethod
+    def _version_is_one(cls, value: Any) -> Any:
+        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+        if plain and not _VERSION.fullmatch(value):
+            raise ValueError("must be the version of Spark in the image, such as 4.3.0")
+        return value
+
+    def driver_of(self, stream: str, record: Record) -> ApplicationDriver:
+        return ApplicationDriver(
+            self._api(), stream, record, self._forwards(), self._seen, self.operator
+        )
+
+    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
+        found = list(super().conditions(streams))
+        version = applications.VERSIONS[self.operator]
+        try:
+            self._api().find(applications.KINDS[self.operator])
+            found.append(Condition("SparkApplication", version))
+        except ClusterError as error:
+            found.append(Condition("SparkApplication", f"{version} can't be asked", str(error)))
+        return found
+
+    def _glance(self) -> Glance:
+        return glance(self._api(), applications.KINDS[self.operator])
+
+    def _objects(self, stream: str, record: Record) -> ApplicationObjects:
+        plain = super()._objects(stream, record)
+        return ApplicationObjects(
+            plain.stream,
+            plain.epoch,
+            plain.record,
+            plain.placing,
+            operator=self.operator,
+            spark_version=self.spark_version,
+        )

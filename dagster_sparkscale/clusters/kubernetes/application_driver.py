@@ -1,0 +1,148 @@
+"""One start of a stream whose pod an operator makes, of a SparkApplication."""
+
+import logging
+import time
+from typing import ClassVar
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import AlreadyRunning
+from dagster_sparkscale.clusters.fate import Fate
+from dagster_sparkscale.clusters.kubernetes import applications, names, notes, telling
+from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
+from dagster_sparkscale.clusters.kubernetes.drivers import KILL_SECONDS, PodDriver
+from dagster_sparkscale.clusters.kubernetes.glance import Glance
+from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS, Objects, Placing
+from dagster_sparkscale.clusters.store import Record
+
+LET_GO_SECONDS = 15.0
+"""Within which an operator that runs lets go of an application that is deleted."""
+_log = logging.getLogger(__name__)
+
+
+class ApplicationDriver(PodDriver):
+    """The newest start of a stream.
+
+    Args:
+        operator: whose application it is.
+    """
+
+    CONTAINER: ClassVar[str] = CONTAINERS[-1]
+
+    def __init__(
+        self,
+        api: Api,
+        stream: str,
+        record: Record,
+        forward: bool,
+        glance: Glance | None,
+        operator: str,
+    ) -> None:
+        super().__init__(api, stream, record, forward, glance)
+        self._operator = operator
+        self._kind = applications.KINDS[operator]
+
+    def has_begun(self) -> bool:
+        try:
+            pod = self.api.get("pods", self.name)
+            application = self.api.get(self._kind, self.name) if pod is None else None
+        except (Unreachable, Refused):
+            return True  # it can't be told
+        if application is not None:
+            return not applications.may_start(application)
+        return pod is None or not telling.never_began(pod)
+
+    def make_way(self) -> None:
+        """As of any pod; besides, no application may be left that is not remembered.
+
+        Raises:
+            AlreadyRunning: there is one, of which a pod may be made yet.
+        """
+        label = f"{names.STREAM}={names.word(self.stream)}"
+        for found in self.api.find(self._kind, labelSelector=label):
+            name = found["metadata"]["name"]
+            if name != self.name and applications.may_start(found):
+                raise AlreadyRunning(
+                    f"the SparkApplication {self.api.namespace}/{name} is of a driver of "
+                    f"{self.stream!r} that is not the one remembered (epoch {self.record.epoch}), "
+                    "and its operator may make that driver yet: delete it first"
+                )
+        super().make_way()
+
+    def kill(self) -> None:
+        if self._bar() and self.api.get("pods", self.name) is None:
+            note = notes.Note(time.time(), "ended before it had begun", took=False)
+            notes.leave(self.api, self.name, note)
+        super().kill()
+
+    def clear(self) -> None:
+        if not self.record.epoch:
+            return
+        self._bar()
+        if self.api.get("pods", self.name) is None:
+            self._delete_application()
+        super().clear()
+
+    def _delete_and_wait(self) -> Object | None:
+        # Its operator must not take the end of the pod for a reason to make another.
+        self._bar()
+        self.api.delete(self._kind, self.name)
+        last = super()._delete_and_wait()
+        self._delete_application()
+        return last
+
+    def _bar(self) -> bool:
+        """See to it that no process begins as this driver any more, whatever its operator does, and
+        whether it is known that none has."""
+        secret = self.api.get("secrets", self.name)
+        if secret is None:
+            return False  # none can
+        of = Objects(
+            self.stream, self.record.epoch, self.record.id, Placing(self.api.namespace, "", "", 0)
+        )
+        now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+        begun = {**of.begun(secret["metadata"]["uid"]), "data": {"by": "nobody", "at": now}}
+        try:
+            self.api.create("configmaps", begun)
+        except Refused as refusal:
+            if refusal.reason != "AlreadyExists":
+                raise
+            return False
+        return True
+
+    def _delete_application(self) -> None:
+        """Delete it and wait until its operator has let go of it; if that is not there to do so,
+        nothing is made of it any more all the same."""
+        self.api.delete(self._kind, self.name)
+        deadline = time.monotonic() + min(LET_GO_SECONDS, KILL_SECONDS)
+        while self.api.get(self._kind, self.name) is not None:
+            if time.monotonic() > deadline:
+                _log.warning(
+                    "the SparkApplication %s/%s of %r was deleted and is there still: its operator "
+                    "(%s) does not let go of it; does that run?",
+                    *(self.api.namespace, self.name, self.stream, self._operator),
+                )
+                return
+            time.sleep(self.EVERY)
+
+    def _fate_without_pod(self) -> tuple[Fate, str]:
+        application = self._application()
+        if application is None:
+            return super()._fate_without_pod()
+        if applications.may_start(application):
+            waits = applications.waits_for(application, self._operator, time.time())
+            return Fate(DriverState.STARTING), waits
+        if (pod := self.api.get("pods", self.name)) is not None:  # made since it was looked for
+            return self._fate(pod)
+        if why := applications.failure(application):
+            return Fate(DriverState.FAILED, reason=why), ""
+        return super()._fate_without_pod()
+
+    def _waits_for(self, pod: Object) -> str:
+        waits = super()._waits_for(pod)
+        application = None if waits else self._application()
+        return applications.failure(application) if application else waits
+
+    def _application(self) -> Object | None:
+        if self._glance is None or self._is_new():
+            return self.api.get(self._kind, self.name)
+        return self._glance.applications.get(self.name)

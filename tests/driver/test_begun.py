@@ -1,0 +1,117 @@
+"""One process alone begins as the driver of a start."""
+
+import io
+import json
+import threading
+import urllib.error
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from email.message import Message
+
+import pytest
+
+from dagster_sparkscale.driver import begun
+from dagster_sparkscale.driver.begun import AGAIN, CannotTell, asking, begun_before
+from dagster_sparkscale.driver.main import _refused
+from dagster_sparkscale.driver.options import Options
+from dagster_sparkscale.driver.word import Word
+from dagster_sparkscale.observe.last_words import read_last_words
+
+SIGN = {"kind": "ConfigMap", "metadata": {"name": "a-7-begun", "namespace": "streams"}}
+PATH = "/api/v1/namespaces/streams/configmaps"
+
+
+class Server:
+    """An API server with room for ConfigMaps, which fails as often as it is told to."""
+
+    def __init__(self, *failures):
+        self.made, self.failures = {}, list(failures)
+        self.lock = threading.Lock()
+
+    def ask(self, path, body):
+        with self.lock:
+            failure = self.failures.pop(0) if self.failures else None
+            if isinstance(failure, Exception):
+                raise failure
+            if body is None:
+                if (found := self.made.get(path)) is None:
+                    raise error(404)
+                return found
+            assert path == PATH
+            made = json.loads(body)
+            key = f"{path}/{made['metadata']['name']}"
+            if key in self.made:
+                raise error(409)
+            self.made[key] = made
+            if failure == "lost":
+                raise TimeoutError("no answer")
+            return made
+
+
+def error(code, text="no"):
+    return urllib.error.HTTPError("x", code, text, Message(), io.BytesIO(text.encode()))
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(begun, "PAUSE", 0.001)
+
+
+def test_the_first_begins_and_no_other():
+    server = Server()
+    assert begun_before(SIGN, server.ask) is None
+    (made,) = server.made.values()
+    assert begun_before(SIGN, server.ask) == made["data"]["at"]
+    assert {**made, "data": None} == {**SIGN, "data": None}
+
+
+def test_of_many_at_once_one_begins():
+    server = Server()
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda _: begun_before(SIGN, server.ask), range(32)))
+    assert found.count(None) == 1
+
+
+def test_an_answer_that_was_lost_is_not_taken_for_anothers():
+    assert begun_before(SIGN, Server("lost").ask) is None
+
+
+def test_it_is_tried_again_until_it_can_be_told():
+    outage = Server(error(503), OSError("refused"), error(429), ValueError("no JSON"))
+    assert begun_before(SIGN, outage.ask) is None
+    # A quota's refusal may be a conflict, too; then there is nothing of that name.
+    assert begun_before(SIGN, Server(error(409)).ask) is None
+
+
+def test_one_that_nobody_knows_to_be_the_first_does_not_begin():
+    with pytest.raises(CannotTell, match="HTTP status 403: no role"):
+        begun_before(SIGN, Server(error(403, "no role")).ask)
+    with pytest.raises(CannotTell, match="HTTP status 500: no"):
+        begun_before(SIGN, Server(error(500)).ask, patience=0.0)
+    with pytest.raises(CannotTell, match="refused"):
+        begun_before(SIGN, Server(OSError("refused")).ask, patience=0.0)
+
+
+def test_outside_of_a_pod_nothing_can_be_told(tmp_path):
+    with pytest.raises(CannotTell, match="this pod has no way to the API server"):
+        asking(tmp_path)
+
+
+def test_a_driver_that_was_not_the_first_leaves_word_of_both(tmp_path, monkeypatch, capfd):
+    sign, file = tmp_path / "begun.json", tmp_path / "last-words"
+    sign.write_text(json.dumps(SIGN))
+    options = Options("clicks", 7, 1000, 1, None, "t" * 16, tmp_path / "a.py", begun=sign)
+    assert _refused(replace(options, begun=None), Word(None, file)) is None
+    # Outside of a pod nobody can tell.
+    assert _refused(options, Word(None, file)) == 1
+    words = read_last_words(file.read_text())
+    assert not words.took and words.raised.startswith("it can't be told whether this start has")
+    monkeypatch.setattr("dagster_sparkscale.driver.main.asking", lambda: None)
+    for began, code in ((None, None), ("2027-01-15 08:00:00", AGAIN)):
+        monkeypatch.setattr("dagster_sparkscale.driver.main.begun_before", lambda *_: began)  # noqa: B023
+        assert _refused(options, Word(None, file)) == code
+    # The first one may have left its mark; nobody else has its checkpoint.
+    words = read_last_words(file.read_text())
+    assert words.took and words.fenced is None
+    assert "has begun, or was ended, before, at 2027-01-15 08:00:00 UTC" in words.raised
+    assert words.raised in capfd.readouterr().err
