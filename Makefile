@@ -69,7 +69,8 @@ test: $(STAMP) ## set up and run all tests; ARGS="-k ratio -x" for pytest
 
 # All that another release of Spark may do otherwise: a stream's life, the contract of a cluster, the
 # driver. No archive of class data is made for it.
-ON_SPARK = tests/e2e/test_faults.py tests/clusters/test_local.py tests/clusters/test_standalone.py \
+ON_SPARK = tests/e2e/test_faults.py tests/e2e/soak_standalone_rest.py tests/clusters/test_local.py \
+	tests/clusters/test_standalone.py tests/clusters/test_standalone_rest.py \
 	tests/driver tests/sources/kinesis/test_any_spark.py tests/sources/kinesis/test_dstream.py \
 	-m spark -k "not kinesalite"
 
