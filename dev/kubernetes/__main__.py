@@ -62,7 +62,11 @@ def _have_an_outage(plane: Plane, asked_for: Path, ended: threading.Event) -> No
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m dev.kubernetes", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m dev.kubernetes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--folder", type=Path, help="for its files; default: one that is removed")
     parser.add_argument(
         "--pass",

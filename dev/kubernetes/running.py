@@ -170,6 +170,11 @@ def start(folder: Path, passed_on: Iterable[str] = ()) -> Cluster:
     return Cluster(Path(kubeconfig), _admin(Path(kubeconfig)), folder, keeper)
 
 
+def reached(kubeconfig: Path) -> Reached:
+    """A cluster of ours that runs already, by the kubeconfig that it has printed."""
+    return Reached(kubeconfig, _admin(kubeconfig), kubeconfig.parent)
+
+
 def _admin(kubeconfig: Path) -> Api:
     told: dict[str, Any] = json.loads(kubeconfig.read_text())
     cluster = told["clusters"][0]["cluster"]

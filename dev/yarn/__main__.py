@@ -17,7 +17,11 @@ from dev.yarn.rig import Rig, RigFailed, told
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m dev.yarn", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m dev.yarn",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--folder", type=Path, help="default: a temporary one")
     parser.add_argument("--aggregate", action="store_true", help="gather logs of applications")
     parser.add_argument("--pass", action="append", default=[], dest="passed", help="a variable")

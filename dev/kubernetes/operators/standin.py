@@ -17,7 +17,7 @@ from pathlib import Path
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dev.kubernetes.api import Object, Refused
 from dev.kubernetes.operators import submission
-from dev.kubernetes.running import Cluster
+from dev.kubernetes.running import Reached
 
 _EVERY = 0.2
 _FINALIZER = "sparkapplications.spark.apache.org/finalizer"
@@ -41,7 +41,7 @@ class Operator:
         restarts: how often a driver is started again that has ended, though that is forbidden.
     """
 
-    def __init__(self, cluster: Cluster, namespace: str, restarts: int = 0) -> None:
+    def __init__(self, cluster: Reached, namespace: str, restarts: int = 0) -> None:
         self.restarts = restarts
         self.submissions = 0
         self._cluster, self._api, self._namespace = cluster, cluster.api, namespace
