@@ -5,6 +5,7 @@ begins as its driver first makes an object of Kubernetes with a name of that sta
 be made. It stays until all that is left of the start is deleted.
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -21,6 +22,11 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 AGAIN = 76
 """Exit code of a process that was not the first. Not that of one that has lost its checkpoint to
 another stream: the first one's mark may be there, and whoever follows must know that."""
+ROLE = (
+    "the role in deploy/kubernetes/driver.yaml has all that a driver needs: is it bound to the "
+    "driver's service account?"
+)
+"""What a driver says, and what is said of one, that Kubernetes refuses something."""
 PATIENCE = 60.0
 """Seconds for which an API server that does not answer is asked again."""
 ANSWER_SECONDS = 15.0
@@ -60,13 +66,21 @@ def begun_before(sign: dict[str, Any], ask: Ask, patience: float = PATIENCE) -> 
             held = ask(f"{path}/{sign['metadata']['name']}", None).get("data") or {}
             return None if held.get("by") == mine else str(held.get("at"))
         except urllib.error.HTTPError as error:
-            said = error.read().decode("utf-8", "replace")[:500]
+            said = _message(error.read())
             if error.code in (401, 403) or time.monotonic() > deadline:
                 raise CannotTell(f"HTTP status {error.code}: {said}") from None
         except (OSError, ValueError) as error:
             if time.monotonic() > deadline:
                 raise CannotTell(str(error)) from None
         time.sleep(PAUSE)
+
+
+def _message(answer: bytes) -> str:
+    """What the API server says of a refusal, without the JSON that it comes in."""
+    text = answer.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        text = str(json.loads(text)["message"])
+    return text.strip()[:500]
 
 
 def asking(account: Path = ACCOUNT) -> Ask:

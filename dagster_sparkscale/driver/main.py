@@ -13,7 +13,7 @@ from typing import Any
 
 from .agent import Agent
 from .announce import announce, url_of
-from .begun import AGAIN, CannotTell, asking, begun_before
+from .begun import AGAIN, ROLE, CannotTell, asking, begun_before
 from .fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
 from .jvm import active_context
 from .lacking import say_where_asked_for
@@ -72,8 +72,7 @@ def _refused(options: Options, word: Word) -> int | None:
     except CannotTell as error:
         fault = (
             "it can't be told whether this start has begun before, by a ConfigMap that only one "
-            f"driver can make: {error}. The driver's role needs what deploy/kubernetes/driver.yaml "
-            "has"
+            f"driver can make: {error}; {ROLE}"
         )
         say(fault)
         word.raised(fault)

@@ -86,6 +86,12 @@ def test_it_is_tried_again_until_it_can_be_told():
 def test_one_that_nobody_knows_to_be_the_first_does_not_begin():
     with pytest.raises(CannotTell, match="HTTP status 403: no role"):
         begun_before(SIGN, Server(error(403, "no role")).ask)
+    # Kubernetes' own answers are read, and come without their JSON and its line ends.
+    status = json.dumps({"kind": "Status", "message": "no role", "code": 403})
+    with pytest.raises(CannotTell, match=r"^HTTP status 403: no role$"):
+        begun_before(SIGN, Server(error(403, f"{status}\n")).ask)
+    with pytest.raises(CannotTell, match=r"^HTTP status 403: \[1\]$"):
+        begun_before(SIGN, Server(error(403, "[1]")).ask)
     with pytest.raises(CannotTell, match="HTTP status 500: no"):
         begun_before(SIGN, Server(error(500)).ask, patience=0.0)
     with pytest.raises(CannotTell, match="refused"):

@@ -25,6 +25,7 @@ _CONNECTIONS = 16
 _PART = 1 << 20
 """Bytes that are read at once, at most."""
 _RBAC, _OF_APPLICATIONS = "deploy/kubernetes/dagster.yaml", "deploy/kubernetes/applications.yaml"
+_OF_DRIVERS = "deploy/kubernetes/driver.yaml"
 
 
 class Unreachable(ClusterError):
@@ -260,6 +261,8 @@ class Api:
                 f". The role in {role} has all that is needed: is it bound to this account, and "
                 f"is there a namespace {self.namespace}?"
             )
+        if code == 403 and "error looking up service account" in said:
+            text += f". {_OF_DRIVERS} makes the one that drivers have by default"
         if code == 404 and "namespaces " in said:
             text += f": kubectl create namespace {self.namespace}, and apply deploy/kubernetes"
         return Refused(text, code, reason)

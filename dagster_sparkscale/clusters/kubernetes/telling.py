@@ -11,6 +11,7 @@ from typing import Any
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.fate import Fate, by_code
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS
+from dagster_sparkscale.driver.begun import ROLE
 from dagster_sparkscale.driver.fence import FENCED
 from dagster_sparkscale.observe.last_words import LastWords, read_last_words
 
@@ -67,10 +68,9 @@ def last_words(pod: Object) -> LastWords | None:
 
 def raised_in_words(raised: str) -> str:
     """What a driver has died of, with what would have helped where that is known."""
-    if "is forbidden: User " not in raised:
+    if "is forbidden: User " not in raised or ROLE in raised:
         return raised
-    role = "the role in deploy/kubernetes/driver.yaml has all that a driver needs"
-    return f"{raised}; {role}: is it bound to the driver's service account?"
+    return f"{raised}; {ROLE}"
 
 
 def took(pod: Object) -> bool:

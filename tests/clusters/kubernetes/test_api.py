@@ -155,6 +155,13 @@ def test_what_is_not_kubernetes_own_has_a_path_and_a_role_of_its_own(server, api
         api.get(kind, "a")
 
 
+def test_an_account_of_drivers_that_is_missing_is_told_with_its_manifest(server, api):
+    said = 'pods "x" is forbidden: error looking up service account streams/sparkscale-driver: '
+    server.says(403, "Forbidden", f'{said}serviceaccount "sparkscale-driver" not found')
+    with pytest.raises(Refused, match=r"not found\. deploy/kubernetes/driver\.yaml makes"):
+        api.create("pods", {})
+
+
 def test_a_quota_is_no_matter_of_roles(server, api):
     server.says(403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q')
     with pytest.raises(Refused) as caught:

@@ -262,6 +262,8 @@ def test_a_role_that_is_missing_is_named():
     told = raised_in_words(raised)
     assert told.startswith(f"{raised}; ") and "deploy/kubernetes/driver.yaml" in told
     assert raised_in_words("ValueError: no such topic") == "ValueError: no such topic"
+    # A driver that has said so itself is not told it twice.
+    assert raised_in_words(told) == told
     # A quota's refusal is none of a role.
     quota = 'X: pods "a" is forbidden: exceeded quota: q'
     assert raised_in_words(quota) == quota
