@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_sparkscale.cli import dagster_side
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.words import in_a_terminal
-from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.watch import fleet
@@ -99,7 +99,13 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
         alive += sighting.driver is not None and sighting.driver.state.alive
         if sighting.error is not None:
             text = in_a_terminal(sighting.error, name)
-            yield Condition(name, text, f"see its log: `sparkscale logs {name}`")
+            cure = f"see its log: `sparkscale logs {name}`"
+            if sighting.driver is not None and sighting.driver.state is DriverState.STARTING:
+                cure = (
+                    f"where it says what it waits for, mend that, then `sparkscale restart {name}`;"
+                    f" else {cure}"
+                )
+            yield Condition(name, text, cure)
         elif left := left_running(sighting, now):
             what, _, cure = in_a_terminal(left, name).rpartition(": ")
             yield Condition(name, what, cure)

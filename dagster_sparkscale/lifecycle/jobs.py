@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
@@ -146,6 +146,11 @@ def describe(outcome: Outcome) -> str:
         return f"nothing was done: {outcome.reason}"
     if outcome.action is Action.ATTACHED and not driver.state.alive:
         return f"driver {driver.epoch} is {driver.state.value} by now: nothing was done"
+    if outcome.action is Action.ATTACHED and driver.state is DriverState.STARTING:
+        return (
+            f"driver {driver.epoch} is starting already ({driver.where}): attached to it; to have "
+            "what is declared by now, restart the stream"
+        )
     if outcome.action is Action.ATTACHED:
         return f"driver {driver.epoch} runs already ({driver.where}): attached to it"
     line = f"{outcome.action.value} driver {driver.epoch} ({driver.where})"

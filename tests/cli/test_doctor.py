@@ -188,6 +188,12 @@ class TestCluster:
         assert lines(done, "WRONG") == ["clicks: the agent of driver 1 does not answer"]
         assert "-> see its log: `sparkscale logs clicks`" in done.stdout
 
+    def test_one_that_waits_is_restarted_and_not_read_of_in_a_log(self, healthy: Terminal) -> None:
+        kept = healthy.kept()
+        kept.reachable, kept.driver = False, replace(kept.driver, state=DriverState.STARTING)
+        cure = "mend that, then `sparkscale restart clicks`; else see its log"
+        assert cure in healthy.ask("doctor").stdout
+
     def test_a_stop_that_was_cut_off(self, healthy: Terminal) -> None:
         with healthy.world.cluster.lease("clicks", "stop run 1") as lease:
             lease.write(replace(lease.record, desired="stopped", desired_since=1.0))

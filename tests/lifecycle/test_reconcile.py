@@ -63,6 +63,13 @@ class TestStart:
         assert submissions(world) == ["submit clicks 1"]
         assert describe(outcome) == ("driver 1 runs already (memory process 1): attached to it")
 
+    def test_one_that_only_starts_is_told_apart_as_it_may_never_come_up(self, world):
+        kept = world.run(STREAM)
+        kept.driver = replace(kept.driver, state=DriverState.STARTING)
+        told = describe(start(world))
+        assert told.startswith("driver 1 is starting already (memory process 1): attached to it;")
+        assert told.endswith("restart the stream")
+
     def test_what_is_attached_to_is_wished_to_run_whatever_a_stop_that_failed_has_said(self, world):
         world.run(STREAM)
         with world.cluster.lease("clicks", "stop run") as lease:
