@@ -38,8 +38,8 @@ class Commands(click.Group):
 def main(context: click.Context) -> None:
     """Look at and change the streams of a Dagster code location.
 
-    The code location is found as Dagster finds it: by -f or -m, else by workspace.yaml or
-    pyproject.toml in the current folder.
+    The code location is found as Dagster finds it: by -f or -m after the command, else by
+    workspace.yaml or pyproject.toml in the current folder.
     """
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     logging.getLogger("dagster").setLevel(logging.ERROR)
