@@ -59,6 +59,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "clusters/kubernetes/spark.py": ("clusters/kubernetes/test_spark_in_a_pod*.py",),
     "clusters/kubernetes/manifests.py": ("clusters/kubernetes/test_manifests*.py",),
     "clusters/kubernetes/applications.py": ("clusters/kubernetes/test_applications*.py",),
+    "clusters/kubernetes/checkpoints.py": ("clusters/kubernetes/test_checkpoints*.py",),
     "clusters/kubernetes/telling.py": ("clusters/kubernetes/test_telling*.py",),
     "clusters/kubernetes/room.py": ("clusters/kubernetes/test_room*.py",),
     "clusters/standalone/submission.py": ("clusters/test_submission*.py",),

@@ -107,7 +107,7 @@ PURE = [
     "clusters/yarn/applications",
     *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
     *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
-    "clusters/kubernetes/applications",
+    *("clusters/kubernetes/applications", "clusters/kubernetes/checkpoints"),
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("cli/tail", "cli/words"),
 ]

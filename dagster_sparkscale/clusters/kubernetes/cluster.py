@@ -19,7 +19,7 @@ from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.conditions import programs
-from dagster_sparkscale.clusters.kubernetes import names, room, spark
+from dagster_sparkscale.clusters.kubernetes import checkpoints, names, room, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
 from dagster_sparkscale.clusters.kubernetes.conditions import conditions
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
@@ -214,7 +214,8 @@ class KubernetesCluster(SparkCluster):
             found.extend(conditions(self._api(), self.service_account, self._forwards()))
         except ClusterError as error:
             found.append(Condition("Kubernetes", "can't be asked", str(error)))
-        return [*found, *programs(streams, program_of)]
+        kept = checkpoints.conditions(streams, self.driver_template, self.spark_conf)
+        return [*found, *programs(streams, program_of), *kept]
 
     def at_a_glance(self) -> Self:
         copy = self.model_copy()
