@@ -23,8 +23,8 @@ AGAIN = 76
 """Exit code of a process that was not the first. Not that of one that has lost its checkpoint to
 another stream: the first one's mark may be there, and whoever follows must know that."""
 ROLE = (
-    "the role in deploy/kubernetes/driver.yaml has all that a driver needs: is it bound to the "
-    "driver's service account?"
+    "the role in deploy/kubernetes/driver.yaml has all that a driver needs: bind it to the "
+    "driver's service account"
 )
 """What a driver says, and what is said of one, that Kubernetes refuses something."""
 PATIENCE = 60.0
