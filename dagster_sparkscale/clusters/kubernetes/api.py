@@ -123,10 +123,13 @@ class Api:
         """Whether whom the API server takes us for is allowed that in the namespace.
 
         Args:
-            resource: with what is below it, such as `pods/log`.
+            resource: with what is below it, such as `pods/log`; what is not Kubernetes' own behind
+                its group, such as `spark.apache.org:sparkapplications`.
         """
-        kind, _, part = resource.partition("/")
-        asked = {"namespace": self.namespace, "verb": verb, "resource": kind, "subresource": part}
+        group, _, own = resource.rpartition(":")
+        kind, _, part = own.partition("/")
+        asked = {"namespace": self.namespace, "verb": verb, "group": group}
+        asked |= {"resource": kind, "subresource": part}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",

@@ -4,7 +4,7 @@ All else is as of `KubernetesCluster`: what is remembered, how agents are found,
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -16,9 +16,9 @@ from dagster_sparkscale.clusters.kubernetes import applications
 from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver
 from dagster_sparkscale.clusters.kubernetes.applications import ApplicationObjects
 from dagster_sparkscale.clusters.kubernetes.cluster import KubernetesCluster
+from dagster_sparkscale.clusters.kubernetes.conditions import conditions
 from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
 from dagster_sparkscale.clusters.store import Record
-from dagster_sparkscale.declare.streams import Stream
 
 _VERSION = re.compile(r"[0-9]+\.[0-9][-.a-zA-Z0-9]*")
 
@@ -52,15 +52,15 @@ class SparkApplicationCluster(KubernetesCluster):
             self._api(), stream, record, self._forwards(), self._seen, self.operator
         )
 
-    def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
-        found = list(super().conditions(streams))
+    def _of_the_namespace(self) -> Iterator[Condition]:
         version = applications.VERSIONS[self.operator]
+        group = version.partition("/")[0]
+        yield from conditions(self._api(), self.service_account, self._forwards(), group)
         try:
             self._api().find(applications.KINDS[self.operator])
-            found.append(Condition("SparkApplication", version))
+            yield Condition("SparkApplication", version)
         except ClusterError as error:
-            found.append(Condition("SparkApplication", f"{version} can't be asked", str(error)))
-        return found
+            yield Condition("SparkApplication", f"{version} can't be asked", str(error))
 
     def _glance(self) -> Glance:
         return glance(self._api(), applications.KINDS[self.operator])

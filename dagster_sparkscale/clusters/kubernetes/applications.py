@@ -37,6 +37,7 @@ _DRIVER, _OURS = CONTAINERS
 """What the container is called in a template, and by both operators."""
 _MAIN = f"local://{CODE}/{BEGIN}"
 _LONGEST = 300
+_NEVER_MILLIS = 100 * 365 * 24 * 3600 * 1000
 
 # States in which an operator may make a pod yet, the first of them in both; in all others that are
 # known it has made one, or will not.
@@ -168,6 +169,9 @@ def _apache(
                 "driverStartTimeoutMillis": 0,
                 "driverReadyTimeoutMillis": 0,
                 "executorStartTimeoutMillis": 0,
+                # Else it deletes the pod of one that is older than that by force: Kubernetes has
+                # forgotten it then, while it runs on at a node that does not answer.
+                "forceTerminationGracePeriodMillis": _NEVER_MILLIS,
             },
         },
     }

@@ -5,7 +5,7 @@ Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -211,11 +211,14 @@ class KubernetesCluster(SparkCluster):
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
         found: list[Condition] = []
         try:
-            found.extend(conditions(self._api(), self.service_account, self._forwards()))
+            found.extend(self._of_the_namespace())
         except ClusterError as error:
             found.append(Condition("Kubernetes", "can't be asked", str(error)))
         kept = checkpoints.conditions(streams, self.driver_template, self.spark_conf)
         return [*found, *programs(streams, program_of), *kept]
+
+    def _of_the_namespace(self) -> Iterable[Condition]:
+        return conditions(self._api(), self.service_account, self._forwards())
 
     def at_a_glance(self) -> Self:
         copy = self.model_copy()

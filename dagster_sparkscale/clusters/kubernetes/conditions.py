@@ -8,11 +8,14 @@ from dagster_sparkscale.clusters.kubernetes.api import Api, Refused
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 
 
-def conditions(api: Api, account: str, forwards: bool) -> Iterator[Condition]:
+def conditions(
+    api: Api, account: str, forwards: bool, applications: str | None = None
+) -> Iterator[Condition]:
     """
     Args:
         account: the drivers' service account.
         forwards: whether agents are reached through the API server.
+        applications: the group of those by which an operator makes the drivers' pods, if one does.
 
     Raises:
         ClusterError: nothing can be told; says why.
@@ -29,8 +32,9 @@ def conditions(api: Api, account: str, forwards: bool) -> Iterator[Condition]:
         yield Condition("Kubernetes", text, cure)
         return
     yield Condition("Kubernetes", f"{api.access.url}, namespace {api.namespace}")
-    for manifest in ("dagster.yaml", "outside.yaml") if forwards else ("dagster.yaml",):
-        if lacks := rights.lacking(api, manifest):
+    needed = {"dagster.yaml": True, "outside.yaml": forwards, "applications.yaml": applications}
+    for manifest in (name for name in needed if needed[name]):
+        if lacks := rights.lacking(api, manifest, applications):
             text = f"Dagster may not {', '.join(lacks)} in the namespace {api.namespace}"
             cure = f"apply deploy/kubernetes/{manifest}, bound to the account that Dagster has"
             yield Condition("roles", text, cure)

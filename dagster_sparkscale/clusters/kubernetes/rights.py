@@ -15,19 +15,27 @@ NEEDED: Mapping[str, Mapping[str, Sequence[str]]] = {
         "serviceaccounts": ("get",),
     },
     "outside.yaml": {"pods/portforward": ("get", "create")},
+    "applications.yaml": {"sparkapplications": ("get", "list", "create", "delete")},
 }
 """By manifest, the verbs of each resource."""
+_OPERATORS = {("pods", "create")}
+"""What an operator does, where there is one."""
 
 
-def lacking(api: Api, manifest: str) -> list[str]:
+def lacking(api: Api, manifest: str, applications: str | None = None) -> list[str]:
     """What of a manifest is not granted, such as `create pods`. Everybody may ask that.
+
+    Args:
+        applications: the group of those by which an operator makes the drivers' pods.
 
     Raises:
         ClusterError: it can't be told.
     """
+    group = f"{applications}:" if manifest == "applications.yaml" else ""
     return [
         f"{verb} {resource}"
         for resource, verbs in NEEDED[manifest].items()
         for verb in verbs
-        if not api.may(verb, resource)
+        if not (applications and (resource, verb) in _OPERATORS)
+        and not api.may(verb, f"{group}{resource}")
     ]

@@ -15,6 +15,7 @@ import uuid
 from pathlib import Path
 
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.kubernetes.telling import time_of
 from dev.kubernetes.api import Object, Refused
 from dev.kubernetes.operators import submission
 from dev.kubernetes.running import Reached
@@ -22,6 +23,9 @@ from dev.kubernetes.running import Reached
 _EVERY = 0.2
 _FINALIZER = "sparkapplications.spark.apache.org/finalizer"
 _SUBMIT_SECONDS = 120.0
+FORCED_AFTER = 300.0
+"""Seconds after the last change of its state from which Apache's deletes a driver's pod by force,
+if its application says nothing else."""
 _KINDS = ("sparkoperator.k8s.io/v1beta2", "spark.apache.org/v1")
 # What each calls the states that are told apart here: kubeflow's, Apache's.
 _WORDS = {
@@ -94,7 +98,8 @@ class Operator:
             self._tell(app, path, "failed", app["status"]["applicationState"]["errorMessage"])
 
     def _let_go(self, app: Object, path: str) -> None:
-        self._delete_pod(app)
+        forced = not submission.is_kubeflows(app) and _is_forced(app)
+        self._api.delete(self._pod(app), {"gracePeriodSeconds": 0} if forced else None)
         if app["metadata"].get("finalizers"):
             self._api.patch(path, {"metadata": {"finalizers": None}})
 
@@ -179,6 +184,15 @@ def _apaches(status: Object, state: str, said: str) -> Object:
         history[str(len(history))] = told
         said = ""
     return {"currentState": told, "stateTransitionHistory": history}
+
+
+def _is_forced(app: Object) -> bool:
+    tolerations = app["spec"].get("applicationTolerations") or {}
+    timeouts = tolerations.get("applicationTimeoutConfig") or {}
+    seconds = timeouts.get("forceTerminationGracePeriodMillis", FORCED_AFTER * 1000) / 1000
+    told = (app.get("status") or {}).get("currentState") or {}
+    at = time_of(told.get("lastTransitionTime"))
+    return at is not None and at + seconds < time.time()
 
 
 def _state(app: Object) -> str:

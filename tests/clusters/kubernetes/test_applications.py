@@ -59,11 +59,15 @@ def test_neither_operator_is_to_start_a_driver_again():
     assert tolerations["restartConfig"] == {"restartPolicy": "Never"}
     assert tolerations["resourceRetainPolicy"] == "Always"
     # Nor to end one that waits.
-    assert tolerations["applicationTimeoutConfig"] == {
+    timeouts = dict(tolerations["applicationTimeoutConfig"])
+    years = timeouts.pop("forceTerminationGracePeriodMillis") / 1000 / 3600 / 24 / 365
+    assert timeouts == {
         "driverStartTimeoutMillis": 0,
         "driverReadyTimeoutMillis": 0,
         "executorStartTimeoutMillis": 0,
     }
+    # Nor to forget one whose node does not answer: 0 means at once.
+    assert years >= 100
 
 
 @BOTH

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale import KubernetesCluster
+from dagster_sparkscale import KubernetesCluster, SparkApplicationCluster
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes.applications import VERSIONS
 from dagster_sparkscale.clusters.kubernetes.rights import NEEDED
 from dev.kubernetes.granted import apply, granted, kubeconfig
+from dev.kubernetes.operators.crds import install
 from dev.kubernetes.running import Cluster
+from tests.clusters.kubernetes.operated import without_pods
 from tests.clusters.running import stream, submit
 from tests.kubernetes import namespace
 
@@ -75,6 +78,33 @@ class TestAsked:
         line = self.told(cluster)["roles"]
         assert line.text == f"Dagster may not create services in the namespace {bare}"
         assert "dagster.yaml" in str(line.cure)
+
+    @pytest.mark.parametrize("operator", VERSIONS)
+    def test_where_an_operator_makes_the_pods_its_own_rights_are_looked_for(
+        self, kubernetes: Cluster, bare: str, operator: str
+    ) -> None:
+        install(kubernetes.api)
+        apply(kubernetes, bare, "dagster.yaml", "outside.yaml", "driver.yaml")
+        without_pods(kubernetes, bare)  # as applications.yaml says one may
+        cluster = SparkApplicationCluster(
+            operator=operator,
+            spark_version="4.3.0",
+            image="spark",
+            kubeconfig=str(kubeconfig(kubernetes, bare)),
+        )
+        found = self.told(cluster)
+        assert found["roles"].text == (
+            "Dagster may not get sparkapplications, list sparkapplications, create "
+            f"sparkapplications, delete sparkapplications in the namespace {bare}"
+        )
+        assert "deploy/kubernetes/applications.yaml" in str(found["roles"].cure)
+        apply(kubernetes, bare, "applications.yaml")
+        assert self.told(cluster) == {}
+        # Other groups have resources of that name.
+        roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{bare}/roles"
+        rule = {"apiGroups": ["spark.example"], "resources": ["sparkapplications"], "verbs": ["*"]}
+        kubernetes.api.patch(f"{roles}/sparkscale-dagster-applications", {"rules": [rule]})
+        assert "create sparkapplications" in self.told(cluster)["roles"].text
 
     def test_a_namespace_that_is_missing(self, kubernetes: Cluster, tmp_path: Path) -> None:
         told = json.loads(kubernetes.kubeconfig.read_text())

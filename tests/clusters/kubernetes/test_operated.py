@@ -4,14 +4,51 @@ that submits with Spark's own spark-submit (dev/kubernetes/operators)."""
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.kubernetes import names
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import drivers, names
+from dagster_sparkscale.clusters.kubernetes.manifests import Objects
+from dagster_sparkscale.clusters.store import Record
 from dev.kubernetes.granted import USER, granted
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.operated import applications, operated, path_of
 from tests.clusters.kubernetes.test_scenario import what, where
 from tests.clusters.running import SECRET, newest, scale, stop, stream, submit, wait_running
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.spark]
+
+
+def test_a_driver_at_a_node_that_does_not_answer_is_not_forgotten_by_apaches(
+    kubernetes: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drivers, "KILL_SECONDS", 5.0)
+    with operated(kubernetes, "silent", "apache") as (cluster, space, _):
+        record = Record("ab" * 8, 1, "running", 0.0, "", ())
+        objects = cluster._objects("clicks", record)
+        app = objects.driver("", ["python3", "in_pod.py"], [], {})
+        pod = Objects(
+            *(getattr(objects, each) for each in ("stream", "epoch", "record", "placing"))
+        )
+        made = pod.driver("", ["python3"], [], {})
+        for each in (app, made):
+            del each["metadata"]["ownerReferences"]
+        made["spec"]["nodeName"] = "silent"  # whose kubelet is not there
+        pods, path = f"/api/v1/namespaces/{space}/pods", path_of(space, "apache", "clicks", 1)
+        kubernetes.api.create(path.rpartition("/")[0], app)
+        kubernetes.api.create(pods, made)
+        told = {"currentStateSummary": "RunningHealthy", "message": ""}
+        told["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        status = {"currentState": told, "stateTransitionHistory": {"0": told}}
+        kubernetes.api.patch(f"{path}/status", {"status": status})
+        wait_for(
+            "it to be looked after", lambda: "finalizers" in kubernetes.api.get(path)["metadata"]
+        )
+        try:
+            with pytest.raises(ClusterError, match="its node does not answer"):
+                cluster.driver_of("clicks", record).kill()
+            assert kubernetes.api.get(f"{pods}/{objects.name}") is not None
+        finally:
+            kubernetes.api.delete(f"{pods}/{objects.name}", {"gracePeriodSeconds": 0})
 
 
 def lives(kubernetes: Cluster, operator: str) -> None:
