@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from .agent import Agent
 from .announce import announce, url_of
@@ -24,7 +24,10 @@ from .rates import Rates
 from .server import Server
 from .session import CannotStart, create_context, lend_to_program
 from .stop import Stopper
-from .word import Word
+from .word import WITHIN, Word
+
+STOP_WITHIN = 5.0
+"""Seconds that Spark has to stop in, where the driver may not go on."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -149,13 +152,22 @@ def _fence(options: Options, context: Any, word: Word) -> list[Fence]:
             f"the checkpoint has been taken by driver {who.epoch} of {who.stream!r}, {who.where}: "
             "this driver ended at once, for two on one checkpoint lose data"
         )
-        word.fenced(reason)
-        threading.Thread(target=context.stop, daemon=True).start()
-        time.sleep(5.0)
-        os._exit(FENCED)
+        _end_at_once(word, context, reason)
 
     fence.watch(lost)
     return [fence]
+
+
+def _end_at_once(word: Word, context: Any, reason: str) -> NoReturn:
+    """End a driver whose checkpoint is another's, whatever hangs or fails: its log may, too."""
+    try:
+        telling = threading.Thread(target=word.fenced, args=(reason,), daemon=True)
+        telling.start()
+        telling.join(2 * WITHIN)
+        threading.Thread(target=context.stop, daemon=True).start()
+        time.sleep(STOP_WITHIN)
+    finally:
+        os._exit(FENCED)
 
 
 def _host(options: Options) -> str:
