@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,13 @@ def begun_before(sign: dict[str, Any], ask: Ask, patience: float = PATIENCE) -> 
             held = ask(f"{path}/{sign['metadata']['name']}", None).get("data") or {}
             return None if held.get("by") == mine else str(held.get("at"))
         except urllib.error.HTTPError as error:
-            said = _message(error.read())
+            try:
+                said = _message(error.read())
+            except (OSError, HTTPException):  # it was cut
+                said = error.reason
             if error.code in (401, 403) or time.monotonic() > deadline:
                 raise CannotTell(f"HTTP status {error.code}: {said}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             if time.monotonic() > deadline:
                 raise CannotTell(str(error)) from None
         time.sleep(PAUSE)

@@ -2,8 +2,10 @@
 
 import io
 import json
+import socket
 import threading
 import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from email.message import Message
@@ -16,6 +18,7 @@ from dagster_sparkscale.driver.main import _refused
 from dagster_sparkscale.driver.options import Options
 from dagster_sparkscale.driver.word import Word
 from dagster_sparkscale.observe.last_words import read_last_words
+from tests.waiting import HANGS
 
 SIGN = {"kind": "ConfigMap", "metadata": {"name": "a-7-begun", "namespace": "streams"}}
 PATH = "/api/v1/namespaces/streams/configmaps"
@@ -81,6 +84,36 @@ def test_it_is_tried_again_until_it_can_be_told():
     assert begun_before(SIGN, outage.ask) is None
     # A quota's refusal may be a conflict, too; then there is nothing of that name.
     assert begun_before(SIGN, Server(error(409)).ask) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{",
+        b"HTTP/1.1 500 Oops\r\nContent-Length: 99\r\n\r\n{",
+        b"what is that?\r\n\r\n",
+    ],
+)
+def test_an_answer_that_is_cut_is_asked_for_again(answer):
+    def ask(path, body):
+        if not left:
+            return server.ask(path, body)
+        with urllib.request.urlopen(left.pop(), body, timeout=HANGS) as found:
+            return json.load(found)
+
+    def serve():
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    server = Server()
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+        left = [f"http://127.0.0.1:{listening.getsockname()[1]}/"]
+        served = pool.submit(serve)
+        assert begun_before(SIGN, ask) is None
+        served.result()
+    assert len(server.made) == 1
 
 
 def test_one_that_nobody_knows_to_be_the_first_does_not_begin():
