@@ -172,6 +172,12 @@ class Sight:
                 return self._announced(Fate(DriverState.STARTING), where, known)
             # By the name that YARN knows its node by: the driver may know it by another.
             parts = urlsplit(told)
+            if not parts.port:  # its name may be what looks like a secret
+                where = (
+                    f"{where}: where its agent is can't be told, its pages show {told!r}: does "
+                    "spark.redaction.regex match spark.sparkscale.agent.url, or the driver's host?"
+                )
+                return self._announced(Fate(DriverState.STARTING), where, known)
             url = f"{parts.scheme}://{_bracketed(app.host)}:{parts.port}"
             note(files.agent, {"url": url, "app_id": app.id})
         return self._announced(Fate(DriverState.RUNNING), where, known)

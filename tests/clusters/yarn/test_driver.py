@@ -124,6 +124,20 @@ def test_a_driver_whose_node_may_not_be_seen_is_not_announced(tmp_path: Path) ->
     assert "does not let 'me' view application_1_0001" in str(told.exit_reason)
 
 
+def test_where_an_agent_is_is_not_noted_where_spark_hides_it(tmp_path: Path) -> None:
+    runs = ENDED | {"state": "RUNNING", "amHostHttpAddress": "token-7:8042", "startedTime": 1}
+    told: dict[str, Any] = {"apps": {"app": [runs]}}
+    told["sparkProperties"] = [["spark.sparkscale.agent.url", "*********(redacted)"]]
+    with answering(200, told) as (url, _):
+        found = driver(tmp_path, url)
+        found.files.create()
+        hidden = found.describe()
+        assert hidden.state is DriverState.STARTING and not found.files.agent.exists()
+        assert "does spark.redaction.regex match spark.sparkscale.agent.url" in str(hidden.where)
+        told["sparkProperties"] = [["spark.sparkscale.agent.url", "https://n7:4711"]]
+        assert found.describe().agent_url == "https://token-7:4711"
+
+
 def test_one_that_never_had_a_container_has_ended(tmp_path: Path) -> None:
     times = {"startedTime": 1, "finishedTime": 2, "amContainerLogs": ""}
     with answering(200, {"apps": {"app": [ENDED | times]}}) as (url, _):
