@@ -17,20 +17,30 @@ TOO_LONG = 124
 
 def main(seconds: float, command: list[str]) -> int:
     try:
-        process = subprocess.Popen(command, start_new_session=True)
+        # By pipes of our own: what it leaves running in a session of its own, which is not ended
+        # with it, would hold our caller's open, and that one waits for their end.
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return 127
     try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        print(f"it had not ended after {seconds:g} s, and was ended", file=sys.stderr)
-        return TOO_LONG
+        output, said = process.communicate(timeout=seconds)
+        code = process.returncode
+    except subprocess.TimeoutExpired as late:
+        output, said = late.output or b"", late.stderr or b""
+        ended = process.poll()
+        if ended is None:
+            said += f"it had not ended after {seconds:g} s, and was ended\n".encode()
+        code = TOO_LONG if ended is None else ended
     finally:
-        # What is left of it would hold its output open, for which its caller waits.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    sys.stdout.buffer.write(output)
+    sys.stderr.buffer.write(said)
+    return code
 
 
 if __name__ == "__main__":

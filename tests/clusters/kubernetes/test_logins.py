@@ -73,6 +73,24 @@ def test_one_that_hangs_is_ended_with_all_it_has_started_and_told_of(tmp_path, m
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie"
 
 
+def test_what_one_leaves_running_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(access, "LOGIN_SECONDS", 2.0)
+    program = (
+        "import pathlib, subprocess, sys\n"
+        "code = 'import time; time.sleep(30)'\n"
+        "left = subprocess.Popen([sys.executable, '-c', code], start_new_session=True)\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(left.pid))\n"
+        f"print({credential('one')!r})\n"
+    )
+    found = access_to(kubeconfig(tmp_path, program, str(tmp_path / "pid")), None)
+    left = psutil.Process(int((tmp_path / "pid").read_text()))
+    try:
+        assert left.is_running() and left.status() != psutil.STATUS_ZOMBIE
+    finally:
+        left.kill()
+    assert found.headers() == {"authorization": "Bearer one"}
+
+
 def test_one_that_fails_is_not_taken_for_a_login_as_nobody(tmp_path, caplog):
     path = kubeconfig(tmp_path, "import sys; sys.exit('your session has expired')")
     with pytest.raises(ClusterError, match=f"program, which made none: {sys.executable!r} failed"):
