@@ -290,8 +290,15 @@ class PodDriver(SubmittedDriver):
 
     def _wait_for(self, done: Callable[[], bool], what: str, which: str) -> None:
         deadline = time.monotonic() + KILL_SECONDS
-        while not done():
-            if time.monotonic() > deadline:
+        while True:
+            late = time.monotonic() > deadline
+            try:
+                if done():
+                    return
+            except Unreachable:  # what was deleted may yet tell how it ended
+                if late:
+                    raise
+            if late:
                 raise ClusterError(
                     f"{self.stream!r}: the {what} {self.api.namespace}/{which} was deleted "
                     f"{KILL_SECONDS:.0f} s ago and is there still: its node does not answer. When "

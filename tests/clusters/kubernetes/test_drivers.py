@@ -133,7 +133,10 @@ class Going(Nothing):
             return None if self.noted is None else {"data": self.noted}
         if not self.deleted:
             return self.pod
-        return self.after.pop(0) if self.after else None
+        seen = self.after.pop(0) if self.after else None
+        if isinstance(seen, Unreachable):
+            raise seen
+        return seen
 
     def delete(self, kind: str, name: str, grace: int | None = None) -> None:
         self.deleted = self.deleted or kind == "pods"
@@ -146,6 +149,7 @@ class Going(Nothing):
 
 
 WAITS = pod("Pending", state={"waiting": {"reason": "ContainerCreating"}}, started=False)
+SILENT = Unreachable("the API server can't do it now")
 TOOK, FENCED = (ended(137, message=text) for text in ('{"took": true}', '{"fenced": "another"}'))
 
 
@@ -159,6 +163,8 @@ TOOK, FENCED = (ended(137, message=text) for text in ('{"took": true}', '{"fence
         (WAITS, [pod("Failed", state=TOOK)], True),
         (pod(state={"running": {}}), [], True),
         (pod(state={"running": {}}), [pod("Failed", state=FENCED)], False),
+        # The API server is silent for a moment, while it is being deleted.
+        (pod(state={"running": {}}), [SILENT, pod("Failed", state=FENCED), SILENT], False),
     ],
 )
 def test_whether_one_that_is_killed_may_have_left_its_mark_is_told_by_the_last_look_at_it(
