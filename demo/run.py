@@ -55,6 +55,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     state = options.state.resolve()
     headless = options.headless or options.pictures is not None
+    _interrupts.clear()
 
     # Also where they are ignored at first, as in a process put into the background by a script.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -76,16 +77,20 @@ def main(argv: list[str] | None = None) -> int:
         demo.play()
         if camera:
             camera(demo.url)
-    except Interrupted as interrupted:
-        say(f"{interrupted}: ending everything")
-        # An end by Ctrl-C is how the demo is meant to end, unless it was to end by itself.
-        wanted = interrupted.number == signal.SIGINT and not headless
-        code = 0 if wanted else 128 + interrupted.number
-    except Exception as failure:
-        say(f"FAILED: {failure}")
-        if not isinstance(failure, DemoFailed):
-            say(f"This was not foreseen ({type(failure).__name__}); logs are in {state / 'logs'}")
-        code = 1
+    except (Interrupted, Exception) as failure:
+        # Native code may have made a failure of its own of the interrupt, as pydantic's does while
+        # classes are being made.
+        ended_by = failure.number if isinstance(failure, Interrupted) else sum(_interrupts[:1])
+        if ended_by:
+            say(f"{signal.Signals(ended_by).name}: ending everything")
+            # An end by Ctrl-C is how the demo is meant to end, unless it was to end by itself.
+            code = 0 if ended_by == signal.SIGINT and not headless else 128 + ended_by
+        else:
+            code = 1
+            say(f"FAILED: {failure}")
+            if not isinstance(failure, DemoFailed):
+                kind = type(failure).__name__
+                say(f"This was not foreseen ({kind}); logs are in {state / 'logs'}")
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _already_ending)

@@ -140,3 +140,23 @@ def test_an_interrupt_that_was_swallowed_ends_the_demo_at_its_next_step(tmp_path
         run._interrupt(signal.SIGINT, None)
     with pytest.raises(run.Interrupted):
         demo._check_children()
+
+
+def test_an_interrupt_of_which_native_code_made_a_failure_is_one_all_the_same(
+    tmp_path, monkeypatch, capsys
+):
+    class Demo(play.Demo):
+        def play(self):
+            with contextlib.suppress(run.Interrupted):
+                run._interrupt(signal.SIGINT, None)
+            raise ValueError("Interrupted: SIGINT")
+
+    monkeypatch.setattr(run, "Demo", Demo)
+    places = ["--state", str(tmp_path / "state"), "--report", str(tmp_path / "report.json")]
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        assert run.main(places) == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert "SIGINT: ending everything" in capsys.readouterr().out
