@@ -15,6 +15,13 @@ RATES_FILE = "SPARKSCALE_RATES_FILE"
 RATES_PROPERTY = "spark.sparkscale.rates.file"
 """System property of the driver's JVM that names the same file: a JVM that was there before the
 driver's Python, as in cluster mode, does not have its environment."""
+KEY_GROUPS = "spark.sparkscale.state.keyGroups"
+"""Spark setting: the number of key groups that is declared for the stream's stateful queries."""
+PLAIN_HASH = "spark.sparkscale.state.plainHash"
+"""Spark setting: `true` where numbers of partitions that don't divide the key groups are allowed."""
+PLAN = "spark.sparkscale.state.plan"
+"""Spark setting of one start: the change of state partitions to make before the queries start, the
+JSON of a `driver.state.plans.Plan`."""
 REPORTS = "spark.sparkscale.source."
 """Begins the names of the system properties by which a DStream's sources tell of themselves."""
 
@@ -46,6 +53,59 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryState:
+    """What a stateful query keeps between its batches, all of its operators together."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    """Memory that the state stores use on executors, as Spark tells it."""
+    partitions: int | None = None
+    """Partitions of each of its operators, fixed by the checkpoint."""
+    operators: tuple[str, ...] = ()
+    """By the names that Spark has for them, such as `stateStoreSave`."""
+    provider: str | None = None
+    """Class of the state store provider, as the checkpoint has it."""
+    key_groups: int | None = None
+    """As it is remembered beside the checkpoint; None: none was declared yet."""
+    note: str | None = None
+    """What of the declaration can't be as it says, for people; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfiguration:
+    """A change of the state partitions of one query before it started, in progress or done."""
+
+    id: str
+    """Of the plan; what was found begun by an earlier driver has that one's."""
+    query: str
+    """Its name, or the last part of its checkpoint."""
+    step: str
+    """`checking`, `measuring`, `writing down`, `rewriting`, `verifying`, `undoing`, `closing` or
+    `over`."""
+    began_at: float
+    """Seconds since the epoch, by the driver's clock."""
+    outcome: str | None = None
+    """`changed`, `unchanged` (it has that number already), `refused` (nothing was touched),
+    `undone` (all is as it was) or `failed` (it could not be put back); None: in progress."""
+    reason: str | None = None
+    """Why it came to that, for people."""
+    before: int | None = None
+    """Partitions before it."""
+    after: int | None = None
+    """Partitions that it is to have, or has."""
+    key_groups: int | None = None
+    rows: int | None = None
+    """Of the state, as they were counted before the change."""
+    seconds: Mapping[str, float] | None = None
+    """How long each step took."""
+    group_rows: tuple[int, ...] | None = None
+    """Rows of each key group, all operators together."""
+    partition_rows: tuple[int, ...] | None = None
+    """Rows of each partition before the change, all operators together."""
+    partition_rows_after: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A Structured Streaming query, or the one graph of a DStreams application."""
 
@@ -74,6 +134,8 @@ class Query:
     seconds since the epoch, by the driver's clock. None where that is not known."""
     cold: bool = False
     """Whether its first batch with work is still to come, or in progress."""
+    state: QueryState | None = None
+    """None: it keeps none, or has not told of it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +192,8 @@ class Answer:
     ages: Mapping[str, float | None] | None = None
     """Seconds since each part of Spark was last seen, by its name: `executors`, `receivers`,
     `dstreams`, `queries`; null: not yet. One that is held up grows old alone."""
+    reconfigurations: tuple[Reconfiguration, ...] = ()
+    """What this driver has changed of the state of its queries, or is changing, in order."""
     api: int = 1
 
     def as_json(self) -> dict[str, Any]:

@@ -11,10 +11,25 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from dagster_sparkscale.driver.wire import Answer, Batch, Executor, Query
+from dagster_sparkscale.driver.wire import (
+    Answer,
+    Batch,
+    Executor,
+    Query,
+    QueryState,
+    Reconfiguration,
+)
 from dagster_sparkscale.typed_json import Malformed, read
 
-__all__ = ["Batch", "Executor", "MalformedStatus", "Query", "Status"]
+__all__ = [
+    "Batch",
+    "Executor",
+    "MalformedStatus",
+    "Query",
+    "QueryState",
+    "Reconfiguration",
+    "Status",
+]
 
 _ANSWER = TypeAdapter(Answer)
 _LARGEST = 2**63
@@ -60,6 +75,13 @@ class Status:
     ages: Mapping[str, float | None] | None = field(default=None, hash=False)
     """Seconds since the agent last saw each part of Spark: `executors`, `receivers`, `dstreams`,
     `queries`; None for one it has not seen yet."""
+    reconfigurations: tuple[Reconfiguration, ...] = field(default=(), hash=False)
+    """What the driver has changed of the state of its queries, or is changing, in order."""
+
+    @property
+    def reconfiguring(self) -> Reconfiguration | None:
+        """The change of a query's state that is in progress; None: none is."""
+        return next((each for each in self.reconfigurations if each.outcome is None), None)
 
     @property
     def source_shards(self) -> int | None:
@@ -110,6 +132,7 @@ class Status:
             spark_version=answer.spark_version,
             missing=answer.missing,
             ages=answer.ages,
+            reconfigurations=answer.reconfigurations,
         )
 
 
