@@ -41,12 +41,14 @@ def settings(
     common: Mapping[str, str] | None = None,
     driver_host: str | None = None,
     class_data: Mapping[str, Sequence[str]] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """All settings that the driver of `stream` is started with.
 
     `common` are settings of the cluster; the stream's own win over them, and both win over the
     defaults made here. `class_data` are JVM options for "driver" and "executor"; they stand before
-    those that are set, so that a JVM, which takes the last of two, heeds the user's.
+    those that are set, so that a JVM, which takes the last of two, heeds the user's. `more` are
+    settings of this one start; they win over all.
     """
     bounds = stream.bounds
     made: dict[str, str] = {"spark.ui.port": "0", **_DECOMMISSION}
@@ -78,6 +80,7 @@ def settings(
         given = made.get(defaults, ""), made.get(f"spark.{role}.extraJavaOptions", "")
         if not speaks_of_sharing(" ".join(given)):
             made[defaults] = " ".join(filter(None, [in_one_line(java_options), given[0]]))
+    made.update(more or {})
     return made
 
 
