@@ -14,6 +14,7 @@ from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
+from dagster_sparkscale.watch.state import in_progress
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ def assess(
     else:
         window, newest = covered(stream.window, status, before)
         seen = evaluate(status, window=window, batch_interval=stream.batch_interval, newest=newest)
-        if status.phase == "running":
+        if status.reconfiguring is not None:
+            decision = Hold(in_progress(status.reconfiguring))
+        elif status.phase == "running":
             decision = _by_policy(stream, seen, driver.declared)
         else:
             decision = Hold(f"the driver is {status.phase}")
