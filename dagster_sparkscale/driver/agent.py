@@ -111,6 +111,7 @@ class Agent:
             spark_version=bound.version if bound else None,
             missing=self.private.missing,
             ages={look.name: _rounded(look.age) for look in self._looks},
+            reconfigurations=self.structured.reconfigurations,
         )
 
     def _refresh(self) -> None:

@@ -20,6 +20,16 @@ def active_context() -> Any:
     return None if context is None or context._jsc is None else context
 
 
+def is_missing_file(error: Exception) -> bool:
+    """Whether it failed as there is no such file."""
+    from py4j.protocol import Py4JJavaError
+
+    return isinstance(error, Py4JJavaError) and error.java_exception.getClass().getName() in (
+        "java.io.FileNotFoundException",
+        "java.nio.file.NoSuchFileException",
+    )
+
+
 class Lifetime:
     """That of one SparkContext."""
 

@@ -23,6 +23,7 @@ from .program import run
 from .rates import Rates
 from .server import Server
 from .session import CannotStart, create_context, lend_to_program
+from .state.hook import StateHook, declared
 from .stop import Stopper
 from .word import WITHIN, Word
 
@@ -107,7 +108,8 @@ def _run(
         fences += _fence(options, context, word)
         lend_to_program()
         stopper.hold_back_the_program()
-        agent.structured.install()
+        settings = dict(context.getConf().getAll())
+        agent.structured.install(StateHook(str(context.version), declared(settings)))
         say_where_asked_for()
         try:
             tell()

@@ -2,9 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
+
+from .wire import QueryState
 
 ERROR_LENGTH = 500
 """Characters kept of why a query died."""
@@ -95,6 +97,32 @@ def _is_partitioned(offset: Any) -> bool:
         isinstance(partitions, Mapping) and all(_is_count(at) for at in partitions.values())
         for partitions in offset.values()
     )
+
+
+def state_of(progress: Mapping[str, Any]) -> QueryState | None:
+    """What a query keeps, from its progress; None: it has no stateful operator.
+
+    Each is told only where every operator tells it.
+    """
+    operators = progress.get("stateOperators") or ()
+    if not operators:
+        return None
+    partitions = {_whole(each.get("numShufflePartitions")) for each in operators}
+    return QueryState(
+        rows=_sum(_whole(each.get("numRowsTotal")) for each in operators),
+        bytes=_sum(_whole(each.get("memoryUsedBytes")) for each in operators),
+        partitions=partitions.pop() if len(partitions) == 1 else None,
+        operators=tuple(str(each.get("operatorName")) for each in operators),
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = list(values)
+    return None if None in known else sum(each for each in known if each is not None)
 
 
 def why_it_died(exception: str) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 from .history import History
 from .jvm import Lifetime
-from .progress import backlog, milliseconds, planning, why_it_died
+from .progress import backlog, milliseconds, planning, state_of, why_it_died
 from .reports import NOTHING_TOLD, SourceReport, report_of
-from .wire import Batch, Query
+from .wire import Batch, Query, QueryState
 
 ENDED_KEPT = 50
 """Queries that have ended and are still listed, at most."""
@@ -44,6 +44,10 @@ class TrackedQuery:
     """What its sources told of themselves when they were last asked."""
     idled: bool = False
     """Whether it has found no data since: the report is then older than Spark's own."""
+    state: QueryState | None = None
+    """What its last batch told of what it keeps; None: nothing."""
+    known: Callable[[QueryState], QueryState] | None = None
+    """Adds what was known of its state when it started."""
 
     def end(self) -> None:
         """It is not active any more. What is lost stays lost."""
@@ -117,6 +121,7 @@ class Queries:
             query.batch_id = int(progress["batchId"])
             query.backlog = backlog(progress)
             query.report, query.idled = report_of(progress), False
+            query.state = state_of(progress) or query.state
             self._history.add(
                 Batch(
                     query=query.label,
@@ -200,6 +205,17 @@ class Queries:
             if query := self._find(run_id):
                 query.kind, query.interval_ms = kind, interval_ms
 
+    def set_known(self, run_id: str, known: Callable[[QueryState], QueryState]) -> None:
+        """What adds to its state what was known of that when it started."""
+        with self._lock:
+            if query := self._find(run_id):
+                query.known = known
+
+    def stateful(self) -> list[str]:
+        """Run ids of the queries that have told of state."""
+        with self._lock:
+            return [query.run_id for query in self._queries.values() if query.state is not None]
+
     def outdated(self) -> list[str]:
         """Run ids of the active queries whose sources have told something, and that have found no
         data since. No event brings what the sources tell of that; the query's last progress does.
@@ -256,4 +272,5 @@ class Queries:
             trigger=query.kind,
             cold=query.active and self._history.is_cold(query.label),
             heard_at=max(query.started_ms, query.trigger_ms or 0, query.completed_ms or 0) / 1000,
+            state=query.known(query.state) if query.state and query.known else query.state,
         )

@@ -3,7 +3,7 @@
 import functools
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .jvm import Lifetime
@@ -11,6 +11,13 @@ from .log import say
 from .private_spark import EVENTS, INTERVAL, TRIGGER, PrivateSpark, trigger_began
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries
+from .state.hook import Known, StateHook
+from .wire import Reconfiguration
+
+_OPTIONS = "_sparkscale_options"
+"""Attribute of a DataStreamWriter: the options that the program has given it."""
+_QUERY_NAME = 4
+"""Place of the query's name among the arguments of `start` and `toTable`."""
 
 
 class Listener:
@@ -56,18 +63,28 @@ class StructuredStreaming:
         """Those that are listened to: that of their SparkContext, and by what one knows them."""
         self._handles: dict[str, Any] = {}
         """Of each active query, by run id, its `...sql.streaming.StreamingQuery`."""
+        self._state: StateHook | None = None
+        self._known: dict[str, Known] = {}
+        """Of each active query whose key groups may still be to be remembered, by run id."""
 
-    def install(self) -> None:
-        """Have the session of a query listened to before the query starts.
+    def install(self, state: StateHook) -> None:
+        """Have the session of a query listened to, and its state seen to, before the query starts.
 
         A session's events go to its own listeners only, and the program may make sessions as it
         likes: so the place to attach is where pyspark starts a query.
         """
+        self._state = state
         self._private.use(EVENTS, self._install, None)
+
+    @property
+    def reconfigurations(self) -> tuple[Reconfiguration, ...]:
+        """What was changed of the state of queries, or is being changed."""
+        return () if self._state is None else self._state.reconfigurations
 
     def _install(self) -> None:
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+        _note_options(DataStreamWriter)
         for name in ("start", "toTable"):
             original = getattr(DataStreamWriter, name)
 
@@ -77,14 +94,45 @@ class StructuredStreaming:
                     self._attach(writer._spark)
                 except Exception as error:
                     say(f"a query cannot be listened to: {type(error).__name__}: {error}")
+                known = self._look_after_state(writer, args, options)
                 query = _original(writer, *args, **options)
                 try:
                     self._note_interval(query._jsq)
+                    self._note_state(query._jsq, known)
                 except Exception as error:
                     say(f"a query's trigger is unknown: {type(error).__name__}: {error}")
                 return query
 
             setattr(DataStreamWriter, name, begin)
+
+    def _look_after_state(
+        self, writer: Any, args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Known | None:
+        assert self._state is not None
+        given = {**getattr(writer, _OPTIONS, {}), **options}
+        if len(args) > _QUERY_NAME:
+            given["queryName"] = args[_QUERY_NAME]
+        told = {name: str(value) for name, value in given.items() if value is not None}
+        return self._state.before_start(writer._spark, told)
+
+    def _note_state(self, query: Any, known: Known | None) -> None:
+        if known is not None:
+            run = query.runId().toString()
+            self._queries.set_known(run, known.told)
+            with self._lock:
+                self._known[run] = known
+
+    def _remember_key_groups(self) -> None:
+        """Of the queries that have turned out to keep state since they started."""
+        with self._lock:
+            known = dict(self._known)
+        stateful, active = set(self._queries.stateful()), set(self._queries.active())
+        for run, each in known.items():
+            if run in stateful:
+                self._queries.set_known(run, each.remember().told)
+            if run in stateful or run not in active:
+                with self._lock:
+                    self._known.pop(run, None)
 
     def _attach(self, session: Any) -> None:
         context = session._sc
@@ -131,6 +179,7 @@ class StructuredStreaming:
         Ends the queries of a SparkContext that is gone.
         """
         self._queries.end_with_context()
+        self._remember_key_groups()
         active = set(self._queries.active())
         self._handles = {run: handle for run, handle in self._handles.items() if run in active}
         if not active <= set(self._handles):
@@ -156,3 +205,22 @@ class StructuredStreaming:
                 run = query.runId().toString()
                 if run in runs and run not in self._handles:
                     self._handles[run] = query
+
+
+def _note_options(writer_type: Any) -> None:
+    """Have the options of writers noted: in Spark they can't be read back."""
+
+    def noting(name: str, given: Callable[..., Mapping[str, Any]]) -> None:
+        original = getattr(writer_type, name)
+
+        @functools.wraps(original)
+        def note(writer: Any, *args: Any, **more: Any) -> Any:
+            returned = original(writer, *args, **more)
+            writer.__dict__.setdefault(_OPTIONS, {}).update(given(*args, **more))
+            return returned
+
+        setattr(writer_type, name, note)
+
+    noting("option", lambda key, value: {key: value})
+    noting("options", lambda **options: options)
+    noting("queryName", lambda queryName: {"queryName": queryName})

@@ -18,7 +18,7 @@ driver's Python, as in cluster mode, does not have its environment."""
 KEY_GROUPS = "spark.sparkscale.state.keyGroups"
 """Spark setting: the number of key groups that is declared for the stream's stateful queries."""
 PLAIN_HASH = "spark.sparkscale.state.plainHash"
-"""Spark setting: `true` where numbers of partitions that don't divide the key groups are allowed."""
+"""Spark setting: `true` where partitions need not divide the key groups."""
 PLAN = "spark.sparkscale.state.plan"
 """Spark setting of one start: the change of state partitions to make before the queries start, the
 JSON of a `driver.state.plans.Plan`."""

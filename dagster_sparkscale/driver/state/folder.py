@@ -1,0 +1,92 @@
+"""A checkpoint's folder, by Hadoop's FileSystem, as the session of its query reaches it."""
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from dagster_sparkscale.driver.fence import without_credentials
+from dagster_sparkscale.driver.jvm import is_missing_file
+
+_LISTED = re.compile(r"path=(.*?); isDirectory=(?:true|false); length=(\d+); ")
+
+
+class Folder:
+    """The folder `checkpoint`, with what the session has set up: credentials, file systems."""
+
+    def __init__(self, session: Any, checkpoint: str) -> None:
+        self._jvm = session._jvm
+        self._hadoop = session._jvm.org.apache.hadoop.fs
+        path = self._hadoop.Path(checkpoint)
+        conf = session._jsparkSession.sessionState().newHadoopConf()
+        self._system = path.getFileSystem(conf)
+        self._root = self._system.makeQualified(path)
+        self.path = str(self._root.toString())
+        self.name = without_credentials(self.path)
+        """For people."""
+
+    def _at(self, name: str) -> Any:
+        return self._hadoop.Path(self._root, name)
+
+    def exists(self, name: str) -> bool:
+        return bool(self._system.exists(self._at(name)))
+
+    def names(self, folder: str) -> list[str]:
+        """Of the files and folders in `folder`; none where it is not there."""
+        try:
+            listed = self._system.listStatus(self._at(folder))
+        except Exception as error:
+            if is_missing_file(error):
+                return []
+            raise
+        return [str(each.getPath().getName()) for each in listed]
+
+    def files(self, folder: str = "") -> Mapping[str, int]:
+        """Sizes of all files in `folder`, however deep, by their paths in the checkpoint."""
+        root = self._at(folder) if folder else self._root
+        if not self._system.exists(root):
+            return {}
+        remote = self._jvm.org.apache.hadoop.util.functional.RemoteIterators
+        listed = remote.toList(self._system.listFiles(root, True))
+        # All in one call: there may be tens of thousands.
+        told = _LISTED.findall(str(listed.toString()))
+        if len(told) != listed.size():
+            told = [(each.getPath().toString(), each.getLen()) for each in listed]
+        return {self._relative(path): int(size) for path, size in told}
+
+    def _relative(self, path: str) -> str:
+        if not path.startswith(self.path + "/"):
+            raise ValueError(f"{without_credentials(path)} is not in {self.name}")
+        return path[len(self.path) + 1 :]
+
+    def read(self, name: str) -> bytes | None:
+        """What is in a file; None where there is none; nothing where it was cut off while it was
+        written, as far as Hadoop can tell."""
+        try:
+            with closing(self._system.open(self._at(name))) as stream:
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        except Exception as error:
+            if is_missing_file(error):
+                return None
+            if "ChecksumException" in str(error):
+                return b""
+            raise
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, whole once this has returned; over one that is there."""
+        with closing(self._system.create(self._at(name), True)) as stream:
+            stream.write(bytearray(content))
+
+    def delete(self, name: str) -> None:
+        """Delete a file; nothing to do where there is none.
+
+        Raises:
+            OSError: it is still there.
+        """
+        if not self._system.delete(self._at(name), False) and self.exists(name):
+            raise OSError(f"{self.name}/{name} can't be deleted")
+
+    def delete_empty(self, folder: str) -> None:
+        """Delete a folder in which there is nothing; nothing to do where there is something."""
+        if self.exists(folder) and not self.names(folder):
+            self._system.delete(self._at(folder), False)

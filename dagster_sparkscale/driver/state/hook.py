@@ -1,0 +1,176 @@
+"""What is done for the state of a query each time that the program is about to start it."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.looks import first_line
+from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QueryState, Reconfiguration
+
+from . import layout, plans, reconfigure
+from .folder import Folder
+from .journal import Journal
+from .logs import read_logs
+from .plans import Plan
+from .reporting import Reporting
+
+CHECKPOINT = "checkpointLocation"
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the stream's driver was started with about state."""
+
+    key_groups: int | None = None
+    plain_hash: bool = False
+    plan: Plan | None = None
+
+
+def declared(settings: Mapping[str, str]) -> Declared:
+    """From Spark's settings. What can't be read is said, and passed over."""
+    groups = settings.get(KEY_GROUPS, "")
+    plan = None
+    if text := settings.get(PLAN):
+        try:
+            plan = plans.plan_of(text)
+        except plans.BadPlan as error:
+            say(f"{PLAN}: {error}")
+    return Declared(
+        int(groups) if groups.isdecimal() and int(groups) else None,
+        settings.get(PLAIN_HASH) == "true",
+        plan,
+    )
+
+
+class StateHook:
+    """Looks after the state of the queries of one driver. Safe for threads."""
+
+    def __init__(self, version: str, told: Declared) -> None:
+        self._version, self._declared = version, told
+        self._lock = threading.Lock()
+        """Held while a checkpoint is worked on: one after the other."""
+        self._reports: list[Reporting] = []
+        self._done: set[str] = set()
+        """Checkpoints that the plan was carried out on."""
+
+    @property
+    def reconfigurations(self) -> tuple[Reconfiguration, ...]:
+        return tuple(report.told for report in list(self._reports))
+
+    def before_start(self, session: Any, options: Mapping[str, str]) -> "Known | None":
+        """Have the checkpoint of a query that is about to start in order, and changed as planned.
+
+        Args:
+            session: its SparkSession.
+            options: of its writer.
+
+        Returns:
+            What is known of its state; None where it has no checkpoint of its own.
+
+        Raises:
+            Exception: it must not be started: what an earlier driver has begun of its state can't
+                be put back now, or it can't be told whether one has.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        name = given.get("queryname")
+        checkpoint = given.get(CHECKPOINT.lower())
+        if checkpoint is None:
+            common = session.conf.get(CHECKPOINTS, None)
+            if not common or not name:
+                return None  # a temporary one, or an unnamed query's, which is a new one each time
+            checkpoint = f"{common.rstrip('/')}/{name}"
+        with self._lock:
+            return self._prepare(session, checkpoint, name)
+
+    def _prepare(self, session: Any, checkpoint: str, name: str | None) -> "Known":
+        folder = Folder(session, checkpoint)
+        journal = Journal(folder)
+        label = name or folder.path.rpartition("/")[2]
+
+        def report(id: str, before: int | None, after: int) -> Reporting:
+            begun = Reporting(id, label, before=before, after=after)
+            self._reports.append(begun)
+            return begun
+
+        try:
+            there = journal.there
+        except Exception as error:
+            if self._declared.key_groups is not None:
+                raise
+            say(f"{folder.name} can't be looked at: {first_line(error)}")
+            there = False
+        if there:
+            reconfigure.resume(folder, journal, report)
+        known = self._known(session, folder, journal)
+        plan = self._declared.plan
+        if plan is not None and self._is_meant(plan, folder, name, label):
+            self._done.add(folder.path)
+            begun = report(plan.id, None, plan.partitions)
+            reconfigure.change(session, folder, journal, plan, begun, self._version)
+            known = self._known(session, folder, journal)
+        return known
+
+    def _is_meant(self, plan: Plan, folder: Folder, name: str | None, label: str) -> bool:
+        if folder.path in self._done:
+            return False
+        if plan.query is not None:
+            return plan.query in (name, label)
+        return bool(folder.names(layout.STATE))
+
+    def _known(self, session: Any, folder: Folder, journal: Journal) -> "Known":
+        logs = read_logs(folder)
+        bound = logs.bound if logs else None
+        remembered = journal.key_groups() if journal.there else None
+        asked = self._declared.key_groups
+        provider = bound.provider if bound else session.conf.get(layout.PROVIDER, layout.HDFS)
+        note = None
+        if asked is not None and remembered not in (None, asked):
+            note = (
+                f"{asked} key groups are declared, and its checkpoint has {remembered}: their "
+                f"number is fixed once the query has run. Declare {remembered}, or begin with a "
+                "new checkpoint"
+            )
+        elif asked is not None and bound is not None and bound.partitions is not None:
+            why = plans.misfit(bound.partitions, asked, self._declared.plain_hash)
+            note = why and f"{why}. Reconfigure it to a number that fits"
+        known = Known(folder, journal, provider, remembered, note, asked)
+        if remembered is None and asked is not None and folder.names(layout.STATE):
+            return known.remember()
+        return known
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a query's state when it starts."""
+
+    folder: Folder
+    journal: Journal
+    provider: str
+    key_groups: int | None
+    """As they are remembered."""
+    note: str | None
+    asked: int | None
+    """Key groups that are declared."""
+
+    def remember(self) -> "Known":
+        """The key groups are fixed: the query keeps state. Once, and not where they are already."""
+        if self.asked is None or self.key_groups is not None:
+            return self
+        try:
+            self.journal.remember(self.asked)
+        except Exception as error:
+            say(f"key groups of {self.folder.name} can't be remembered: {first_line(error)}")
+            return self
+        return replace(self, key_groups=self.asked)
+
+    def told(self, state: QueryState) -> QueryState:
+        """`state`, with what is known of it."""
+        return replace(
+            state,
+            provider=layout.short(self.provider),
+            key_groups=self.key_groups,
+            note=self.note,
+        )

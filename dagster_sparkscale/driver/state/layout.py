@@ -1,0 +1,123 @@
+"""What lies in the checkpoint of a Structured Streaming query, by its names and its texts. Pure.
+
+offsets/N     what batch N reads, and the settings that it is bound to
+commits/N     that batch N is done
+state/        a folder an operator, in it one a partition
+_sparkscale_state/  ours: key groups, and what a change in progress must know
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+OFFSETS, COMMITS, STATE = "offsets", "commits", "state"
+OURS = "_sparkscale_state"
+PARTITIONS = "spark.sql.shuffle.partitions"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+"""What Spark takes where nothing is set."""
+
+
+class Unreadable(ValueError):
+    """A file of the checkpoint is not what Spark writes; the text says which, and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a batch of a query is bound to, by its entry in the offset log."""
+
+    partitions: int | None
+    """None: an entry of a Spark that did not write it down."""
+    provider: str
+
+
+def latest(names: Iterable[str]) -> int | None:
+    """The highest batch among the names of a log's files; None: there is none."""
+    return max((int(name) for name in names if name.isdecimal()), default=None)
+
+
+def bound(entry: str, where: str) -> Bound:
+    """The settings in an entry of the offset log: its second line, as `OffsetSeqLog` writes it.
+
+    Raises:
+        Unreadable: it is no such entry.
+    """
+    lines = entry.splitlines()
+    if len(lines) < 2 or not lines[0].startswith("v"):
+        raise Unreadable(f"{where}: is no entry of an offset log")
+    if not lines[1].strip():
+        return Bound(None, HDFS)
+    try:
+        conf: Any = json.loads(lines[1]).get("conf", {})
+        partitions = conf.get(PARTITIONS)
+        return Bound(None if partitions is None else int(partitions), str(conf.get(PROVIDER, HDFS)))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Unreadable(f"{where}: its settings can't be read: {error}") from None
+
+
+def short(class_name: str) -> str:
+    """A class without its package."""
+    return class_name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Logs:
+    """How far a query has come."""
+
+    batch: int
+    """The last one."""
+    bound: Bound
+    """What that batch is bound to."""
+    committed: int | None
+    """The last one that is done."""
+
+
+def why_not_settled(logs: Logs) -> str | None:
+    """Why the state can't be changed as the logs stand, in words; None: it can."""
+    if logs.committed == logs.batch:
+        return None
+    if logs.committed is None:
+        return f"no batch of it is done yet; batch {logs.batch} is in progress"
+    return (
+        f"its last batch, {logs.batch}, was cut off in the middle: it is run again now, and the "
+        "state can be changed after it"
+    )
+
+
+def added(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
+    """The files that have come, in the order in which they are to go: the logs first, from the one
+    that says that the change is done, so that a start in the middle sees a batch in progress rather
+    than one whose state is gone."""
+    order = {COMMITS: 0, OFFSETS: 1}
+    return tuple(
+        sorted(
+            now.keys() - before.keys(), key=lambda name: (order.get(name.split("/")[0], 2), name)
+        )
+    )
+
+
+def emptied(before: Iterable[str], gone: Iterable[str]) -> tuple[str, ...]:
+    """The folders that held nothing but what is gone, the deepest first."""
+    folders = _parents(gone) - _parents(before)
+    return tuple(sorted(folders, key=lambda name: (-name.count("/"), name)))
+
+
+def _parents(names: Iterable[str]) -> set[str]:
+    found = set()
+    for name in names:
+        parts = name.split("/")
+        found |= {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+    return found
+
+
+def lost(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
+    """The files that have gone, or have another size."""
+    return tuple(sorted(name for name, size in before.items() if now.get(name) != size))
+
+
+def belongs(name: str) -> bool:
+    """Whether a file of the checkpoint, by its path in it, is one that a change of the state may
+    touch."""
+    return name.split("/")[0] in (OFFSETS, COMMITS, STATE)

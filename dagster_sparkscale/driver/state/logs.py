@@ -1,0 +1,36 @@
+"""Reads the logs of a query's checkpoint."""
+
+from . import layout
+from .folder import Folder
+from .layout import Bound, Logs
+
+
+def read_latest(folder: Folder, log: str) -> int | None:
+    """The highest batch in a log; None: there is none."""
+    return layout.latest(folder.names(log))
+
+
+def read_bound(folder: Folder, batch: int) -> Bound | None:
+    """What a batch is bound to; None where the offset log has no such batch.
+
+    Raises:
+        Unreadable: its entry is none.
+    """
+    name = f"{layout.OFFSETS}/{batch}"
+    content = folder.read(name)
+    if content is None:
+        return None
+    return layout.bound(content.decode("utf-8", "replace"), f"{folder.name}/{name}")
+
+
+def read_logs(folder: Folder) -> Logs | None:
+    """How far the query has come; None: it has not begun a batch.
+
+    Raises:
+        Unreadable: the last entry of its offset log is none.
+    """
+    batch = read_latest(folder, layout.OFFSETS)
+    bound = None if batch is None else read_bound(folder, batch)
+    if batch is None or bound is None:
+        return None
+    return Logs(batch, bound, read_latest(folder, layout.COMMITS))

@@ -1,0 +1,72 @@
+"""What a driver is told to make of the state of its queries. Pure."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+class BadPlan(ValueError):
+    """It is no plan; the text says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One change of state partitions, for the one start that it is given to."""
+
+    id: str
+    """Tells it from others."""
+    partitions: int
+    """That each stateful query is to have."""
+    key_groups: int
+    """That its queries have; a query that has another number is left as it is."""
+    plain_hash: bool = False
+    """Whether `partitions` may be a number that does not divide `key_groups`."""
+    query: str | None = None
+    """The one that is meant, by its name; None: each that has state."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+_TYPES: dict[str, Any] = {
+    "id": str,
+    "partitions": int,
+    "key_groups": int,
+    "plain_hash": bool,
+    "query": (str, type(None)),
+}
+
+
+def plan_of(text: str) -> Plan:
+    """What `Plan.to_json` made.
+
+    Raises:
+        BadPlan: it is something else.
+    """
+    try:
+        told = json.loads(text)
+        plan = Plan(**{field.name: told[field.name] for field in fields(Plan)})
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadPlan(f"the plan can't be read: {type(error).__name__}: {error}") from None
+    for name, kind in _TYPES.items():
+        value = getattr(plan, name)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise BadPlan(f"{name} = {value!r}: must not be a {type(value).__name__}")
+    if not 1 <= plan.partitions <= plan.key_groups:
+        raise BadPlan(f"partitions = {plan.partitions}: must be 1 to {plan.key_groups}")
+    return plan
+
+
+def misfit(partitions: int, key_groups: int, plain_hash: bool) -> str | None:
+    """Why a state can't have so many partitions, in words; None: it can.
+
+    Spark puts a key to `pmod(hash, partitions)`. Where `partitions` divides the number of key
+    groups that is one with `pmod(pmod(hash, key_groups), partitions)`, and a key group stays whole.
+    """
+    if partitions > key_groups:
+        return f"{partitions} partitions are more than its {key_groups} key groups"
+    if key_groups % partitions and not plain_hash:
+        return (
+            f"{partitions} partitions don't divide its {key_groups} key groups: every key may move"
+        )
+    return None

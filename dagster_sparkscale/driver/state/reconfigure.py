@@ -1,0 +1,207 @@
+"""One change of the partitions of a query's state, while the query does not run.
+
+    checking       nothing is in the way: last batch done, provider, key groups
+    measuring      the fingerprint of the state as it is
+    writing down   what there is in the checkpoint, for whoever has to put it back
+    rewriting      Spark's own offline repartitioning
+    verifying      the fingerprint of the new state: the same rows, each where Spark looks for it
+    undoing        only where something went wrong: what was added is deleted
+    closing        what was written down is deleted
+
+What must not change: nothing is touched before it is written down; what is not verified does not
+stay. A kill at any point leaves what the next start, by `resume`, undoes or closes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.looks import first_line
+from dagster_sparkscale.driver.releases import TooOld, need
+
+from . import compare, layout, plans
+from .fingerprint import Fingerprint, fingerprint, stores
+from .folder import Folder
+from .journal import Begun, Journal
+from .logs import read_logs
+from .plans import Plan
+from .reporting import Reporting
+from .undo import files_of, undo
+
+LEAST = "4.2"
+"""The first Spark that has offline repartitioning."""
+
+
+class InTheMiddle(RuntimeError):
+    """The checkpoint is in the middle of a change and can't be put back now: its query must not
+    start."""
+
+
+class Refusal(Exception):
+    """The state is left as it is; the text says why."""
+
+
+def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], Reporting]) -> None:
+    """Undo or close what an earlier driver has begun; nothing to do if there is nothing.
+
+    Args:
+        report: begins a report of a change, given its id and the numbers of partitions.
+
+    Raises:
+        InTheMiddle: it can't be done now.
+    """
+    change = journal.begun()
+    if change is None:
+        return
+    told = report(change.id, change.before, change.after)
+    try:
+        if journal.is_verified(change):
+            told.step("closing")
+            _close(journal)
+            told.over("changed", "an earlier driver had done it, and was ended before it said so")
+            return
+        _put_back(folder, journal, change, told, "its driver was ended in the middle of it")
+    except Exception as error:
+        raise _in_the_middle(folder, told, error) from error
+
+
+def change(
+    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+) -> None:
+    """Carry `plan` out on the checkpoint in `folder`, and tell `told` what it comes to.
+
+    Args:
+        version: of Spark.
+
+    Raises:
+        InTheMiddle: it went wrong, and can't be put back now.
+    """
+    try:
+        begun = _begin(session, folder, journal, plan, told, version)
+    except Refusal as refusal:
+        told.over("refused", str(refusal))
+        return
+    except Exception as error:
+        told.over("refused", f"before anything was touched: {first_line(error)}")
+        return
+    if begun is None:
+        told.over("unchanged", f"it has {plan.partitions} partitions already")
+        return
+    before, noted = begun
+    try:
+        why = _rewrite(session, folder, plan, told, before, noted)
+        if why is None:
+            told.step("closing")
+            journal.verify(noted)
+            _close(journal)
+            told.over("changed")
+        else:
+            _put_back(folder, journal, noted, told, why)
+    except Exception as error:
+        raise _in_the_middle(folder, told, error) from error
+
+
+def _begin(
+    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+) -> tuple[Fingerprint, Begun] | None:
+    """All up to the point where it is written down what there is; None: there is nothing to do.
+
+    Raises:
+        Refusal: it can't be done, and nothing was touched.
+    """
+    told.step("checking")
+    try:
+        need("changing the partitions of state", LEAST, version)
+    except TooOld as error:
+        raise Refusal(str(error)) from None
+    logs = read_logs(folder)
+    if logs is None:
+        raise Refusal("it has not run a batch yet: it begins with the number that is set")
+    key_groups = journal.key_groups() or plan.key_groups
+    told.tell(before=logs.bound.partitions, key_groups=key_groups)
+    if logs.bound.partitions is None:
+        raise Refusal("its checkpoint was written by a Spark that did not note its partitions")
+    if key_groups != plan.key_groups:
+        raise Refusal(f"its checkpoint has {key_groups} key groups, and not {plan.key_groups}")
+    if why := plans.misfit(plan.partitions, key_groups, plan.plain_hash):
+        raise Refusal(why)
+    if logs.bound.partitions == plan.partitions:
+        return None
+    if logs.bound.provider != layout.ROCKSDB:
+        raise Refusal(
+            f"its state is kept by {layout.short(logs.bound.provider)}, and Spark can change the "
+            "partitions only of RocksDBStateStoreProvider. A checkpoint keeps its provider"
+        )
+    if why := layout.why_not_settled(logs):
+        raise Refusal(why)
+    of = stores(session, folder.path)
+    if not of:
+        raise Refusal("it keeps no state")
+
+    told.step("measuring")
+    was = logs.bound.partitions
+    before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
+    told.measured(before, key_groups)
+    if faults := compare.faults_of(before):
+        raise Refusal(faults[0])
+
+    told.step("writing down")
+    noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
+    journal.begin(noted)
+    return before, noted
+
+
+def _rewrite(
+    session: Any, folder: Folder, plan: Plan, told: Reporting, before: Fingerprint, noted: Begun
+) -> str | None:
+    """Change the state and verify it; why it may not stay, in words; None: it may."""
+    told.step("rewriting")
+    try:
+        # Exactly-once: or Spark would skip a batch that is not done, and read its input again.
+        session._streamingCheckpointManager.repartition(folder.path, plan.partitions, True)
+    except Exception as error:
+        return f"Spark could not change it: {first_line(error)}"
+    told.step("verifying")
+    try:
+        after = fingerprint(
+            session,
+            folder.path,
+            tuple(sorted(before.parts)),
+            noted.batch + 1,
+            plan.partitions,
+            plan.key_groups,
+        )
+    except Exception as error:
+        return f"the new state can't be read: {first_line(error)}"
+    told.measured_after(after)
+    found = compare.faults(before, after, plan.key_groups)
+    return f"the new state is not the same: {'; '.join(found)}" if found else None
+
+
+def _close(journal: Journal) -> None:
+    try:
+        journal.close()
+    except Exception as error:  # what is verified stays: the next start closes it
+        say(f"what was written down of a change of state stays for now: {first_line(error)}")
+
+
+def _put_back(folder: Folder, journal: Journal, noted: Begun, told: Reporting, why: str) -> None:
+    told.step("undoing")
+    undone = undo(folder, noted)
+    told.step("closing")
+    journal.close()
+    if undone.trouble:
+        told.over("failed", f"{why}; {undone.trouble}")
+    elif undone.passed:
+        told.over("failed", f"{why}; {undone.passed}: left as it is")
+    else:
+        told.over("undone", why)
+
+
+def _in_the_middle(folder: Folder, told: Reporting, error: Exception) -> InTheMiddle:
+    reason = (
+        f"the state in {folder.name} is in the middle of a change, and can't be put back now: "
+        f"{first_line(error)}. The next start tries again"
+    )
+    told.over("failed", reason)
+    return InTheMiddle(reason)

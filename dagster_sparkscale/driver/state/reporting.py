@@ -1,0 +1,67 @@
+"""Tells how a change of a query's state goes. Safe for threads: the agent's read it."""
+
+import os
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.wire import Reconfiguration
+
+from .fingerprint import Fingerprint
+
+HOLD_AT = "SPARKSCALE_HOLD_AT"
+"""Environment variable for tests: the step at whose beginning the driver waits to be killed."""
+
+
+class Reporting:
+    """The report of one change, which it makes as it goes."""
+
+    def __init__(self, id: str, query: str, **known: Any) -> None:
+        self._lock = threading.Lock()
+        self._told = Reconfiguration(id, query, "checking", time.time(), **known)
+        self._since = time.monotonic()
+        self._seconds: dict[str, float] = {}
+
+    @property
+    def told(self) -> Reconfiguration:
+        with self._lock:
+            return self._told
+
+    def tell(self, **more: Any) -> None:
+        with self._lock:
+            self._told = replace(self._told, **more)
+
+    def step(self, name: str) -> None:
+        """The next step begins."""
+        self._enter(name)
+        say(f"state of query {self._told.query!r}: {name}")
+        if os.environ.get(HOLD_AT) == name:
+            threading.Event().wait()
+
+    def over(self, outcome: str, reason: str | None = None) -> None:
+        """It has come to that."""
+        self._enter("over")
+        self.tell(outcome=outcome, reason=reason)
+        told = self._told
+        numbers = f"{told.before} -> {told.after} partitions" if told.before else "partitions"
+        because = f": {reason}" if reason else ""
+        say(f"state of query {told.query!r}: {numbers}: {outcome}{because}")
+
+    def measured(self, state: Fingerprint, key_groups: int) -> None:
+        """The state as it was before."""
+        groups, partitions = state.group_rows(key_groups), state.partition_rows()
+        self.tell(rows=state.rows, group_rows=groups, partition_rows=partitions)
+
+    def measured_after(self, state: Fingerprint) -> None:
+        self.tell(partition_rows_after=state.partition_rows())
+
+    def _enter(self, name: str) -> None:
+        with self._lock:
+            now = time.monotonic()
+            before, took = self._told.step, now - self._since
+            if name != before or self._seconds:
+                self._seconds[before] = round(self._seconds.get(before, 0.0) + took, 3)
+            self._since = now
+            self._told = replace(self._told, step=name, seconds=dict(self._seconds))

@@ -1,0 +1,62 @@
+"""Puts a checkpoint back as it was before a change of its state that was not finished."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from . import layout
+from .folder import Folder
+from .journal import Begun
+from .logs import read_bound, read_latest
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What undoing came to."""
+
+    files: int
+    """Deleted."""
+    lost: tuple[str, ...] = ()
+    """Files that were there before the change and are not any more, or have another size."""
+    passed: str | None = None
+    """Why there was nothing to put back, in words; None: there was, or nothing had been touched."""
+
+    @property
+    def trouble(self) -> str | None:
+        """What is not as it was, in words."""
+        if not self.lost:
+            return None
+        shown, more = ", ".join(self.lost[:_SHOWN]), len(self.lost) - _SHOWN
+        return f"these files of the checkpoint have gone or changed: {shown}" + (
+            f" and {more} more" if more > 0 else ""
+        )
+
+
+def undo(folder: Folder, change: Begun) -> Undone:
+    """Delete what a change has added. What was cut off in the middle of that is done again."""
+    if (why := _ran_on(folder, change)) is not None:
+        return Undone(0, passed=why)
+    now = files_of(folder)
+    gone = layout.added(change.files, now)
+    for name in gone:
+        folder.delete(name)
+    for name in layout.emptied(change.files, gone):
+        folder.delete_empty(name)
+    return Undone(len(gone), layout.lost(change.files, files_of(folder)))
+
+
+def files_of(folder: Folder) -> Mapping[str, int]:
+    """All files that a change of the state may touch."""
+    return {name: size for name, size in folder.files().items() if layout.belongs(name)}
+
+
+def _ran_on(folder: Folder, change: Begun) -> str | None:
+    """Why what has come since the change began is the query's own, in words; None: it is not."""
+    committed = read_latest(folder, layout.COMMITS)
+    if committed is not None and committed > change.batch + 1:
+        return f"the query has run on since, to batch {committed}"
+    bound = read_bound(folder, change.batch + 1)
+    if bound is not None and bound.partitions != change.after:
+        return f"the query has run batch {change.batch + 1} on its {change.before} partitions since"
+    return None
