@@ -1,7 +1,5 @@
 """What is known of the state that the queries of a stream keep. Pure."""
 
-from collections.abc import Sequence
-
 from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration, Status
 
 
@@ -32,13 +30,6 @@ def partitions(status: Status) -> int | None:
     return max(each or 0 for each in known)
 
 
-def skew(counts: Sequence[int] | None) -> float | None:
-    """The largest of `counts` over their mean; None where there is nothing to compare."""
-    if not counts or not sum(counts):
-        return None
-    return max(counts) * len(counts) / sum(counts)
-
-
 def rows_of_partitions(change: Reconfiguration) -> tuple[int, ...] | None:
     """Rows of each partition as that change has left them; None where they were not counted."""
     return change.partition_rows_after if change.outcome == "changed" else change.partition_rows
@@ -52,3 +43,8 @@ def last_change(status: Status, query: str | None = None) -> Reconfiguration | N
         if each.outcome is not None and query in (None, each.query)
     ]
     return over[-1] if over else None
+
+
+def in_progress(doing: Reconfiguration) -> str:
+    """That the state of a query is being changed, and how far that is."""
+    return f"reconfiguring the state of query {doing.query!r}: {doing.step}"

@@ -11,10 +11,10 @@ from dagster_sparkscale.declare.drift import drift, until_restart
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
-from dagster_sparkscale.watch.state import in_progress
 
 
 @dataclass(frozen=True)

@@ -148,10 +148,10 @@ def _numbers(stream: Stream, minute: Minute, sighting: Sighting) -> dict[str, An
         "3. executors": minute.registered,
         "4. input (records/s)": minute.input_rate,
     }
-    if getattr(stream, "state", None) is not None:  # else two more lines for nothing, for ever
+    if stream.state is not None:  # else each event would have two more that are null for ever
         status = sighting.status
-        values["5. state (rows)"] = status and states.rows(status)
-        values["6. state (partitions)"] = status and states.partitions(status)
+        values["5. state (rows)"] = states.rows(status) if status else None
+        values["6. state (partitions)"] = states.partitions(status) if status else None
     return {
         label: dg.MetadataValue.null() if value is None else value
         for label, value in values.items()

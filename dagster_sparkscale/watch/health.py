@@ -8,9 +8,9 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.starts import last_refusal
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.watch.sighting import Sighting
-from dagster_sparkscale.watch.state import in_progress
 from dagster_sparkscale.watch.words import clock
 
 STARTUP_GRACE = 300.0

@@ -1,6 +1,7 @@
 """The state of a stream's queries, as its asset's Overview shows it. Pure."""
 
-from dagster_sparkscale.observe.state import last_change, rows_of_partitions, skew, stateful
+from dagster_sparkscale.declare.key_groups import skew
+from dagster_sparkscale.observe.state import last_change, rows_of_partitions, stateful
 from dagster_sparkscale.observe.status import QueryState, Reconfiguration, Status
 from dagster_sparkscale.watch.glance import fitting
 from dagster_sparkscale.watch.words import INLINE, clock, fitted
@@ -8,13 +9,8 @@ from dagster_sparkscale.watch.words import INLINE, clock, fitted
 _NAME = 60
 _SENTENCE = 300
 _NOTE = 200
-_DASH = "–"
+_DASH = "-"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-
-
-def in_progress(doing: Reconfiguration) -> str:
-    """That the state of a query is being changed, and how far that is."""
-    return f"reconfiguring the state of query {doing.query!r}: {doing.step}"
 
 
 def of_queries(status: Status | None) -> str:
