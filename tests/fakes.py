@@ -91,6 +91,8 @@ class Kept:
     spark_version: str | None = "4.3.0"
     batch_seconds: float | None = None
     """How long the stream's batches take; None: none has completed."""
+    ran: tuple[str, ...] = (QUERY,)
+    """The queries that have completed one."""
     records: int = 100
     blocked: str | None = None
     reachable: bool = True
@@ -356,7 +358,10 @@ def _status(kept: Kept) -> Status:
     now = time.time()
     batches: tuple[Batch, ...] = ()
     if kept.batch_seconds is not None:
-        batches = (batch(kept.batch_seconds, now=now, records=kept.records),)
+        batches = tuple(
+            batch(kept.batch_seconds, now=now, records=kept.records, query=query)
+            for query in kept.ran
+        )
     return Status(
         stream=kept.driver.stream,
         epoch=kept.driver.epoch,

@@ -264,8 +264,12 @@ def _recommended(
         rows_per_partition=state.rows_per_partition,
     )
     reasons = "; ".join(found.reasons)
-    if found.partitions is None:
-        raise _No(f"query {query!r}: nothing can be recommended: {reasons}")
+    if kept.rows is None and not found.change:
+        raise _No(
+            f"query {query!r} has not told the rows of its state, so nothing can be recommended: "
+            "try again after its next batch, or say how many partitions are wanted"
+        )
+    assert found.partitions is not None  # it knows how many there are
     return found.partitions, f"recommended: {reasons}"
 
 
