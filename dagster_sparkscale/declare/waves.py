@@ -145,11 +145,11 @@ def recommend(
             f"{_counted(bounds.maximum, 'executor')} of {_counted(cores, 'core')}",
         )
         return Recommendation(target, True, why)
-    stays = f"no reason asks for a change from {partitions} by a factor of {WORTH}"
-    odd = ()
+    stays = f"no change from {partitions} by a factor of {WORTH} is both wanted and to be had"
+    odd: tuple[str, ...] = ()
     if why_not := groups.why_not(partitions):
         odd = (f"whole key groups there are with another number only: it {why_not}",)
-    return Recommendation(partitions, False, (stays, *words, *odd, *unknown))
+    return Recommendation(partitions, False, (stays, *words, *capped, *odd, *unknown))
 
 
 def _needs(

@@ -235,7 +235,7 @@ def test_the_reasons() -> None:
         "64 tasks are 8 waves even on 4 executors of 2 cores"
     )
     assert str(recommended()) == (
-        "8 partitions; no reason asks for a change from 8 by a factor of 2; "
+        "8 partitions; no change from 8 by a factor of 2 is both wanted and to be had; "
         "4 executors of 2 cores run 8 tasks at a time; "
         "800,000 rows fill 1 partition of at most 1,000,000; "
         "100 MiB fill 1 partition of at most 512 MiB"
@@ -243,6 +243,9 @@ def test_the_reasons() -> None:
     assert "; there are no more than 12 key groups" in str(
         recommended(key_groups=12, rows=10**9, partitions=6)
     )
+    assert "; there are no more than 12 key groups" in str(
+        recommended(key_groups=12, rows=16_000_000)
+    ), "of which 8 would become 12"
     assert "run 16 tasks at a time, and no maximum is declared" in str(
         recommended(bounds=Bounds(1, None, 1), executors=8)
     )
