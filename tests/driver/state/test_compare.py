@@ -1,4 +1,4 @@
-"""Every row of the state is found again, where Spark looks for its key; anything else is a fault."""
+"""Every row is found again, where Spark looks for its key; anything else is a fault."""
 
 from dataclasses import replace
 
