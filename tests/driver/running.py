@@ -158,6 +158,7 @@ class Driver:
         initial: int = 2,
         interval_ms: int = 1000,
         work: Path | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -193,7 +194,8 @@ class Driver:
                     *("--announce", str(folder / "agent.json"), str(program), *arguments),
                 ],
                 env=environment(
-                    PYSPARK_SUBMIT_ARGS=f"--properties-file {properties} pyspark-shell"
+                    PYSPARK_SUBMIT_ARGS=f"--properties-file {properties} pyspark-shell",
+                    **(env or {}),
                 ),
                 stdout=output,
                 stderr=output,

@@ -91,8 +91,8 @@ def change(
     try:
         why = _rewrite(session, folder, plan, told, before, noted)
         if why is None:
-            told.step("closing")
             journal.verify(noted)
+            told.step("closing")
             _close(journal)
             told.over("changed")
         else:

@@ -12,7 +12,8 @@ from dagster_sparkscale.driver.wire import Reconfiguration
 from .fingerprint import Fingerprint
 
 HOLD_AT = "SPARKSCALE_HOLD_AT"
-"""Environment variable for tests: the step at whose beginning the driver waits to be killed."""
+"""Environment variable for tests: the step at whose beginning the driver waits to be killed, or,
+as `STEP=FILE`, for that file."""
 
 
 class Reporting:
@@ -37,8 +38,9 @@ class Reporting:
         """The next step begins."""
         self._enter(name)
         say(f"state of query {self._told.query!r}: {name}")
-        if os.environ.get(HOLD_AT) == name:
-            threading.Event().wait()
+        held, _, until = os.environ.get(HOLD_AT, "").partition("=")
+        while held == name and not (until and os.path.exists(until)):
+            time.sleep(0.1)
 
     def over(self, outcome: str, reason: str | None = None) -> None:
         """It has come to that."""

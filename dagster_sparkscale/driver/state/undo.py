@@ -56,7 +56,12 @@ def _ran_on(folder: Folder, change: Begun) -> str | None:
     committed = read_latest(folder, layout.COMMITS)
     if committed is not None and committed > change.batch + 1:
         return f"the query has run on since, to batch {committed}"
-    bound = read_bound(folder, change.batch + 1)
+    try:
+        bound = read_bound(folder, change.batch + 1)
+    except layout.Unreadable:
+        if committed == change.batch + 1:
+            raise
+        return None  # cut off while it was written, and what it was written for not begun
     if bound is not None and bound.partitions != change.after:
         return f"the query has run batch {change.batch + 1} on its {change.before} partitions since"
     return None

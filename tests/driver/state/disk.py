@@ -1,0 +1,105 @@
+"""A checkpoint on this disk, without Hadoop, on which a driver can die between any two steps."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dagster_sparkscale.driver.state import layout
+
+
+class Died(BaseException):
+    """The driver was killed: nothing after it is carried out."""
+
+
+class Disk:
+    """What `Folder` offers, on a folder of this disk.
+
+    Args:
+        lives: changes that are made before it dies in the middle of the next; None: it does not.
+    """
+
+    def __init__(self, root: Path, lives: int | None = None) -> None:
+        self._root, self.path, self.name = root, str(root), root.name
+        self.lives = lives
+
+    def _change(self) -> None:
+        if self.lives is not None:
+            if self.lives <= 0:
+                raise Died
+            self.lives -= 1
+
+    def exists(self, name: str) -> bool:
+        return (self._root / name).exists()
+
+    def names(self, folder: str) -> list[str]:
+        place = self._root / folder
+        return [each.name for each in place.iterdir()] if place.is_dir() else []
+
+    def files(self, folder: str = "") -> Mapping[str, int]:
+        found = (each for each in (self._root / folder).rglob("*") if each.is_file())
+        return {str(each.relative_to(self._root)): each.stat().st_size for each in found}
+
+    def read(self, name: str) -> bytes | None:
+        file = self._root / name
+        return file.read_bytes() if file.is_file() else None
+
+    def write(self, name: str, content: bytes) -> None:
+        file = self._root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._change()
+        except Died:
+            file.write_bytes(content[: len(content) // 2])  # torn
+            raise
+        file.write_bytes(content)
+
+    def delete(self, name: str) -> None:
+        self._change()
+        (self._root / name).unlink(missing_ok=True)
+
+    def delete_empty(self, folder: str) -> None:
+        self._change()
+        place = self._root / folder
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
+
+
+def entry(partitions: int, provider: str = layout.ROCKSDB) -> str:
+    """An entry of the offset log."""
+    return (
+        'v1\n{"batchWatermarkMs":0,"conf":{'
+        f'"{layout.PARTITIONS}":"{partitions}","{layout.PROVIDER}":"{provider}"}}}}\n{{"at":7}}'
+    )
+
+
+def put(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+
+
+def checkpoint(root: Path, partitions: int = 4, batches: int = 3) -> None:
+    """A query's, with all its batches done."""
+    put(root, "metadata", "{}")
+    put(root, "sources/0/0", "v1")
+    for batch in range(batches):
+        put(root, f"offsets/{batch}", entry(partitions))
+        put(root, f"commits/{batch}", "v1\n{}")
+        for partition in range(partitions):
+            put(root, f"state/0/{partition}/{batch + 1}.changelog", f"batch {batch}")
+
+
+def rewrite(disk: Disk, root: Path, partitions: int, batch: int = 2) -> None:
+    """What Spark's repartitioning leaves after the last batch, in its order."""
+    for partition in range(partitions):
+        disk.write(f"state/0/{partition}/{batch + 2}.zip", b"all of it")
+    disk.write("state/0/_metadata/v2/3", b"v2")
+    disk.write(f"offsets/{batch + 1}", entry(partitions).encode())
+    disk.write(f"commits/{batch + 1}", b"v1\n{}")
+
+
+def content(root: Path) -> dict[str, bytes]:
+    """All files but ours, by their paths."""
+    return {
+        str(each.relative_to(root)): each.read_bytes()
+        for each in root.rglob("*")
+        if each.is_file() and layout.OURS not in each.parts
+    }

@@ -1,0 +1,80 @@
+"""Real drivers of the program `counting.py`, one after the other on one checkpoint."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from dagster_sparkscale.driver.state import layout
+from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.reporting import HOLD_AT
+from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN, Reconfiguration
+from dagster_sparkscale.observe.status import Status
+from tests.driver.running import Cluster, Driver
+from tests.driver.state.counted import PROGRAM, Counting
+from tests.waiting import HANGS, wait_for
+
+GROUPS = 16
+BEGIN = 4
+
+
+class Drivers:
+    """Starts each with a folder of its own, for the queries in `data`."""
+
+    def __init__(self, cluster: Cluster, folder: Path, *names: str) -> None:
+        self._cluster, self._folder, self._started = cluster, folder, 0
+        self._names = names or ("counts",)
+        self.data = folder / "data"
+        self.queries = {name: Counting(self.data, name) for name in self._names}
+        self.counting = next(iter(self.queries.values()))
+
+    @contextlib.contextmanager
+    def started(
+        self,
+        plan: Plan | None = None,
+        hold_at: str = "",
+        settings: Mapping[str, str] | None = None,
+    ) -> Iterator[Driver]:
+        """One that runs in the context, and is killed in its end if it still does."""
+        self._started += 1
+        given = {
+            KEY_GROUPS: str(GROUPS),
+            layout.PARTITIONS: str(BEGIN),
+            layout.PROVIDER: layout.ROCKSDB,
+            "spark.sql.session.timeZone": "UTC",
+            **({PLAN: plan.to_json()} if plan else {}),
+            **(settings or {}),
+        }
+        with self._cluster.driver(
+            self._folder / str(self._started),
+            PROGRAM,
+            *(str(self.data), *self._names),
+            settings=given,
+            env={HOLD_AT: hold_at} if hold_at else {},
+        ) as driver:
+            yield driver
+
+    def count(self, driver: Driver, *names: str) -> Status:
+        """Have new lines counted, right with all that were before."""
+        for name in names or self._names:
+            self.queries[name].feed()
+            wait_for(
+                f"{name} to be counted",
+                lambda name=name: self.queries[name].right,
+                about=lambda: driver.log()[-6000:],
+            )
+        return driver.status()
+
+    def end(self, driver: Driver) -> None:
+        driver.stop()
+        driver.exit_code(HANGS)
+
+    def killed_at(self, step: str, plan: Plan | None = None) -> None:
+        """A driver that is killed when it begins that step."""
+        with self.started(plan, hold_at=step) as driver:
+            driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == step, step)
+            driver.kill()
+
+
+def the_one(status: Status) -> Reconfiguration:
+    (report,) = status.reconfigurations
+    return report

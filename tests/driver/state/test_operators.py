@@ -1,0 +1,52 @@
+"""A query whose partitions were changed goes on as its twin does, of which they never were."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.driver.running import environment
+from tests.waiting import patience
+
+pytestmark = pytest.mark.spark
+
+
+def twins(folder: Path, numbers: str, *operators: str, key_groups: int = 16) -> list[Any]:
+    """What `tests.driver.state.twins` tells of each operator."""
+    command = [sys.executable, "-m", "tests.driver.state.twins"]
+    log = folder / "twins.log"
+    with log.open("wb") as errors:
+        done = subprocess.run(
+            [*command, str(folder), str(key_groups), numbers, *operators],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(),
+            timeout=patience(240 * len(operators)),
+            check=False,
+        )
+    assert done.returncode == 0, log.read_text()[-4000:]
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"oper')]
+    assert [each["operator"] for each in told] == list(operators)
+    return told
+
+
+def check(told: Any, numbers: list[int], begin: int = 4) -> None:
+    """Each change was made and verified, and nothing of it shows in what the query writes."""
+    for before, after, report in zip([begin, *numbers], numbers, told["changes"], strict=False):
+        assert (report["outcome"], report["reason"]) == ("changed", None), report
+        assert (report["before"], report["after"]) == (before, after)
+        assert report["rows"] == sum(report["group_rows"]) == sum(report["partition_rows_after"])
+        assert len(report["partition_rows"]) == before
+        assert len(report["partition_rows_after"]) == after
+    assert any(kept for kept, _ in told["chunks"]), "it writes nothing"
+    for number, (kept, changed) in enumerate(told["chunks"]):
+        assert changed == kept, f"chunk {number}"
+
+
+def test_an_aggregation_and_a_join_are_the_same_after_changes_up_and_down(tmp_path):
+    numbers = [16, 2, 1]
+    for told in twins(tmp_path, "16,2,1", "aggregation", "left_join"):
+        check(told, numbers)

@@ -1,0 +1,133 @@
+"""A change that is cut off at any point is undone, or closed, by whoever starts next."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_sparkscale.driver.state import reconfigure
+from dagster_sparkscale.driver.state.journal import Begun, Journal
+from dagster_sparkscale.driver.state.reporting import Reporting
+from dagster_sparkscale.driver.state.undo import files_of, undo
+from tests.driver.state.disk import Died, Disk, checkpoint, content, entry, put, rewrite
+
+
+def change_of(disk: Disk, before: int = 4, after: int = 8) -> Begun:
+    return Begun("plan", 2, before, after, files_of(disk))
+
+
+def resumed(root: Path, lives: int | None = None) -> list[Reporting]:
+    disk, reports = Disk(root, lives), []
+
+    def report(id: str, before: int, after: int) -> Reporting:
+        reports.append(Reporting(id, "counts", before=before, after=after))
+        return reports[-1]
+
+    reconfigure.resume(disk, Journal(disk), report)
+    return reports
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 8), (4, 1), (1, 3)])
+def test_what_was_added_is_deleted_with_its_folders(tmp_path, before, after):
+    checkpoint(tmp_path, before)
+    disk, was = Disk(tmp_path), content(tmp_path)
+    change = change_of(disk, before, after)
+    rewrite(disk, tmp_path, after)
+    assert undo(disk, change).trouble is None
+    assert content(tmp_path) == was
+    assert {each.name for each in (tmp_path / "state/0").iterdir()} == set(map(str, range(before)))
+
+
+def test_what_is_gone_or_changed_is_told(tmp_path):
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    change = change_of(disk)
+    (tmp_path / "state/0/1/2.changelog").unlink()
+    put(tmp_path, "offsets/1", "cut")
+    trouble = undo(disk, change).trouble
+    assert trouble is not None and "offsets/1" in trouble and "state/0/1/2.changelog" in trouble
+
+
+@settings(max_examples=300, deadline=None)
+@given(died=st.integers(0, 16), died_again=st.integers(0, 16), verified=st.booleans())
+def test_a_kill_at_any_point_leaves_the_old_state_or_the_new_one(
+    tmp_path_factory, died, died_again, verified
+):
+    root = tmp_path_factory.mktemp("checkpoint")
+    checkpoint(root)
+    was = content(root)
+    disk = Disk(root, died)
+    journal, change = Journal(disk), change_of(disk)
+    finished = False
+    try:
+        journal.begin(change)
+        rewrite(disk, root, 8)
+        if verified:
+            journal.verify(change)
+            finished = True
+            journal.close()
+    except Died:
+        pass
+    try:
+        resumed(root, died_again)
+    except Died:
+        reports = resumed(root)
+    else:
+        reports = resumed(root)
+        assert reports == [], "it is over after one that went through"
+    assert Journal(Disk(root)).begun() is None
+    now = content(root)
+    assert now.keys() - was.keys() if finished else now == was
+    for name in was:
+        assert now[name] == was[name]
+
+
+def test_a_query_that_ran_on_is_left_as_it_is(tmp_path):
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    Journal(disk).begin(change_of(disk))
+    rewrite(disk, tmp_path, 8)
+    put(tmp_path, "offsets/4", entry(8))
+    put(tmp_path, "commits/4", "v1\n{}")
+    was = content(tmp_path)
+    (report,) = resumed(tmp_path)
+    assert report.told.outcome == "failed"
+    assert report.told.reason is not None and "run on since, to batch 4" in report.told.reason
+    assert content(tmp_path) == was
+    assert resumed(tmp_path) == []
+
+
+def test_a_batch_of_the_query_itself_is_none_of_the_change(tmp_path):
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    Journal(disk).begin(change_of(disk))
+    put(tmp_path, "offsets/3", entry(4))
+    put(tmp_path, "state/0/1/4.changelog", "batch 3")
+    was = content(tmp_path)
+    (report,) = resumed(tmp_path)
+    assert report.told.reason is not None and "on its 4 partitions since" in report.told.reason
+    assert content(tmp_path) == was
+
+
+def test_a_disk_that_fails_keeps_the_query_from_starting(tmp_path):
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    Journal(disk).begin(change_of(disk))
+    rewrite(disk, tmp_path, 8)
+
+    class Failing(Disk):
+        def delete(self, name: str) -> None:
+            raise OSError("no room for a deletion")
+
+    reports: list[Reporting] = []
+
+    def report(id: str, before: int, after: int) -> Reporting:
+        reports.append(Reporting(id, "counts", before=before, after=after))
+        return reports[-1]
+
+    failing = Failing(tmp_path)
+    with pytest.raises(reconfigure.InTheMiddle, match="no room for a deletion"):
+        reconfigure.resume(failing, Journal(failing), report)
+    assert reports[0].told.outcome == "failed"
+    assert resumed(tmp_path)[0].told.outcome == "undone"

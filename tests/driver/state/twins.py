@@ -1,0 +1,103 @@
+"""Runs queries and their twins, of which one has its partitions changed between any two chunks.
+
+    python -m tests.driver.state.twins FOLDER KEY_GROUPS NUMBERS OPERATOR...
+
+Prints a line of JSON an operator: what both wrote for each chunk, and what each change came to.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from dagster_sparkscale.driver.state import layout, reconfigure
+from dagster_sparkscale.driver.state.folder import Folder
+from dagster_sparkscale.driver.state.journal import Journal
+from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.reporting import Reporting
+from tests.driver.state.operators import CHUNKS, OPERATORS, SCHEMA, chunk
+
+BEGIN = 4
+"""Partitions of every query in the beginning."""
+
+
+def session() -> Any:
+    return (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", str(BEGIN))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config(layout.PROVIDER, layout.ROCKSDB)
+        .getOrCreate()
+    )
+
+
+def change(spark: Any, checkpoint: str, partitions: int, key_groups: int) -> dict[str, Any]:
+    """Change the partitions of a query that does not run; what that came to."""
+    folder = Folder(spark, checkpoint)
+    told = Reporting(f"to {partitions}", "twin")
+    plan = Plan(told.told.id, partitions, key_groups, plain_hash=bool(key_groups % partitions))
+    reconfigure.change(spark, folder, Journal(folder), plan, told, spark.version)
+    return asdict(told.told)
+
+
+class Twin:
+    """One query, run a chunk at a time."""
+
+    def __init__(self, spark: Any, folder: Path, operator: str) -> None:
+        self._spark, self._folder = spark, folder
+        self._query, self._mode = OPERATORS[operator]
+        self.checkpoint = str(folder / "checkpoint")
+        (folder / "in").mkdir(parents=True)
+
+    def run(self, number: int) -> list[str]:
+        """What it writes for chunk `number`, in an order that does not depend on partitions."""
+        lines = [f"{_at(second)},{key},{value}" for second, key, value in chunk(number)]
+        (self._folder / "in" / f"{number}.csv").write_text("\n".join(lines) + "\n")
+        written: list[str] = []
+
+        def collect(batch: Any, _number: int) -> None:
+            written.extend(json.dumps(row.asDict(True), default=str) for row in batch.collect())
+
+        events, other = (
+            self._spark.readStream.schema(SCHEMA).csv(str(self._folder / "in")) for _ in range(2)
+        )
+        query = (
+            self._query(events, other)
+            .writeStream.outputMode(self._mode)
+            .option("checkpointLocation", self.checkpoint)
+            .trigger(availableNow=True)
+            .foreachBatch(collect)
+            .start()
+        )
+        query.awaitTermination()
+        return sorted(written)
+
+
+def _at(second: int) -> str:
+    return f"2026-01-01 00:{second // 60:02d}:{second % 60:02d}"
+
+
+def main(place: str, key_groups: str, numbers: str, *operators: str) -> None:
+    spark = session()
+    for operator in operators:
+        folder = Path(place) / operator
+        kept, changed = (Twin(spark, folder / name, operator) for name in ("kept", "changed"))
+        chunks, changes = [], []
+        to = [int(number) for number in numbers.split(",")]
+        for number in range(max(CHUNKS, len(to) + 1)):
+            if 0 < number <= len(to):
+                report = change(spark, changed.checkpoint, to[number - 1], int(key_groups))
+                changes.append(report)
+            chunks.append((kept.run(number), changed.run(number)))
+        told = {"operator": operator, "chunks": chunks, "changes": changes}
+        print(json.dumps(told), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

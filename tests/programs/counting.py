@@ -1,0 +1,44 @@
+"""Counts the lines of files that come into a folder, key by key, for good.
+
+    counting.py FOLDER [QUERY...]
+
+Each query has a folder of its name in FOLDER, with `in`, `out` and `checkpoint` in it. What a batch
+has counted is a file of its number: one that is run again writes the same.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+folder, names = Path(sys.argv[1]), sys.argv[2:] or ["counts"]
+
+
+def start(place: Path) -> None:
+    for name in ("in", "out"):
+        (place / name).mkdir(parents=True, exist_ok=True)
+
+    def write(counted: DataFrame, batch: int) -> None:
+        rows = {row["key"]: row["count"] for row in counted.collect()}
+        draft = place / f"draft-{batch}"
+        draft.write_text(json.dumps(rows))
+        draft.rename(place / "out" / f"{batch}.json")
+
+    lines = spark.readStream.schema("key string").csv(str(place / "in"))
+    (
+        lines.groupBy("key")
+        .count()
+        .writeStream.queryName(place.name)
+        .outputMode("update")
+        .option("checkpointLocation", str(place / "checkpoint"))
+        .trigger(processingTime="1 second")
+        .foreachBatch(write)
+        .start()
+    )
+
+
+for name in names:
+    start(folder / name)
+spark.streams.awaitAnyTermination()
