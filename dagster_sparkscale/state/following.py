@@ -85,9 +85,13 @@ class Following:
         own = {each.query: each for each in status.reconfigurations if each.id == self.id}
         # One without a name has another one there.
         bad = {each for each, told in own.items() if told.outcome not in GOOD}
-        others = bad - set(self.queries)
+        # One whose state can't be put back never starts; any other does, as it was.
+        active = {query.name for query in status.queries if query.active}
+        over = {each for each in bad if each in active or own[each].outcome == "failed"}
+        unnamed = bad - set(self.queries)
         return all(
-            each in ran | ended | bad or (bool(others) and each not in own) for each in self.queries
+            each in ran | ended | over or (bool(unnamed) and each not in own)
+            for each in self.queries
         )
 
     def _note(self, status: Status) -> None:
