@@ -44,6 +44,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "declare/drift.py": ("declare/test_drift*.py",),
     "declare/faults.py": ("declare/test_wrong_values*.py", "declare/test_streams*.py"),
     "declare/fields.py": ("declare/test_wrong_values*.py", "declare/test_streams*.py"),
+    "declare/key_groups.py": ("declare/test_key_groups*.py", "declare/test_state*.py"),
+    "declare/waves.py": ("declare/test_waves*.py",),
+    "declare/state.py": ("declare/test_state*.py",),
     "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
     "clusters/fate.py": ("clusters/test_fate*.py", "clusters/host/test_drivers*.py"),
     "clusters/driver_options.py": (

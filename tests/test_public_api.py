@@ -102,6 +102,7 @@ PURE = [
     *("watch/occasions", "watch/picture", "watch/glance"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
+    *("declare/key_groups", "declare/state", "declare/waves"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     "clusters/yarn/applications",
