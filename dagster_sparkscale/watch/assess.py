@@ -11,6 +11,7 @@ from dagster_sparkscale.declare.drift import drift, until_restart
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
@@ -84,7 +85,9 @@ def assess(
     else:
         window, newest = covered(stream.window, status, before)
         seen = evaluate(status, window=window, batch_interval=stream.batch_interval, newest=newest)
-        if status.phase == "running":
+        if status.reconfiguring is not None:
+            decision = Hold(in_progress(status.reconfiguring))
+        elif status.phase == "running":
             decision = _by_policy(stream, seen, driver.declared)
         else:
             decision = Hold(f"the driver is {status.phase}")

@@ -57,6 +57,14 @@ def test_the_streams_setting_wins_over_the_clusters_and_both_over_the_default() 
     assert made["spark.decommission.enabled"] == "false"
 
 
+def test_what_is_set_for_one_start_wins_over_all() -> None:
+    stream = declared(spark_conf={"spark.x": "stream"})
+    more = {"spark.x": "once", "spark.app.name": "other", "spark.y": '{"a": "b c"}'}
+    made = settings(stream, 1, MASTER, {"spark.y": "cluster"}, more=more)
+    assert {key: made[key] for key in more} == more
+    assert settings(stream, 1, MASTER)["spark.x"] == "stream"
+
+
 @pytest.mark.parametrize(("kind", "set_for_queries"), [(StructuredStream, True), (DStream, False)])
 def test_the_checkpoint_is_told(kind: type[Stream], set_for_queries: bool) -> None:
     made = settings(declared(kind, checkpoint_location="/c"), 1, MASTER)

@@ -13,7 +13,7 @@ from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
-from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.observe.status import Query, Reconfiguration
 from tests.fakes import World, structured
 from tests.waiting import HANGS
 
@@ -266,6 +266,60 @@ class TestRestart:
         assert world.cluster.store().read("clicks").desired == "running"
 
 
+class TestOneStart:
+    """What counts for one start alone, and for one driver alone."""
+
+    def test_settings_are_of_that_start_alone(self, world):
+        world.run(STREAM)
+        start(world, restart=True, settings={"spark.x": "1"})
+        assert world.streams["clicks"].settings == {"spark.x": "1"}
+        start(world, restart=True)
+        assert world.streams["clicks"].settings == {}
+
+    def test_a_driver_is_followed_for_as_long_as_it_is_asked_to_be(self, world):
+        looks = []
+
+        def look(kept):
+            looks.append(1)
+            kept.queries = ()
+
+        world.on_look = look
+        outcome = start(world, start_wait=0)
+        assert (outcome.action, len(looks)) == (Action.STARTED, 1)
+
+    def test_while_state_is_changed_a_query_that_runs_is_not_the_end_of_the_wait(self, world):
+        doing = Reconfiguration("p1", "q", "rewriting", 1000.0)
+        steps = [doing, replace(doing, step="over", outcome="changed")]
+
+        def look(kept):
+            kept.reconfigurations = (steps.pop(0) if len(steps) > 1 else steps[0],)
+
+        world.on_look = look
+        assert start(world).status.reconfigurations[0].outcome == "changed"
+
+    def test_the_driver_that_it_was_asked_about_is_restarted(self, world):
+        world.run(STREAM)
+        assert start(world, restart=True, epoch=1).driver.epoch == 2
+
+    def test_another_driver_is_left_alone(self, world):
+        world.run(STREAM)
+        start(world, restart=True)
+        with pytest.raises(StaleEpoch, match="asked for driver 1, and driver 2 is running now;"):
+            start(world, restart=True, epoch=1)
+        assert len(submissions(world)) == 2
+
+    def test_one_that_was_stopped_since_stays_so(self, world):
+        world.run(STREAM)
+        world.end("clicks", DriverState.STOPPED)
+        with pytest.raises(StaleEpoch, match="and driver 1 is stopped now; nothing was done"):
+            start(world, epoch=1)
+        assert len(submissions(world)) == 1
+
+    def test_one_that_is_not_known_any_more_is_not_begun_anew(self, world):
+        with pytest.raises(StaleEpoch, match="asked for driver 1, and none is known any more"):
+            start(world, epoch=1)
+
+
 class TestExecutors:
     """A new driver begins with what the one before had."""
 
@@ -449,7 +503,7 @@ def test_two_at_once_start_one_driver(world, before):
 
 def test_a_launch_that_fails_leaves_the_lease_free(world):
     class Broken(type(world.cluster)):
-        def submit(self, stream, lease, cause="manual"):
+        def submit(self, stream, lease, cause="manual", settings=None):
             raise ClusterError("no such program")
 
     with pytest.raises(ClusterError, match="no such program"):

@@ -134,7 +134,11 @@ class HostedCluster(StateFolderCluster):
         return program_here(stream)
 
     def launching(
-        self, stream: Stream, program: Path, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Path,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         master, access, runtime = self._master(), self._access(), self._runtime()
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
@@ -142,7 +146,7 @@ class HostedCluster(StateFolderCluster):
         def launch(start: Start) -> None:
             shared = self._class_data(runtime.java, runtime.spark)
             epoch = start.record.epoch
-            made = settings(stream, epoch, master, self.spark_conf, host, shared) | access
+            made = settings(stream, epoch, master, self.spark_conf, host, shared, more) | access
             self.driver_of(stream.name, start.record).launch(
                 stream, made, program, arguments, runtime, fence_options(start)
             )

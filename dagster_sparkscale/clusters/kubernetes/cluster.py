@@ -5,7 +5,7 @@ Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -159,13 +159,17 @@ class KubernetesCluster(SparkCluster):
         return program_of(stream)
 
     def launching(
-        self, stream: Stream, program: Program, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Program,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         kube, store = self._api(), self.store()
         begin = (Path(__file__).parent / BEGIN).read_bytes()
 
         def go(start: Start) -> None:
-            parts = self._parts(stream, start, program, arguments, begin)
+            parts = self._parts(stream, start, program, arguments, begin, more)
             objects = self._objects(stream.name, start.record)
             launch(kube, store, objects, start.record, parts)
 
@@ -263,6 +267,7 @@ class KubernetesCluster(SparkCluster):
         program: Program,
         arguments: Sequence[str],
         begin: bytes,
+        more: Mapping[str, str] | None = None,
     ) -> Parts:
         record = start.record
         epoch, namespace = record.epoch, self._api().namespace
@@ -278,6 +283,7 @@ class KubernetesCluster(SparkCluster):
             pull_secrets=self.image_pull_secrets,
             node_selector=self.node_selector,
             template=f"{CODE}/{TEMPLATE}",
+            more=more,
         )
         known = credentials.make(stream.name, epoch)
         python = made.get("spark.pyspark.driver.python") or made.get("spark.pyspark.python")

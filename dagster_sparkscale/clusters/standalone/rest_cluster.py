@@ -129,7 +129,11 @@ class StandaloneRestCluster(StateFolderCluster):
         self._in_charge()
 
     def launching(
-        self, stream: Stream, program: Program, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Program,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         self._in_charge()
 
@@ -140,7 +144,7 @@ class StandaloneRestCluster(StateFolderCluster):
             driver.files.create()
             driver.files.write_private(driver.files.token, known_by.token)
             driver.files.write_private(driver.files.certificate, known_by.certificate)
-            made = settings(stream, record.epoch, self.master, self.spark_conf)
+            made = settings(stream, record.epoch, self.master, self.spark_conf, more=more)
             packed = shipped.pack(
                 {
                     "files": {

@@ -143,7 +143,11 @@ class YarnCluster(StateFolderCluster):
         return program
 
     def launching(
-        self, stream: Stream, program: Path, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Path,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         self._refuse_if_not_ready()
         place = Place(
@@ -159,7 +163,7 @@ class YarnCluster(StateFolderCluster):
             record = start.record
 
             def settings(files: Files) -> Mapping[str, str]:
-                return spark_settings(stream, record, self.spark_conf, place, files)
+                return spark_settings(stream, record, self.spark_conf, place, files, more)
 
             given = driver_arguments(
                 stream, record, fence_options(start), self.agent_bind, program, arguments
