@@ -9,6 +9,8 @@ while files come all the time.
 """
 
 import contextlib
+import importlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -66,8 +68,6 @@ def measure() -> list[Figure]:
 def _measure(
     name: str, folder: Path, pairs: int, launch: Launch, instance: dg.DagsterInstance
 ) -> tuple[Figure, list[tuple[float, float]]]:
-    import importlib
-
     from benchmarks import state_location
 
     here = importlib.reload(state_location)  # each size has a folder of its own
@@ -187,9 +187,8 @@ def _watched(cluster: ClusterManager, stream: str) -> Iterator[dict[str, int]]:
 def _done(folder: Path) -> list[float]:
     """When batches were done."""
     file = folder / "data" / "done"
-    return (
-        [float(line.split()[1]) for line in file.read_text().splitlines()] if file.exists() else []
-    )
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [float(line.split()[1]) for line in lines]
 
 
 def _batches(folder: Path, more_than: int) -> None:
@@ -199,7 +198,7 @@ def _batches(folder: Path, more_than: int) -> None:
 def _longest_pause(folder: Path, began: float, over: float) -> float:
     """Between two batches, of which the later one was done after the run had begun."""
     times = _done(folder)
-    pauses = zip(times, times[1:], strict=False)
+    pauses = itertools.pairwise(times)
     return max(after - before for before, after in pauses if began < after <= over + 5)
 
 
