@@ -193,23 +193,6 @@ class TestSeveralQueries:
             "query 'b' with 8 partitions"
         )
 
-    def test_one_without_a_name_is_known_by_its_checkpoint(self, world):
-        nameless = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"
-        kept = world.streams["clicks"]
-        kept.queries, kept.ran = (kept_by(nameless), kept_by("b")), (nameless, "b")
-        changes = change(query="part-7"), change(query="b")
-        queries = (kept_by(nameless, partitions=8), kept_by("b", partitions=8))
-        plays(world, [tells(*changes, queries=queries, ran=(nameless, "b"), batch_seconds=1.0)])
-        assert {each.query for each in Run(world).came.results} == {"b", "part-7"}
-
-    def test_one_without_a_name_that_was_undone(self, world):
-        nameless = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"
-        kept = world.streams["clicks"]
-        kept.queries, kept.ran = (kept_by(nameless),), (nameless,)
-        plays(world, [tells(change(query="part-7", outcome="refused", reason="why not"))])
-        with pytest.raises(NotDone, match="query 'part-7': refused: why not"):
-            Run(world)
-
 
 class TestRefused:
     def test_what_is_refused_stops_nothing(self, world):

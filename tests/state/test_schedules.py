@@ -21,12 +21,18 @@ WINDOW = "0 3 * * SUN"
 STREAM = stateful(maintenance=WINDOW, timezone="Europe/Berlin")
 
 
-@pytest.fixture
-def deployed() -> Iterator[Deployment]:
-    with dg.instance_for_test() as instance:  # a schedule has none that is in memory
-        it = Deployment([STREAM, scaled("plain"), stateful("by_hand")], instance=instance)
-        it.world.run(STREAM, queries=(kept_by(),), batch_seconds=1.0)
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    """A schedule has none that is in memory."""
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as it:
         yield it
+
+
+@pytest.fixture
+def deployed(instance: dg.DagsterInstance) -> Deployment:
+    it = Deployment([STREAM, scaled("plain"), stateful("by_hand")], instance=instance)
+    it.world.run(STREAM, queries=(kept_by(),), batch_seconds=1.0)
+    return it
 
 
 def evaluated(deployed: Deployment, schedule: dg.ScheduleDefinition | None = None):
@@ -103,9 +109,9 @@ def test_beside_an_operation_in_flight_it_is_skipped(deployed):
         tags=tags,
         status=dg.DagsterRunStatus.STARTED,
     )
-    assert skipped(deployed) == (
-        f"rescale run {run.run_id[:8]} is in progress: the next window sees to it"
-    )
+    said = skipped(deployed)
+    deployed.instance.delete_run(run.run_id)
+    assert said == (f"rescale run {run.run_id[:8]} is in progress: the next window sees to it")
 
 
 @pytest.mark.parametrize("error", [ClusterError("no master"), ZeroDivisionError("no master")])
