@@ -1,4 +1,5 @@
-"""`scale`, `start`, `stop`, `restart`, `reconfigure`, `forget`: what changes a stream, each a run of its job."""
+"""What changes a stream, each a run of its job: `scale`, `start`, `stop`, `restart`, `reconfigure`,
+`forget`."""
 
 import getpass
 import os

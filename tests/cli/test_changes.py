@@ -1,4 +1,4 @@
-"""`scale`, `start`, `stop`, `restart`, `reconfigure`, `forget`: runs that Dagster records, and their refusals."""
+"""What changes a stream from the command line: runs that Dagster records, and their refusals."""
 
 import logging
 import signal
@@ -251,7 +251,7 @@ class TestReconfigure:
     @pytest.fixture
     def keeping(self, terminal: Terminal) -> Terminal:
         """A stream that runs on 4 state partitions and declares 8."""
-        terminal.declare('__import__("tests.state.saying").state.saying.stateful("words")')
+        terminal.declare('stateful("words")')
         assert terminal.ask("start", "words").exit_code == 0
         kept = terminal.kept("words")
         kept.queries, kept.batch_seconds = (kept_by(),), 1.0

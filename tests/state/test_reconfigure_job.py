@@ -115,7 +115,7 @@ class TestDryRun:
         result = deployed.by_hand(JOB, stream="clicks", dry_run=True, partitions=16)
         line, story = told(result)
         assert line.startswith(
-            "would change query 'counts' from 4 to 16 partitions; nothing was changed. query"
+            "would change query 'counts' from 4 to 16 partitions; nothing was changed; query"
         )
         assert "a rough estimate" in line
         assert (story["ending"], story["dry_run"], story["estimated_seconds"]) == (
