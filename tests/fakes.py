@@ -93,6 +93,8 @@ class Kept:
     """How long the stream's batches take; None: none has completed."""
     ran: tuple[str, ...] = (QUERY,)
     """The queries that have completed one."""
+    failed: bool = False
+    """Whether it has failed."""
     records: int = 100
     blocked: str | None = None
     reachable: bool = True
@@ -359,7 +361,9 @@ def _status(kept: Kept) -> Status:
     batches: tuple[Batch, ...] = ()
     if kept.batch_seconds is not None:
         batches = tuple(
-            batch(kept.batch_seconds, now=now, records=kept.records, query=query)
+            batch(
+                kept.batch_seconds, now=now, records=kept.records, query=query, failed=kept.failed
+            )
             for query in kept.ran
         )
     return Status(

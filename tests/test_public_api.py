@@ -98,7 +98,7 @@ def test_what_dagster_loads_is_free_of_heavy_imports(module):
 # What decides, and what it decides on.
 PURE = [
     *("durations", "names", "observe/status", "observe/stopped", "observe/evaluation"),
-    *("observe/hidden", "observe/minutes", "observe/last_words"),
+    *("observe/hidden", "observe/minutes", "observe/last_words", "observe/state"),
     *("watch/occasions", "watch/picture", "watch/glance"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
@@ -161,6 +161,8 @@ def test_the_driver_starts_where_there_is_nothing_else():
     [
         *PURE,
         "lifecycle/recovery",
+        "state/aims",
+        "state/cost",
         "watch/alerts",
         "watch/assess",
         "watch/coverage",
@@ -168,6 +170,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
         "watch/fleet",
         "watch/fleet_memory",
         "watch/problems",
+        "watch/state",
     ],
 )
 def test_decisions_are_pure(module):

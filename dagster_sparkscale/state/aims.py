@@ -4,7 +4,6 @@ stopped. Pure.
 What must not change: what is not known never counts as fine.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,8 +23,6 @@ LEAST_SPARK = "4.2"
 _PROVIDER = "RocksDBStateStoreProvider"
 _CLASS = f"org.apache.spark.sql.execution.streaming.state.{_PROVIDER}"
 _SETTING = "spark.sql.streaming.stateStore.providerClass"
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}( [0-9a-f]{8})?")
-"""What a query is called that has no name."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +138,7 @@ def aim(
         return Refused(str(why))
     if all(each.after == each.before for each in wanted):
         return Settled("; ".join(_settled(each) for each in wanted))
-    # One that is alone need not be told apart from others, and so needs no name.
-    alone = len(stateful(told)) == 1
-    return _change(state, wanted, None if alone else asked.query, id)
+    return _change(state, wanted, asked.query, id)
 
 
 def _declared(stream: Stream) -> State:
@@ -283,7 +278,7 @@ def _refuse_misfit(state: State, partitions: int) -> None:
         raise _No(f"partitions = {partitions}: {why}")
 
 
-def _change(state: State, wanted: Sequence[OfQuery], query: str | None, id: str) -> Aim:
+def _change(state: State, wanted: Sequence[OfQuery], query: str | None, id: str) -> Change:
     changes = [each for each in wanted if each.after != each.before]
     # A plan has one number, and none that is fine with another one may get it.
     if len({each.after for each in wanted}) > 1:
@@ -291,11 +286,6 @@ def _change(state: State, wanted: Sequence[OfQuery], query: str | None, id: str)
         chosen, left, query = changes[:1], changes[1:], changes[0].query
     else:
         chosen, left = changes, []
-    if query is not None and _ID.fullmatch(query):
-        return Refused(
-            f"query {query!r} has no name by which its driver would know it: give it one in the "
-            "program, by queryName"
-        )
     plan = Plan(id, chosen[0].after, state.key_groups, state.plain_hash, query)
     return Change(plan, tuple(chosen), tuple(left))
 

@@ -83,12 +83,11 @@ class Following:
         ran = {batch.query for batch in status.batches if not batch.failed}
         ended = {query.name for query in status.queries if not query.active and query.error}
         own = {each.query: each for each in status.reconfigurations if each.id == self.id}
-        # One without a name has another one there.
         bad = {each for each, told in own.items() if told.outcome not in GOOD}
-        others = bad - set(self.queries)
-        return all(
-            each in ran | ended | bad or (bool(others) and each not in own) for each in self.queries
-        )
+        # One whose state can't be put back never starts; any other does, as it was.
+        active = {query.name for query in status.queries if query.active}
+        over = {each for each in bad if each in active or own[each].outcome == "failed"}
+        return (ran | ended | over).issuperset(self.queries)
 
     def _note(self, status: Status) -> None:
         for each in status.reconfigurations:

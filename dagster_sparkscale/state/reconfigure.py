@@ -233,6 +233,9 @@ def _without_the_plan(
             return newest
         raise NotDone(f"{cut}, and was stopped since: the next start undoes it") from None
     except ClusterError as error:
+        newest = cluster.find(stream.name)
+        if newest is not None and newest.epoch != now.epoch:
+            return newest  # it has ended already
         raise NotDone(
             f"{cut}, and none could be started to undo what was begun; the next start does it. It "
             f"failed of: {error}"
@@ -271,8 +274,11 @@ def _what_runs(driver: Driver, following: Following) -> str:
     for query in status.queries if status is not None and status.epoch == driver.epoch else ():
         if query.active and query.name in following.queries:
             has = query.state.partitions if query.state is not None else None
-            number = "a number of partitions that it has not told yet" if has is None else has
-            runs.append(f"query {query.name!r} with {number}{'' if has is None else ' partitions'}")
+            told = following.results.get(query.name)
+            if has is None and told is not None:  # it tells with its first batch
+                has = told.after if told.outcome in GOOD else told.before
+            number = "an unknown number of" if has is None else has
+            runs.append(f"query {query.name!r} with {number} partitions")
     if not runs:
         return f"Driver {driver.epoch} is {driver.state.value}, and has none of these queries yet"
     return f"Driver {driver.epoch} runs {', '.join(runs)}"

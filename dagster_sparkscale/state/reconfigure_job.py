@@ -106,7 +106,7 @@ def _settled(config: ReconfigureConfig, found: Settled) -> Report:
 
 def _planned(config: ReconfigureConfig, change: Change) -> Report:
     return Report(
-        f"would change {_in_short(change)}; nothing was changed. {'. '.join(change.lines)}",
+        f"would change {_in_short(change)}; nothing was changed; {'; '.join(change.lines)}",
         {
             "reason": config.reason,
             "ending": "dry run",

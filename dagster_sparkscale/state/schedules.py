@@ -55,7 +55,7 @@ def _schedule(
             return dg.SkipReason(f"it can't be told what is to be done: {seen}")
         driver, found = seen
         if isinstance(found, Change) and driver is not None:
-            decision = Reconfigure(f"maintenance window: {'. '.join(found.lines)}")
+            decision = Reconfigure(f"maintenance window: {'; '.join(found.lines)}")
             (request,) = operations.requests(stream, decision, driver.epoch, now)
             return request
         assert not isinstance(found, Change)

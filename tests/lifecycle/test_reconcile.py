@@ -287,6 +287,12 @@ class TestOneStart:
         outcome = start(world, start_wait=0)
         assert (outcome.action, len(looks)) == (Action.STARTED, 1)
 
+    def test_a_wait_that_ends_while_state_is_changed_says_so(self, world):
+        doing = (Reconfiguration("p1", "q", "undoing", 1000.0),)
+        world.on_look = lambda kept: setattr(kept, "reconfigurations", doing)
+        told = describe(start(world, start_wait=0))
+        assert told.endswith("after 0 s it is reconfiguring the state of query 'q': undoing")
+
     def test_while_state_is_changed_a_query_that_runs_is_not_the_end_of_the_wait(self, world):
         doing = Reconfiguration("p1", "q", "rewriting", 1000.0)
         steps = [doing, replace(doing, step="over", outcome="changed")]

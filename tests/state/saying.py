@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.state.plans import Plan, plan_of
@@ -66,8 +67,18 @@ def runs(partitions: int = 8, *changes: Reconfiguration) -> Act:
     return tells(*changes, queries=(kept_by(partitions=partitions),), batch_seconds=1.0)
 
 
+def dies(world: World, state: DriverState = DriverState.FAILED, **fields: Any) -> Act:
+    """It ends: killed, unless that is said."""
+
+    def act(kept: Kept, id: str) -> None:
+        world.end(kept.driver.stream, state, **{"exit_reason": "killed by signal 9"} | fields)
+
+    return act
+
+
 def plays(world: World, *lives: list[Act]) -> None:
-    """Each further driver of the stream lives one of these: an act a look. The last one stays."""
+    """Each further driver of the stream lives one of these: an act a look. The last one stays. The
+    first look, which is that of the start, sees none."""
     todo, ids = list(lives), []
 
     def submitted(kept: Kept) -> None:
@@ -76,9 +87,11 @@ def plays(world: World, *lives: list[Act]) -> None:
         if given is not None:
             ids.append(given.id)
         kept.queries, kept.batch_seconds = (), None
+        looks: list[Kept] = []
 
         def look(seen: Kept) -> None:
-            if acts and seen is kept:
+            looks.append(seen)
+            if acts and seen is kept and len(looks) > 1:
                 acts.pop(0)(kept, ids[-1])
 
         world.on_look = look

@@ -14,8 +14,6 @@ from dagster_sparkscale.state.aims import Aim, Asked, Change, Refused, Settled, 
 from tests.fakes import QUERY, batch, driver, dstream, status, structured
 from tests.state.saying import change, kept_by, stateful
 
-NAMELESS = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"
-
 
 def aimed(
     declared=None, *queries: Query, asked: Asked | None = None, state=DriverState.RUNNING, **fields
@@ -154,16 +152,6 @@ class TestSeveralQueries:
         assert found.plan.query is None
         assert [each.query for each in found.queries] == [QUERY]
 
-    def test_one_without_a_name_must_be_alone(self):
-        assert changed(None, kept_by(NAMELESS), asked=Asked(query=NAMELESS)).plan.query is None
-        both = kept_by(NAMELESS), kept_by("b")
-        assert changed(None, *both).plan.query is None
-        for of_two_sessions in (NAMELESS, f"{NAMELESS} 0a1b2c3d"):
-            why = refused(
-                *(None, kept_by(of_two_sessions), kept_by("b")), asked=Asked(query=of_two_sessions)
-            )
-            assert why.startswith(f"query {of_two_sessions!r} has no name by which its driver")
-
 
 class TestNothingToDo:
     def test_where_it_has_the_number(self):
@@ -173,7 +161,7 @@ class TestNothingToDo:
 
     def test_where_nothing_asks_for_another(self):
         told = settled(stateful(partitions=None))
-        assert told.startswith("query 'counts' has 4 partitions already, as recommended: no reason")
+        assert told.startswith("query 'counts' has 4 partitions already, as recommended: no change")
 
     def test_also_with_a_number_that_none_would_be_given(self):
         """It was taken over with it."""
@@ -307,7 +295,7 @@ queries = st.lists(
             active=active,
             cold=cold,
         ),
-        st.sampled_from(["a", "b", "c", NAMELESS]),
+        st.sampled_from(["a", "b", "c", "d"]),
         st.booleans(),
         st.booleans(),
         st.none()

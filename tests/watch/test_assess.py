@@ -11,6 +11,7 @@ from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import Sighting, look
 from tests.fakes import MemoryAgent, World, batch, driver, scaled, status, structured
+from tests.state.saying import change
 
 STREAM = scaled(max_executors=10)
 SLOW = (batch(25),)
@@ -29,6 +30,20 @@ def assessed(declared=STREAM, sighted: dict | None = None, operation=None, due=T
 
 def unseen(stream=STREAM, operation=None, **sighted):
     return assess(stream, Sighting("clicks", **sighted), now=NOW, operation=operation)
+
+
+class TestWhileStateIsChanged:
+    DOING = (change(step="rewriting"),)
+
+    def test_it_holds_whatever_the_policy_would_do(self):
+        assert assessed(batches=SLOW).acts
+        found = assessed(batches=SLOW, reconfigurations=self.DOING)
+        words = "reconfiguring the state of query 'counts': rewriting"
+        assert found.decision == Hold(words)
+        assert assessed(phase="starting", reconfigurations=self.DOING).decision == Hold(words)
+
+    def test_once_it_is_over_the_policy_decides(self):
+        assert assessed(batches=SLOW, reconfigurations=(change(),)).acts
 
 
 class TestStates:

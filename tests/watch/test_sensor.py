@@ -22,6 +22,7 @@ from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Streams
 from tests import fakes
 from tests.fakes import QUERY, batch, scaled, structured
+from tests.state.saying import kept_by, stateful
 from tests.watch.deployment import HOUR, STREAM, Deployment, overload
 
 
@@ -93,6 +94,20 @@ class TestMinutes:
             *("1. R", "2. lag (s)", "3. executors", "4. input (records/s)"),
         ]
         assert set(numbers.values()) == {None}
+
+    def test_the_state_of_queries_has_numbers_where_it_is_declared(self):
+        deployed = Deployment([stateful()])
+        kept = deployed.world.run(stateful(), queries=(kept_by(rows=7),), batch_seconds=1.0)
+        (event,) = deployed.tick().told()
+        assert event.metadata["5. state (rows)"].value == 7
+        assert event.metadata["6. state (partitions)"].value == 4
+        assert event.metadata["query state"].value.startswith("|query|state rows|")
+        kept.reachable = False
+        deployed.cursor = None
+        (event,) = deployed.tick().told()
+        names = "5. state (rows)", "6. state (partitions)"
+        assert [event.metadata[name].value for name in names] == [None, None]
+        assert "query state" not in event.metadata
 
     def test_the_asset_is_that_of_the_stream_with_its_prefix(self):
         deployed = Deployment([structured(key_prefix=("raw", "web-logs"))])
