@@ -197,7 +197,7 @@ def _cut(with_plan: Driver, now: Driver) -> str:
     if now.state is DriverState.STOPPED:
         raise NotDone(
             f"driver {now.epoch} was stopped in the middle of it. What was begun is undone or "
-            "closed by the next start: materialize the stream's asset"
+            "closed by the next start: materialize its asset to start it"
         )
     if now.epoch != with_plan.epoch:
         return f"driver {with_plan.epoch} ended in the middle of it, and driver {now.epoch} came"

@@ -37,9 +37,13 @@ class TestAllIsWell:
             "daemon: alive, last heard a while ago",
             "autoscaler: ticked a while ago",
             "cluster: definitions.py/spark_cluster, 2 stream(s)",
-            "clicks: answers, Spark unknown",
+            "clicks: answers, Spark 4.3.0",
             "capacity: 998 of 1000 cores free, 1 worker(s)",
         ]
+
+    def test_a_release_that_is_not_told_is_unknown(self, healthy: Terminal) -> None:
+        healthy.kept().spark_version = None
+        assert "clicks: answers, Spark unknown" in lines(healthy.ask("doctor"), "ok")
 
     def test_it_changes_nothing(self, healthy: Terminal) -> None:
         calls = list(healthy.world.calls)
