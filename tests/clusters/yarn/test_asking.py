@@ -9,6 +9,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -25,6 +26,7 @@ from dagster_sparkscale.clusters.yarn.resource_manager import (
     runs,
 )
 from dagster_sparkscale.declare.declaration import DeclarationError
+from tests.clusters.answering import Agent, drips
 from tests.clusters.running import PROGRAMS, SECRET, stream, submit
 
 ME = Web("me")
@@ -60,6 +62,23 @@ def answering(code: int, body: Any = None, location: str = "") -> Iterator[tuple
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_who_drips_is_given_up(agent: Agent, whole: bool) -> None:
+    sent = drips(agent, json.dumps({"apps": None}).encode(), whole=whole)
+    with pytest.raises(OSError, match="timed out"):
+        ME.ask("GET", agent.url, {}, timeout=0.5)
+    assert not sent.is_set()
+
+
+def test_the_words_of_a_refusal_are_waited_for_no_longer(agent: Agent) -> None:
+    sent = drips(agent, json.dumps({"RemoteException": {}}).encode(), whole=False, code=403)
+    with pytest.raises(HTTPError) as refused:
+        ME.ask("GET", agent.url, {}, timeout=0.5)
+    with refused.value, pytest.raises(TimeoutError):
+        refused.value.read()
+    assert not sent.is_set()
 
 
 def test_who_stands_by_and_who_is_down_are_passed_over() -> None:
