@@ -28,6 +28,8 @@ from dagster_sparkscale.clusters.yarn.resource_manager import (
 from dagster_sparkscale.declare.declaration import DeclarationError
 from tests.clusters.answering import Agent, drips
 from tests.clusters.running import PROGRAMS, SECRET, stream, submit
+from tests.clusters.test_agent_tls import by_name
+from tests.driver import serving
 
 ME = Web("me")
 DOWN = "http://127.0.0.1:9"
@@ -70,6 +72,22 @@ def test_who_drips_is_given_up(agent: Agent, whole: bool) -> None:
     with pytest.raises(OSError, match="timed out"):
         ME.ask("GET", agent.url, {}, timeout=0.5)
     assert not sent.is_set()
+
+
+def test_over_tls_only_who_is_known_is_asked_and_given_up_where_it_drips(tmp_path: Path) -> None:
+    there = Agent(serving.tls(tmp_path, by_name("127.0.0.1")))
+    known = Web("me", str(tmp_path / "certificate"))
+    there.body = b"{}"
+    try:
+        assert known.ask("GET", there.url, {}) == b"{}"
+        with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+            ME.ask("GET", there.url, {})
+        sent = drips(there, b"{}", whole=False)
+        with pytest.raises(OSError, match="timed out"):
+            known.ask("GET", there.url, {}, timeout=0.5)
+        assert not sent.is_set()
+    finally:
+        there.close()
 
 
 def test_the_words_of_a_refusal_are_waited_for_no_longer(agent: Agent) -> None:
