@@ -24,11 +24,6 @@ def no_pauses(monkeypatch):
     monkeypatch.setattr(reconcile_module, "_POLL", 0)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def refusal(streams, cluster, **how) -> str:
     with pytest.raises(DeclarationError) as refused:
         build_defs(streams, cluster, **how)

@@ -25,11 +25,6 @@ def no_pauses(monkeypatch):
     monkeypatch.setattr(module, "_POLL", 0)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def start(world: World, stream=STREAM, **how):
     return reconcile(world.cluster, stream, **{"holder": "start run 1"} | how)
 
