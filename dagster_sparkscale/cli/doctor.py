@@ -12,7 +12,7 @@ from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.watch import fleet
+from dagster_sparkscale.watch import fleet, fleet_words
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import Row
@@ -139,7 +139,7 @@ def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:
     if given_up := [row.stream for row in failed if row.gave_up]:
         one = given_up[0]
         yield Condition(
-            fleet.GIVEN_UP,
+            fleet_words.GIVEN_UP,
             f"{_named(given_up)}: failed, and nothing but a person starts it again",
             f"`sparkscale logs {one}` says why; mend it, then `sparkscale start {one}`",
         )

@@ -19,7 +19,7 @@ from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home,
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.operations import in_flight
-from dagster_sparkscale.watch import fleet
+from dagster_sparkscale.watch import fleet, fleet_words
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import Row
@@ -165,10 +165,10 @@ def _table(rows: Sequence[Row]) -> Table:
     for row in rows:
         cells = (
             row.stream,
-            fleet.state(row),
+            fleet_words.state(row),
             _DASH if row.ratio is None else f"{row.ratio:.2f}",
-            _DASH if row.lag is None else fleet.span(row.lag),
-            fleet.executors(row),
+            _DASH if row.lag is None else fleet_words.span(row.lag),
+            fleet_words.executors(row),
             row.decision,
             _DASH if row.restarts is None else str(row.restarts),
             in_a_terminal(row.note, row.stream),
