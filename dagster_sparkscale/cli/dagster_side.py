@@ -154,8 +154,6 @@ def of_daemon(
             continue
         if beat is None:
             faults.append(f"{kind} has never run")
-        elif beat.errors:
-            faults.append(f"{kind}: {beat.errors[0].message.strip()}")
         else:
             faults.append(f"{kind} was last heard {span(now - beat.timestamp)} ago")
     if faults:
