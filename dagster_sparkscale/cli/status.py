@@ -20,7 +20,7 @@ from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.operations import in_flight
 from dagster_sparkscale.watch import fleet, fleet_words
-from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import Row
 from dagster_sparkscale.watch.orphans import OrphanSearch
@@ -106,8 +106,8 @@ class _Watched:
             unknown = f"{type(error).__name__}: {error}"
         rows = []
         for stream in streams:
-            sighting, operation = sightings[stream.name], busy.get(stream.name)
-            assessment = assess(stream, sighting, now=now, operation=operation)
+            seen, operation = sightings[stream.name], busy.get(stream.name)
+            assessment, sighting = judge(stream, seen, now=now, operation=operation)
             rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
         rows += [fleet.orphan_row(each, now=now) for each in found]
