@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.bounds import Bounds
@@ -113,6 +114,30 @@ def assess(
         drift=drifted,
         waits=waits,
     )
+
+
+def judge(
+    stream: Stream,
+    sighting: Sighting,
+    *,
+    now: float,
+    operation: str | None = None,
+    due: bool = True,
+    before: Evaluated = NEVER,
+) -> tuple[Assessment, Sighting]:
+    """`assess`, for who sees to many streams: an odd answer of one driver must not keep the others
+    from being seen to.
+
+    Returns:
+        The assessment, and what it is of: of one that can't be judged, a sighting that says so.
+    """
+    judged = partial(assess, stream, now=now, operation=operation, due=due, before=before)
+    try:
+        return judged(sighting), sighting
+    except Exception as error:
+        why = f"it can't be judged: {type(error).__name__}: {error}"
+        odd = Sighting(stream.name, error=why)
+        return judged(odd), odd
 
 
 def _by_policy(

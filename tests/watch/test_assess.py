@@ -5,12 +5,12 @@ from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import DEFAULT_WINDOW
-from dagster_sparkscale.observe.status import MalformedStatus
-from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.observe.status import MalformedStatus, Query
+from dagster_sparkscale.watch.assess import assess, judge
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import Sighting, look
-from tests.fakes import MemoryAgent, World, batch, driver, scaled, status, structured
+from tests.fakes import QUERY, MemoryAgent, World, batch, driver, scaled, status, structured
 from tests.state.saying import change
 
 STREAM = scaled(max_executors=10)
@@ -279,3 +279,20 @@ class TestLook:
         assert sighting.error == text
         assert sighting.status is None
         assert (sighting.driver is None) == (method == "find")
+
+
+def test_what_an_odd_answer_was_cannot_be_judged_and_is_told_as_unknown():
+    queries = (Query(QUERY, active=True, interval_ms="x"),)
+    odd = Sighting("clicks", driver(), status(batches=(batch(25),), queries=queries))
+    with pytest.raises(TypeError):
+        assess(structured(), odd, now=2000.0)
+    assessment, told = judge(structured(), odd, now=2000.0, operation="stop run 1")
+    assert (assessment.state, assessment.seen, told.driver) == ("unknown", None, None)
+    assert str(told.error).startswith("it can't be judged: TypeError: ")
+    assert assessment.decision.reason == told.error
+
+
+def test_what_can_be_judged_is_as_it_is_assessed():
+    sighting = Sighting("clicks", driver(), status(batches=(batch(25),)))
+    stream, how = scaled(max_executors=8), {"now": 2000.0, "operation": "stop run 1", "due": False}
+    assert judge(stream, sighting, **how) == (assess(stream, sighting, **how), sighting)
