@@ -16,8 +16,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 def of_queries(status: Status | None) -> str:
     """The state of each query as a table, and the last change of it in a sentence. Empty where
     none is known to keep state."""
-    kept = stateful(status) if status is not None else ()
-    if status is None or not kept:
+    if status is None or not (kept := stateful(status)):
         return ""
     lines = [
         f"|{fitted(query.name, _NAME)} |{_line(state, last_change(status, query.name))}|"

@@ -65,6 +65,11 @@ class TestAChange:
         assert found.plan.partitions == 16
         assert found.queries[0].why.startswith("recommended: 1,000,000 rows fill 10 partitions")
 
+    def test_is_recommended_by_memory_too(self):
+        found = changed(stateful(partitions=None), kept_by(bytes=6 * 1024**3, partitions=1))
+        assert "6,144 MiB fill 12 partitions" in found.queries[0].why
+        assert found.queries[0].moves.startswith("each partition splits into 16")
+
     def test_is_recommended_by_the_executors_and_the_load_that_there_are(self):
         policy = RatioPolicy(max_executors=16)
         stream = stateful(partitions=None).model_copy(update={"autoscale": policy})
@@ -129,15 +134,16 @@ class TestSeveralQueries:
     def test_that_should_have_different_numbers_are_changed_one_by_one_the_largest_first(self):
         stream = stateful(partitions=None, rows_per_partition=100_000)
         queries = [
-            kept_by("small", rows=800_000, partitions=2),
+            kept_by("a_few", rows=800_000, partitions=2),
             kept_by("large", rows=1_600_000, partitions=2),
             kept_by("fine", rows=10, partitions=1),
         ]
         found = changed(stream, *queries, requested=1)
         assert (found.plan.query, found.plan.partitions) == ("large", 16)
-        assert [(each.query, each.after) for each in found.left] == [("small", 8)]
+        assert [each.query for each in found.queries] == ["large"]
+        assert [(each.query, each.after) for each in found.left] == [("a_few", 8)]
         assert found.lines[-1] == (
-            "query 'small' is left at 2 partitions for now, and should have 8: run this again for "
+            "query 'a_few' is left at 2 partitions for now, and should have 8: run this again for "
             "it"
         )
 

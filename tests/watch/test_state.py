@@ -82,6 +82,13 @@ def test_what_of_the_declaration_can_not_be_is_told():
     assert shown(first, kept_by("b", note="too")).endswith("|\n\na: its number is fixed")
 
 
+def test_those_that_there_is_no_room_for_are_counted():
+    text = shown(*(kept_by(f"number {number:02}") for number in range(40)))
+    told = text.count("|number")
+    assert 10 < told < 30
+    assert text.endswith(f"|\n\nand {40 - told} more queries")
+
+
 texts = st.text(max_size=400) | st.just("|*`<x>" * 80)
 numbers = st.none() | st.integers(0, 2**63)
 counts = st.none() | st.lists(st.integers(0, 2**40), max_size=50).map(tuple)
