@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
+from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
