@@ -302,11 +302,11 @@ def test_what_can_be_judged_is_as_it_is_assessed():
 class TestWholeWaves:
     """Of five executors for eight partitions one does nothing in the second wave of tasks."""
 
-    def decided(self, align: bool, *queries: Query, batches=(batch(25),)):
+    def decided(self, align: bool, *queries: Query, ratio: int = 25):
         kept = State(key_groups=8, align_executors=align)
         policy = RatioPolicy(max_executors=10)
         stream = structured(state=kept, autoscale=policy, checkpoint_location="/tmp/clicks")
-        seen = status(batches=batches, queries=queries, requested=2, registered=2)
+        seen = status(batches=(batch(ratio),), queries=queries, requested=2, registered=2)
         return assess(stream, Sighting("clicks", driver(), seen), now=2000.0).decision
 
     def test_executors_that_make_no_wave_fewer_are_left_out(self):
@@ -331,4 +331,4 @@ class TestWholeWaves:
 
     def test_what_is_held_is_held(self):
         query = Query(QUERY, active=True, state=QueryState(partitions=8))
-        assert isinstance(self.decided(True, query, batches=(batch(6),)), Hold)
+        assert isinstance(self.decided(True, query, ratio=6), Hold)
