@@ -25,9 +25,10 @@ import dagster as dg
 import psutil
 
 from benchmarks.figures import Figure, paired_ratio
-from benchmarks.rescale_run import SETTINGS, Launch, ended, webserver
+from benchmarks.rescale_run import Launch, ended, webserver
 from dagster_sparkscale import ClusterManager
 from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dev.dagster_ui import AT_ONCE
 
 SIZES = (("1m", 1_000_000, 3), ("5m", 5_000_000, 3), ("10m", 10_000_000, 2))
 """Name, keys, and pairs that are measured."""
@@ -41,7 +42,7 @@ def measure() -> list[Figure]:
         with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as place:
             folder = Path(place)
             (folder / "home").mkdir()
-            (folder / "home" / "dagster.yaml").write_text(SETTINGS)
+            (folder / "home" / "dagster.yaml").write_text(AT_ONCE)
             os.environ["SPARKSCALE_BENCH_FOLDER"] = str(folder)
             os.environ["SPARKSCALE_BENCH_KEYS"] = str(keys)
             with webserver(folder, "benchmarks.state_location") as launch:

@@ -169,6 +169,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
         "watch/health",
         "watch/fleet",
         "watch/fleet_memory",
+        "watch/fleet_words",
         "watch/problems",
         "watch/state",
     ],

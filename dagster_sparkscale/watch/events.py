@@ -24,7 +24,8 @@ from dagster_sparkscale.watch import glance
 from dagster_sparkscale.watch import state as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
-from dagster_sparkscale.watch.fleet import CRASH_LOOPING, Row, called
+from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet_words import CRASH_LOOPING, called
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.memory import StreamMemory
 from dagster_sparkscale.watch.occasions import Told, late_from, lesser, occasion, said

@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.watch.fleet import CRASH_LOOPING, Row, span
+from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet_words import CRASH_LOOPING, span
 from dagster_sparkscale.watch.words import INLINE, clock, escaped, fitted
 
 DECISIONS = 10

@@ -60,6 +60,7 @@ def test_there_are_no_waves_of_nothing(numbers: tuple[int, int, int], said: str)
         (26, 30, 100, 4, 25, "those above 25 have nothing to do"),
         (26, 26, 100, 4, 26, "what is held is left alone"),
         (1, 5, 3, 4, 1, "one executor is enough for all"),
+        (2, 5, 3, 4, 1, "one executor is enough for all"),
     ],
 )
 def test_executors_make_whole_waves(
@@ -166,6 +167,9 @@ def test_more_partitions_are_recommended(given: dict[str, Any], partitions: int)
         {"rows": 79_999, "partitions": 8, "bounds": Bounds(1, 4, 1)},
         # Several waves, but not tiny.
         {"rows": 640_000, "partitions": 64},
+        # Tiny, and one wave, though with 40 cores 2 is the nearest number that there can be.
+        {"key_groups": 2018, "rows": 100, "partitions": 30, "bounds": Bounds(1, 20, 1)},
+        {"key_groups": 2018, "rows": 100, "partitions": 40, "bounds": Bounds(1, 20, 1)},
         # Nearly.
         {"rows": 100, "partitions": 15},
     ],

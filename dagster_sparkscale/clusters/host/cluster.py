@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters import class_data, starts
@@ -22,6 +21,7 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import fence_options
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.conditions import (
     check_spark_of,
@@ -97,13 +97,13 @@ class HostedCluster(StateFolderCluster):
     @field_validator("class_data_archive", mode="before")
     @classmethod
     def _archive_is_absolute(cls, value: Any) -> Any:
-        given = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-        if given and value and not Path(value).is_absolute():
+        given = is_text(value) and value
+        if given and not Path(value).is_absolute():
             raise ValueError(
                 f"class_data_archive = {value!r}: must be an absolute path, for workers have "
                 "other working folders"
             )
-        if given and value and not class_data.can_be_named(Path(value)):
+        if given and not class_data.can_be_named(Path(value)):
             raise ValueError(
                 f"class_data_archive = {value!r}: must be a path of letters, digits, blanks and "
                 "./+,=@%~_- only: options of a JVM can't have others"
