@@ -205,11 +205,20 @@ class Queries:
             if query := self._find(run_id):
                 query.kind, query.interval_ms = kind, interval_ms
 
-    def set_known(self, run_id: str, known: Callable[[QueryState], QueryState]) -> None:
-        """What adds to its state what was known of that when it started."""
+    def set_known(
+        self,
+        run_id: str,
+        known: Callable[[QueryState], QueryState],
+        begun_with: QueryState | None = None,
+    ) -> None:
+        """What adds to its state what was known of that when it started.
+
+        Args:
+            begun_with: stands for its state until a batch tells of it; None: nothing does.
+        """
         with self._lock:
             if query := self._find(run_id):
-                query.known = known
+                query.known, query.state = known, query.state or begun_with
 
     def stateful(self) -> list[str]:
         """Run ids of the queries that have told of state."""

@@ -118,7 +118,7 @@ class StructuredStreaming:
     def _note_state(self, query: Any, known: Known | None) -> None:
         if known is not None:
             run = query.runId().toString()
-            self._queries.set_known(run, known.told)
+            self._queries.set_known(run, known.told, known.begun_with())
             with self._lock:
                 self._known[run] = known
 

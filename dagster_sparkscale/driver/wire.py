@@ -53,25 +53,6 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryState:
-    """What a stateful query keeps between its batches, all of its operators together."""
-
-    rows: int | None = None
-    bytes: int | None = None
-    """Memory that the state stores use on executors, as Spark tells it."""
-    partitions: int | None = None
-    """Partitions of each of its operators, fixed by the checkpoint."""
-    operators: tuple[str, ...] = ()
-    """By the names that Spark has for them, such as `stateStoreSave`."""
-    provider: str | None = None
-    """Class of the state store provider, as the checkpoint has it."""
-    key_groups: int | None = None
-    """As it is remembered beside the checkpoint; None: none was declared yet."""
-    note: str | None = None
-    """What of the declaration can't be as it says, for people; None: nothing."""
-
-
-@dataclass(frozen=True, slots=True)
 class Reconfiguration:
     """A change of the state partitions of one query before it started, in progress or done."""
 
@@ -103,6 +84,27 @@ class Reconfiguration:
     partition_rows: tuple[int, ...] | None = None
     """Rows of each partition before the change, all operators together."""
     partition_rows_after: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """What a stateful query keeps between its batches, all of its operators together."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    """Memory that the state stores use on executors, as Spark tells it."""
+    partitions: int | None = None
+    """Partitions of each of its operators, fixed by the checkpoint."""
+    operators: tuple[str, ...] = ()
+    """By the names that Spark has for them, such as `stateStoreSave`."""
+    provider: str | None = None
+    """Class of the state store provider, as the checkpoint has it."""
+    key_groups: int | None = None
+    """As it is remembered beside the checkpoint; None: none was declared yet."""
+    note: str | None = None
+    """What of the declaration can't be as it says, for people; None: nothing."""
+    last: Reconfiguration | None = None
+    """What was last made of its partitions, by whichever driver; None: nothing that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,13 +36,18 @@ def rows_of_partitions(change: Reconfiguration) -> tuple[int, ...] | None:
 
 
 def last_change(status: Status, query: str | None = None) -> Reconfiguration | None:
-    """What this driver last did about the state of a query, or of any; None: nothing yet."""
+    """What was last done about the state of a query, or of any: by this driver, or else by one
+    before it; None: nothing that is known."""
     over = [
         each
         for each in status.reconfigurations
         if each.outcome is not None and query in (None, each.query)
     ]
-    return over[-1] if over else None
+    if over:
+        return over[-1]
+    before = [q.state.last for q in status.queries if q.state and query in (None, q.name)]
+    told = [each for each in before if each is not None]
+    return max(told, key=lambda each: each.began_at, default=None)
 
 
 def in_progress(doing: Reconfiguration) -> str:

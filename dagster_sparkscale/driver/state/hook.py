@@ -18,6 +18,7 @@ from .reporting import Reporting
 
 CHECKPOINT = "checkpointLocation"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,17 @@ class StateHook:
             say(f"{folder.name} can't be looked at: {first_line(error)}")
             there = False
         if there:
+            before = len(self._reports)
             reconfigure.resume(folder, journal, report)
+            for resumed in self._reports[before:]:
+                _note(journal, resumed)
         known = self._known(session, folder, journal)
         plan = self._declared.plan
         if plan is not None and self._is_meant(plan, folder, name, label):
             self._done.add(folder.path)
             begun = report(plan.id, None, plan.partitions)
             reconfigure.change(session, folder, journal, plan, begun, self._version)
+            _note(journal, begun)
             known = self._known(session, folder, journal)
         return known
 
@@ -137,10 +142,27 @@ class StateHook:
         elif asked is not None and bound is not None and bound.partitions is not None:
             why = plans.misfit(bound.partitions, asked, self._declared.plain_hash)
             note = why and f"{why}. Reconfigure it to a number that fits"
-        known = Known(folder, journal, provider, remembered, note, asked)
-        if remembered is None and asked is not None and folder.names(layout.STATE):
-            return known.remember()
-        return known
+        known = Known(
+            folder,
+            journal,
+            provider,
+            partitions=bound.partitions if bound and folder.names(layout.STATE) else None,
+            key_groups=remembered,
+            last=journal.last() if journal.there else None,
+            note=note,
+            asked=asked,
+            counted=session.conf.get(COUNTED, "true").lower() == "true",
+        )
+        return known if known.partitions is None else known.remember()
+
+
+def _note(journal: Journal, report: Reporting) -> None:
+    """For the drivers to come: what a change that was begun came to."""
+    if report.told.outcome in ("changed", "undone", "failed"):
+        try:
+            journal.note(report.told)
+        except Exception as error:  # for people alone
+            say(f"what the change came to can't be noted: {first_line(error)}")
 
 
 @dataclass(frozen=True)
@@ -150,11 +172,16 @@ class Known:
     folder: Folder
     journal: Journal
     provider: str
+    partitions: int | None
+    """Of the state that it has when it starts; None: it has none, or that is not noted."""
     key_groups: int | None
     """As they are remembered."""
+    last: Reconfiguration | None
     note: str | None
     asked: int | None
     """Key groups that are declared."""
+    counted: bool
+    """Whether RocksDB counts rows; where it does not, Spark tells a number that means nothing."""
 
     def remember(self) -> "Known":
         """The key groups are fixed: the query keeps state. Once, and not where they are already."""
@@ -169,9 +196,18 @@ class Known:
 
     def told(self, state: QueryState) -> QueryState:
         """`state`, with what is known of it."""
+        rocksdb = self.provider == layout.ROCKSDB
         return replace(
             state,
+            rows=state.rows if self.counted or not rocksdb else None,
             provider=layout.short(self.provider),
             key_groups=self.key_groups,
             note=self.note,
+            last=self.last,
+        )
+
+    def begun_with(self) -> QueryState | None:
+        """The state that it starts with, as far as that is known before a batch tells more."""
+        return (
+            None if self.partitions is None else self.told(QueryState(partitions=self.partitions))
         )

@@ -3,6 +3,7 @@
     key_groups    the number of key groups, for good
     begun         written before anything is touched: what there was
     verified      the new state is right: it stays
+    last          what the last change came to, for people
 
 A change that has begun and was not verified is undone by the next start; one that was verified is
 closed. Each file is whole once it is written; one that can't be read was cut off while it was
@@ -15,10 +16,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dagster_sparkscale.driver.wire import Reconfiguration
+
 from .folder import Folder
 from .layout import OURS
 
-_KEY_GROUPS, _BEGUN, _VERIFIED = (f"{OURS}/{name}" for name in ("key_groups", "begun", "verified"))
+_KEY_GROUPS, _BEGUN, _VERIFIED, _LAST = (
+    f"{OURS}/{name}" for name in ("key_groups", "begun", "verified", "last")
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,17 @@ class Journal:
 
     def remember(self, key_groups: int) -> None:
         self._folder.write(_KEY_GROUPS, json.dumps({"key_groups": key_groups}).encode())
+
+    def last(self) -> Reconfiguration | None:
+        """What the last change came to; None: there was none, or that can't be told."""
+        told = _loaded(self._folder.read(_LAST))
+        try:
+            return None if told is None else Reconfiguration(**told)
+        except TypeError:  # another release has written it
+            return None
+
+    def note(self, change: Reconfiguration) -> None:
+        self._folder.write(_LAST, json.dumps(asdict(change)).encode())
 
     def begun(self) -> Begun | None:
         """What has begun and is not closed; None: nothing."""
