@@ -1,12 +1,14 @@
 """Runs queries and their twins, of which one has its partitions changed between any two chunks.
 
-    python -m tests.driver.state.twins FOLDER KEY_GROUPS NUMBERS OPERATOR...
+    python -m tests.driver.state.twins FOLDER KEY_GROUPS NUMBERS SETTINGS OPERATOR...
 
-Prints a line of JSON an operator: what both wrote for each chunk, and what each change came to.
+SETTINGS are more of Spark's, as JSON. Prints a line of JSON an operator: what both wrote for each
+chunk, and what each change came to.
 """
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ BEGIN = 4
 """Partitions of every query in the beginning."""
 
 
-def session() -> Any:
+def session(settings: Mapping[str, str]) -> Any:
     return (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -32,6 +34,7 @@ def session() -> Any:
         .config("spark.sql.shuffle.partitions", str(BEGIN))
         .config("spark.sql.session.timeZone", "UTC")
         .config(layout.PROVIDER, layout.ROCKSDB)
+        .config(map=dict(settings))
         .getOrCreate()
     )
 
@@ -82,8 +85,8 @@ def _at(second: int) -> str:
     return f"2026-01-01 00:{second // 60:02d}:{second % 60:02d}"
 
 
-def main(place: str, key_groups: str, numbers: str, *operators: str) -> None:
-    spark = session()
+def main(place: str, key_groups: str, numbers: str, settings: str, *operators: str) -> None:
+    spark = session(json.loads(settings))
     for operator in operators:
         folder = Path(place) / operator
         kept, changed = (Twin(spark, folder / name, operator) for name in ("kept", "changed"))
