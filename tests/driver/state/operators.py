@@ -142,10 +142,9 @@ def timed(events: Any, _other: Any) -> Any:
                 n += len(each)
                 last = max(last, int(each["second"].max()))
             self.count.update((n,))
-            for timer in list(self.handle.listTimers()):
-                self.handle.deleteTimer(timer)
-            # Within the next chunks, each key at a time of its own.
-            self.handle.registerTimer((last + 20 + int(key[0])) * 1000)
+            if not list(self.handle.listTimers()):
+                # Within this chunk or one of the next two, each key at a time of its own.
+                self.handle.registerTimer((last + 20 + int(key[0])) * 1000)
             yield pandas.DataFrame({"key": [], "n": [], "at": []}).astype("int64")
 
         def handleExpiredTimer(self, key: Any, timers: Any, expired: Any) -> Iterator[Any]:
