@@ -219,3 +219,6 @@ OPERATORS: dict[str, tuple[Query, str]] = {
     "timed": (timed, "append"),
     "expiring": (expiring, "update"),
 }
+ENDLESS = ("expiring",)
+"""Where time of the clock counts Spark runs one batch without data after the other: a trigger that
+ends once there is no more to do never ends."""

@@ -20,10 +20,11 @@ from dagster_sparkscale.driver.state.folder import Folder
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.reporting import Reporting
-from tests.driver.state.operators import CHUNKS, OPERATORS, SCHEMA, chunk
+from tests.driver.state.operators import CHUNKS, ENDLESS, OPERATORS, SCHEMA, chunk
 
 BEGIN = 4
 """Partitions of every query in the beginning."""
+NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
 def session(settings: Mapping[str, str]) -> Any:
@@ -54,6 +55,7 @@ class Twin:
     def __init__(self, spark: Any, folder: Path, operator: str) -> None:
         self._spark, self._folder = spark, folder
         self._query, self._mode = OPERATORS[operator]
+        spark.conf.set(NO_DATA_BATCHES, operator not in ENDLESS)
         self.checkpoint = str(folder / "checkpoint")
         (folder / "in").mkdir(parents=True)
 
