@@ -15,6 +15,7 @@ BENCHMARKS = (
     "setup_seconds",
     "fleet",
     "clusters",
+    "state",
 )
 
 

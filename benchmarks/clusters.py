@@ -17,8 +17,9 @@ import dagster as dg
 
 from benchmarks.figures import Figure, paired_ratio
 from benchmarks.one_stream import STREAM
-from benchmarks.rescale_run import SETTINGS, Launch, ended, has, requested_at, wait, webserver
+from benchmarks.rescale_run import Launch, ended, has, requested_at, wait, webserver
 from dagster_sparkscale import ClusterManager
+from dev.dagster_ui import AT_ONCE
 from dev.kubernetes import granted
 from dev.kubernetes.running import Cluster, make_namespace, start
 
@@ -31,7 +32,7 @@ def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
         folder = Path(name)
         (folder / "home").mkdir()
-        (folder / "home" / "dagster.yaml").write_text(SETTINGS)
+        (folder / "home" / "dagster.yaml").write_text(AT_ONCE)
         with start(folder / "kubernetes") as kubernetes:
             make_namespace(kubernetes.api, SPACE)
             granted.apply(kubernetes, SPACE, "dagster.yaml", "outside.yaml", "driver.yaml")

@@ -21,18 +21,11 @@ from benchmarks.figures import Figure, paired_ratio
 from benchmarks.one_stream import STREAM
 from dagster_sparkscale import ClusterManager
 from dagster_sparkscale.names import STORY
-from dev.dagster_ui import DagsterUI
+from dev.dagster_ui import AT_ONCE, DagsterUI
 from dev.processes import Children, port_to_use
 
 REPETITIONS = 7
 _DEADLINE = 180.0
-SETTINGS = """
-telemetry:
-  enabled: false
-run_coordinator:  # launches at once; the default one waits for the daemon's queue
-  module: dagster._core.run_coordinator
-  class: DefaultRunCoordinator
-"""
 
 Launch = Callable[[str, dict[str, Any]], str]
 """Launches a run of a job with a run config; returns its id."""
@@ -42,7 +35,7 @@ def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
         folder = Path(name)
         (folder / "home").mkdir()
-        (folder / "home" / "dagster.yaml").write_text(SETTINGS)
+        (folder / "home" / "dagster.yaml").write_text(AT_ONCE)
         os.environ["SPARKSCALE_BENCH_FOLDER"] = str(folder / "spark")
         with webserver(folder, "benchmarks.rescale_location") as launch:
             return [_measure(launch, dg.DagsterInstance.from_config(str(folder / "home")))]

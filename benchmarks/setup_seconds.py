@@ -10,7 +10,6 @@ import os
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.figures import Figure, paired_ratio
+from dev.installing import InstallFailed, call
 
 REPETITIONS = 2
 GOAL = 0.6
@@ -78,24 +78,14 @@ class _SetUp:
         # A session without byte code is not what a person has.
         for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"):
             env.pop(name, None)
-        done = subprocess.run(
-            command,
-            cwd=self._folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if done.returncode != 0:
-            said = "\n".join(done.stdout.splitlines()[-10:])
+        what = " ".join(command[1:])
+        try:
+            return call(what, command, cwd=self._folder, env=env, told=slice(-10, None))
+        except InstallFailed as error:
             sys.exit(
                 "setup_seconds installs everything from the package index, which may be out of "
-                f"reach: {' '.join(command[1:])} ended with {done.returncode}:\n{said}"
+                f"reach: {error}"
             )
-        return done.stdout
 
 
 def _cpu() -> float:

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.decisions import Hold as Hold
     from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
     from dagster_sparkscale.declare.declaration import DeclarationError as DeclarationError
+    from dagster_sparkscale.declare.key_groups import KeyGroups as KeyGroups
     from dagster_sparkscale.declare.policies import AutoscalePolicy as AutoscalePolicy
     from dagster_sparkscale.declare.policies import RecoveryPolicy as RecoveryPolicy
+    from dagster_sparkscale.declare.state import State as State
     from dagster_sparkscale.declare.streams import DStream as DStream
     from dagster_sparkscale.declare.streams import StructuredStream as StructuredStream
     from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
@@ -54,6 +56,7 @@ _HOMES = {
     "DeclarationError": "declare.declaration",
     "Evaluation": "observe.evaluation",
     "Hold": "declare.decisions",
+    "KeyGroups": "declare.key_groups",
     "KubernetesCluster": "clusters.kubernetes.cluster",
     "LocalCluster": "clusters.local",
     "Minute": "observe.minutes",
@@ -64,6 +67,7 @@ _HOMES = {
     "SparkApplicationCluster": "clusters.kubernetes.application_cluster",
     "StandaloneCluster": "clusters.standalone.cluster",
     "StandaloneRestCluster": "clusters.standalone.rest_cluster",
+    "State": "declare.state",
     "StructuredStream": "declare.streams",
     "Webhook": "watch.webhooks",
     "YarnClientCluster": "clusters.yarn.client_mode",

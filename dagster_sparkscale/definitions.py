@@ -21,6 +21,8 @@ from dagster_sparkscale.lifecycle.jobs import RESTART, STOP
 from dagster_sparkscale.lifecycle.remedies import NAMES, remedy_jobs
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
 from dagster_sparkscale.operations import Operation, Operations, Streams, asset_key, graph_name
+from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
+from dagster_sparkscale.state.schedules import maintenance_schedules
 from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.fleet_events import fleet_asset, fleet_key
 from dagster_sparkscale.watch.sensor import autoscale_sensor
@@ -32,7 +34,7 @@ DagsterLibraryRegistry.register(
 # Dagster itself sets this parameter in beta, of every sensor that has jobs, while it loads them.
 warnings.filterwarnings("ignore", "Parameter `owners` of initializer `Sensor", dg.BetaWarning)
 
-OPERATIONS: tuple[Operation[Any, Any], ...] = (RESCALE, RESTART, STOP)
+OPERATIONS: tuple[Operation[Any, Any], ...] = (RESCALE, RESTART, STOP, RECONFIGURE)
 """What can be done to a stream. A new operation is a module of its own and a row here."""
 
 
@@ -75,6 +77,7 @@ def build_defs(
         assets=[*(stream_asset(known, stream) for stream in known), fleet_asset(known)],
         asset_checks=[health_checks(known, stream) for stream in known],
         jobs=[*operations.jobs.values(), *remedy_jobs(known)],
+        schedules=maintenance_schedules(known, operations),
         sensors=[
             autoscale_sensor(
                 known,

@@ -1,10 +1,13 @@
 """What runs in the background for tests, benchmarks and the demo, and ends with who wanted it."""
 
+import signal
 import subprocess
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from pathlib import Path
+from types import FrameType
 from typing import Self
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -74,6 +77,18 @@ class Keeper(Daemons):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def ended_by_signals() -> threading.Event:
+    """Set by SIGTERM and Ctrl-C, which end nothing by themselves from now on."""
+    ended = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    return ended
 
 
 def tail(log: Path, lines: int = 20) -> str:

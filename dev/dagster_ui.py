@@ -6,6 +6,15 @@ from typing import Any
 
 import requests
 
+AT_ONCE = """
+telemetry:
+  enabled: false
+run_coordinator:
+  module: dagster._core.run_coordinator
+  class: DefaultRunCoordinator
+"""
+"""What a dagster.yaml says for runs to be launched at once: by default they wait for the daemon's
+queue."""
 _LAUNCH = """
 mutation Launch($params: ExecutionParams!) {
   launchRun(executionParams: $params) {

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from filelock import FileLock
 
 T = TypeVar("T")
 MINUTES = 15
 """How long an installation may take."""
+_NEVER_ENDED = (OSError, subprocess.TimeoutExpired)
 
 
 def say(text: str) -> None:
@@ -57,19 +58,10 @@ def run(*command: str, cwd: str | None = None) -> bool:
     """Run an installer, whose output is for people. Returns whether it went well."""
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
-            timeout=MINUTES * 60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return _ended(command, MINUTES * 60, sys.stderr, cwd, env).returncode == 0
+    except _NEVER_ENDED as error:
         say(str(error))
         return False
-    return done.returncode == 0
 
 
 def install_with_apt(package: str) -> bool:
@@ -101,13 +93,13 @@ def once(folder: Path, made_of: Sequence[Path], fill: Callable[[], None]) -> Pat
 def call(
     what: str,
     command: Sequence[str],
-    seconds: float,
+    seconds: float = MINUTES * 60,
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     told: slice = slice(-20, None),
-) -> None:
-    """Run a program whose output is of interest only where it fails.
+) -> str:
+    """Run a program whose output is for people only where it fails. Returns the output.
 
     Args:
         what: the program does, for people.
@@ -118,20 +110,32 @@ def call(
             than 0.
     """
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = _ended(command, seconds, subprocess.PIPE, cwd, env)
+    except _NEVER_ENDED as error:
         raise InstallFailed(f"{what}: {error}") from error
     if done.returncode:
         said = "\n".join(done.stdout.splitlines()[told])
         raise InstallFailed(f"{what} ended with {done.returncode}:\n{said}")
+    return done.stdout
+
+
+def _ended(
+    command: Sequence[str],
+    seconds: float,
+    output: IO[str] | int,
+    cwd: str | Path | None,
+    env: Mapping[str, str] | None,
+) -> "subprocess.CompletedProcess[str]":
+    """A program once it has ended; one of `_NEVER_ENDED` where it has not."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+        check=False,
+    )

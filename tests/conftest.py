@@ -19,6 +19,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import daemons
 from dagster_sparkscale.lifecycle import reconcile
 from dev.kubernetes.running import Cluster, Reached, start
+from tests.fakes import World
 from tests.given_kubernetes import given, told
 from tests.kubernetes import PASSED_ON, on_linux_as_root
 from tests.scheduling import Scheduler, by_length, processes
@@ -66,6 +67,12 @@ def no_hurry() -> Iterator[None]:
         patch.setattr(spark_cluster, "ANNOUNCE_SECONDS", HANGS)
         patch.setattr(reconcile, "START_WAIT", HANGS)
         yield
+
+
+@pytest.fixture
+def world() -> World:
+    """A cluster of fakes, on which nothing has run yet."""
+    return World()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ as the cores go. There is no Spark in it; what real clusters do is tested on rea
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +25,7 @@ from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
-from dagster_sparkscale.observe.status import Batch, Executor, Query, Status
+from dagster_sparkscale.observe.status import Batch, Executor, Query, Reconfiguration, Status
 
 QUERY = "counts"
 
@@ -85,8 +85,16 @@ class Kept:
     spark_age: float | None = 0.0
     executors: tuple[Executor, ...] = ()
     queries: tuple[Query, ...] = (Query(QUERY, active=True),)
+    reconfigurations: tuple[Reconfiguration, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of this one start."""
+    spark_version: str | None = "4.3.0"
     batch_seconds: float | None = None
     """How long the stream's batches take; None: none has completed."""
+    ran: tuple[str, ...] = (QUERY,)
+    """The queries that have completed one."""
+    failed: bool = False
+    """Whether it has failed."""
     records: int = 100
     blocked: str | None = None
     reachable: bool = True
@@ -179,7 +187,13 @@ class MemoryCluster(ClusterManager):
 
         return hold(self.store(), stream, holder, wait, keeping=_unkept, sleep=sleep)
 
-    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+    def submit(
+        self,
+        stream: Stream,
+        lease: Lease,
+        cause: str = "manual",
+        settings: Mapping[str, str] | None = None,
+    ) -> Driver:
         world = self._world
         lease.check(stream.name)
         before = world.streams.get(stream.name)
@@ -210,6 +224,7 @@ class MemoryCluster(ClusterManager):
             ),
             requested=start.record.executors or 0,
             executor_cores=stream.executor_cores,
+            settings=dict(settings or {}),
         )
         world.streams[stream.name] = kept
         world.calls.append(f"submit {stream.name} {epoch}")
@@ -345,7 +360,12 @@ def _status(kept: Kept) -> Status:
     now = time.time()
     batches: tuple[Batch, ...] = ()
     if kept.batch_seconds is not None:
-        batches = (batch(kept.batch_seconds, now=now, records=kept.records),)
+        batches = tuple(
+            batch(
+                kept.batch_seconds, now=now, records=kept.records, query=query, failed=kept.failed
+            )
+            for query in kept.ran
+        )
     return Status(
         stream=kept.driver.stream,
         epoch=kept.driver.epoch,
@@ -362,4 +382,6 @@ def _status(kept: Kept) -> Status:
         queries=kept.queries,
         batches=batches,
         last_seq=len(batches),
+        spark_version=kept.spark_version,
+        reconfigurations=kept.reconfigurations,
     )

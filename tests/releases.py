@@ -1,8 +1,14 @@
-"""What the Spark that tests run on can do: `make test-spark` runs them on others."""
+"""What the Spark and the Dagster that tests run on can do: `make test-spark` and
+`make test-dagster` run them on others."""
 
+import dagster as dg
 import pyspark
+from packaging.version import Version
 
 from dagster_sparkscale.driver.releases import is_before
+
+# No name in Python, and what Dagster takes: before 1.13 no dot (docs/declaring.md).
+PREFIX = ("raw", "web-logs.v2" if Version(dg.__version__) >= Version("1.13") else "web-logs")
 
 
 def has(least: str) -> bool:

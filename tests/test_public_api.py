@@ -98,10 +98,11 @@ def test_what_dagster_loads_is_free_of_heavy_imports(module):
 # What decides, and what it decides on.
 PURE = [
     *("durations", "names", "observe/status", "observe/stopped", "observe/evaluation"),
-    *("observe/hidden", "observe/minutes", "observe/last_words"),
+    *("observe/hidden", "observe/minutes", "observe/last_words", "observe/state"),
     *("watch/occasions", "watch/picture", "watch/glance"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
+    *("declare/key_groups", "declare/state", "declare/waves"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     "clusters/yarn/applications",
@@ -160,13 +161,17 @@ def test_the_driver_starts_where_there_is_nothing_else():
     [
         *PURE,
         "lifecycle/recovery",
+        "state/aims",
+        "state/cost",
         "watch/alerts",
         "watch/assess",
         "watch/coverage",
         "watch/health",
         "watch/fleet",
         "watch/fleet_memory",
+        "watch/fleet_words",
         "watch/problems",
+        "watch/state",
     ],
 )
 def test_decisions_are_pure(module):

@@ -1,4 +1,5 @@
-"""`scale`, `start`, `stop`, `restart`, `forget`: what changes a stream, each a run of its job."""
+"""What changes a stream, each a run of its job: `scale`, `start`, `stop`, `restart`, `reconfigure`,
+`forget`."""
 
 import getpass
 import os
@@ -103,6 +104,30 @@ def restart(where: Target, stream: str, reason: str | None) -> None:
     """Stop STREAM gracefully, if it runs, and start a new driver on the same checkpoint."""
     deployed, _ = where.find(stream)
     _operate(deployed, "restart", stream, {}, reason)
+
+
+@click.command()
+@_stream
+@click.argument("partitions", metavar="[N]", type=int, required=False)
+@click.option("--query", help="The query that is meant. Default: each that keeps state.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done and what it may cost.")
+@_reason
+@on_a_target
+def reconfigure(
+    where: Target,
+    stream: str,
+    partitions: int | None,
+    query: str | None,
+    dry_run: bool,
+    reason: str | None,
+) -> None:
+    """Give the state of STREAM N partitions, or as many as are declared or recommended.
+
+    The stream is restarted for it, and stands still meanwhile.
+    """
+    deployed, _ = where.find(stream)
+    config = {"partitions": partitions, "query": query, "dry_run": dry_run}
+    _operate(deployed, "reconfigure_state", stream, config, reason)
 
 
 @click.command()

@@ -19,7 +19,7 @@ from dagster._core.scheduler.instigation import (
 from dagster_sparkscale.cli.locations import Deployed
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.names import scoped
-from dagster_sparkscale.watch.fleet import span
+from dagster_sparkscale.watch.fleet_words import span
 
 LATE = 300.0
 """Seconds without a tick after which a sensor is not at work; one comes every minute."""
@@ -154,8 +154,6 @@ def of_daemon(
             continue
         if beat is None:
             faults.append(f"{kind} has never run")
-        elif beat.errors:
-            faults.append(f"{kind}: {beat.errors[0].message.strip()}")
         else:
             faults.append(f"{kind} was last heard {span(now - beat.timestamp)} ago")
     if faults:

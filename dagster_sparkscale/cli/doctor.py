@@ -12,8 +12,8 @@ from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.watch import fleet
-from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch import fleet, fleet_words
+from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import Row
 from dagster_sparkscale.watch.health import left_running
@@ -88,8 +88,9 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
     sightings = Collector().collect(cluster, streams, deadline=DEADLINE)
     rows = []
     for each in streams:
-        seen = sightings[each.name]
-        rows.append(fleet.row(each, assess(each, seen, now=now), seen, now=now))
+        assessment, seen = judge(each, sightings[each.name], now=now)
+        sightings[each.name] = seen
+        rows.append(fleet.row(each, assessment, seen, now=now))
     yield from _of_failed(rows)
     yield from _of_orphans(
         OrphanSearch().search(cluster, streams.by_name, deployed.owner, DEADLINE)
@@ -139,7 +140,7 @@ def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:
     if given_up := [row.stream for row in failed if row.gave_up]:
         one = given_up[0]
         yield Condition(
-            fleet.GIVEN_UP,
+            fleet_words.GIVEN_UP,
             f"{_named(given_up)}: failed, and nothing but a person starts it again",
             f"`sparkscale logs {one}` says why; mend it, then `sparkscale start {one}`",
         )

@@ -19,8 +19,8 @@ from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home,
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.operations import in_flight
-from dagster_sparkscale.watch import fleet
-from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch import fleet, fleet_words
+from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import Row
 from dagster_sparkscale.watch.orphans import OrphanSearch
@@ -106,8 +106,8 @@ class _Watched:
             unknown = f"{type(error).__name__}: {error}"
         rows = []
         for stream in streams:
-            sighting, operation = sightings[stream.name], busy.get(stream.name)
-            assessment = assess(stream, sighting, now=now, operation=operation)
+            seen, operation = sightings[stream.name], busy.get(stream.name)
+            assessment, sighting = judge(stream, seen, now=now, operation=operation)
             rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
         rows += [fleet.orphan_row(each, now=now) for each in found]
@@ -165,10 +165,10 @@ def _table(rows: Sequence[Row]) -> Table:
     for row in rows:
         cells = (
             row.stream,
-            fleet.state(row),
+            fleet_words.state(row),
             _DASH if row.ratio is None else f"{row.ratio:.2f}",
-            _DASH if row.lag is None else fleet.span(row.lag),
-            fleet.executors(row),
+            _DASH if row.lag is None else fleet_words.span(row.lag),
+            fleet_words.executors(row),
             row.decision,
             _DASH if row.restarts is None else str(row.restarts),
             in_a_terminal(row.note, row.stream),

@@ -18,18 +18,14 @@ from http.client import HTTPException, HTTPResponse, RemoteDisconnected
 from typing import Any
 from urllib.parse import urlsplit
 
-from dagster_sparkscale.clusters.agent_connection import (
-    Address,
-    Connection,
-    Server,
-    connection_to,
-)
+from dagster_sparkscale.clusters.agent_connection import Address, Server, connection_to
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
     StaleEpoch,
     Superseded,
 )
+from dagster_sparkscale.clusters.timed_http import Connection
 
 MAX_ANSWER = 16_000_000
 IDLE_CONNECTIONS = 256

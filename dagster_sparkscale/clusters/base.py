@@ -122,9 +122,19 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """Where it remembers its streams."""
 
     @abstractmethod
-    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+    def submit(
+        self,
+        stream: Stream,
+        lease: Lease,
+        cause: str = "manual",
+        settings: Mapping[str, str] | None = None,
+    ) -> Driver:
         """Start a new driver with the next epoch. Returns once it has been launched; it may still
         be `STARTING`.
+
+        Args:
+            settings: Spark settings of this one start, over all others; a later one has none of
+                them.
 
         Raises:
             AlreadyRunning: a driver of the stream, or another on its checkpoint, is alive or may

@@ -76,7 +76,11 @@ class SparkCluster(ClusterManager):
 
     @abstractmethod
     def launching(
-        self, stream: Stream, program: Any, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Any,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         """All that a launch needs, looked up before the stream gets its next epoch; to be called
         once it has it.
@@ -84,6 +88,7 @@ class SparkCluster(ClusterManager):
         Args:
             program: what `program_of` has found.
             arguments: of its program.
+            more: Spark settings of this one start, over all others.
 
         Raises:
             ClusterError: something is missing; nothing was started. From the call: it could not be
@@ -114,7 +119,13 @@ class SparkCluster(ClusterManager):
 
     # What follows from that.
 
-    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+    def submit(
+        self,
+        stream: Stream,
+        lease: Lease,
+        cause: str = "manual",
+        settings: Mapping[str, str] | None = None,
+    ) -> Driver:
         lease.check(stream.name)
         starts.refuse_if_held(stream.name, lease.record)
         program = self.program_of(stream)
@@ -123,7 +134,7 @@ class SparkCluster(ClusterManager):
         self.make_way(lease, checkpoint)
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
-        launch = self.launching(stream, program, arguments)
+        launch = self.launching(stream, program, arguments, settings)
         start = starts.begin(
             self.store(),
             lease,

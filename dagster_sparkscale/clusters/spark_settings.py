@@ -8,7 +8,8 @@ setting.
 import re
 from collections.abc import Mapping, Sequence
 
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.streams import SHUFFLE_PARTITIONS, Stream
+from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH
 
 # What makes scaling down cheap: executors hand over their blocks before they go, and are made to
 # go if they do not. Storage decommissioning looks for blocks every 30 s by default: an executor
@@ -20,6 +21,14 @@ _DECOMMISSION = {
     "spark.storage.decommission.shuffleBlocks.enabled": "true",
     "spark.storage.decommission.replicationReattemptInterval": "1s",
     "spark.executor.decommission.forceKillTimeout": "120s",
+}
+
+# Spark's default keeps state in the executors' heaps, and Spark can't repartition it. A query that
+# has run goes on with the provider that it began with: Spark takes it from the query's checkpoint.
+_STATE_STORE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
 }
 
 _SHARING = re.compile(
@@ -41,12 +50,14 @@ def settings(
     common: Mapping[str, str] | None = None,
     driver_host: str | None = None,
     class_data: Mapping[str, Sequence[str]] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """All settings that the driver of `stream` is started with.
 
     `common` are settings of the cluster; the stream's own win over them, and both win over the
     defaults made here. `class_data` are JVM options for "driver" and "executor"; they stand before
-    those that are set, so that a JVM, which takes the last of two, heeds the user's.
+    those that are set, so that a JVM, which takes the last of two, heeds the user's. `more` are
+    settings of this one start, and win over all others.
     """
     bounds = stream.bounds
     made: dict[str, str] = {"spark.ui.port": "0", **_DECOMMISSION}
@@ -57,7 +68,15 @@ def settings(
         made["spark.cores.max"] = str(bounds.maximum * stream.executor_cores)
     if stream.checkpoint_location and stream.kind == "structured":
         made["spark.sql.streaming.checkpointLocation"] = stream.checkpoint_location
+    if stream.state:
+        made.update(_STATE_STORE)
+        # For a query that is new: it begins with a number that divides its key groups, and gives
+        # every core something to do. One that has run has its number from its checkpoint.
+        cores = (bounds.maximum or bounds.initial) * stream.tasks_at_a_time
+        made[SHUFFLE_PARTITIONS] = str(stream.state.groups.covering(cores))
     made.update(common or {})
+    if stream.state and stream.state.partitions is not None:
+        made[SHUFFLE_PARTITIONS] = str(stream.state.partitions)
     made.update(stream.spark_conf)
     made.update(
         {
@@ -73,11 +92,16 @@ def settings(
     )
     if stream.checkpoint_location:
         made["spark.sparkscale.checkpointLocation"] = stream.checkpoint_location
+    if stream.state:
+        made[KEY_GROUPS] = str(stream.state.key_groups)
+        if stream.state.plain_hash:
+            made[PLAIN_HASH] = "true"
     for role, java_options in (class_data or {}).items():
         defaults = f"spark.{role}.defaultJavaOptions"
         given = made.get(defaults, ""), made.get(f"spark.{role}.extraJavaOptions", "")
         if not speaks_of_sharing(" ".join(given)):
             made[defaults] = " ".join(filter(None, [in_one_line(java_options), given[0]]))
+    made.update(more or {})
     return made
 
 

@@ -15,6 +15,11 @@ from dagster_sparkscale.declare.streams import Stream
 
 _INITIAL = ("executors", "initial_executors")
 """The fields that say how many executors to begin with. An older release did not remember them."""
+_ONLY = {
+    "state.key_groups": "for queries that have not run yet; it is fixed once one has",
+    "state.partitions": "for queries that have not run yet; reconfigure_state changes others",
+}
+"""How far a restart changes these fields."""
 _HIDDEN = "#"
 """Begins what stands for a value that may be a secret."""
 
@@ -40,6 +45,12 @@ def declared(stream: Stream) -> dict[str, str]:
         plain["executors"] = str(bounds.initial)
     else:
         plain["initial_executors"] = str(policy.initial_executors or "none")
+    if stream.state is not None:
+        plain["state.key_groups"] = str(stream.state.key_groups)
+        if stream.state.partitions is not None:
+            plain["state.partitions"] = str(stream.state.partitions)
+        if stream.state.plain_hash:
+            plain["state.plain_hash"] = "true"
     if not callable(stream.arguments):
         plain["arguments"] = _digest("\0".join(map(str, stream.arguments)))
     plain |= {f"spark_conf {key}": _digest(value) for key, value in stream.spark_conf.items()}
@@ -100,10 +111,13 @@ def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bo
 
 
 def _line(name: str, before: str | None, now: str | None) -> str:
-    if before is None:
-        return f"{name} is set now"
     if now is None:
         return f"{name} is not set any more"
+    if name in _ONLY:
+        change = f"is {now} now" if before is None else f"{before} -> {now}"
+        return f"{name} {change} ({_ONLY[name]})"
+    if before is None:
+        return f"{name} is set now"
     if before.startswith(_HIDDEN) or now.startswith(_HIDDEN):
         return f"{name} has changed"
     return f"{name} {before} -> {now}"

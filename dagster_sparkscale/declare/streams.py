@@ -18,6 +18,8 @@ from dagster_sparkscale.declare.declaration import (
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.state import State
+from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
 DEFAULT_WINDOW = 60.0
 """Seconds looked at where a stream has no policy to say."""
@@ -38,7 +40,12 @@ _FIELD_FOR_SETTING = {
     "spark.driver.memory": "driver_memory",
     "spark.executor.instances": "executors, or autoscale.initial_executors",
     "spark.master": "the cluster the stream is built with",
+    KEY_GROUPS: "state.key_groups",
+    PLAIN_HASH: "state.plain_hash",
+    PLAN: "the operation reconfigure_state",
 }
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+"""To Spark, how many partitions the state of a query that is new gets, too."""
 
 
 class Stream(Declaration):
@@ -88,6 +95,10 @@ class Stream(Declaration):
     recovery: RecoveryPolicy | None = RecoveryPolicy()
     """How a driver that failed is restarted. None: never by itself."""
 
+    state: State | None = None
+    """The state of stateful queries: its key groups and partitions, and how these may be changed.
+    None: it stays as it is. Of a `StructuredStream`."""
+
     report_every: Annotated[Seconds, Field(le=LONGEST_REPORT)] = 600.0
     """Seconds between two events of a stream to which nothing happens. Each has all minutes since
     the one before; what happens is told at once."""
@@ -136,6 +147,13 @@ class Stream(Declaration):
             raise ValueError("must be a RecoveryPolicy, or None: never restarted by itself")
         return value
 
+    @field_validator("state", mode="before")
+    @classmethod
+    def _is_a_state(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, State):
+            raise ValueError("must be a State, such as State(key_groups=128), or None")
+        return value
+
     @field_validator("autoscale")
     @classmethod
     def _policy_decides(cls, value: AutoscalePolicy | None) -> AutoscalePolicy | None:
@@ -158,6 +176,20 @@ class Stream(Declaration):
             raise ValueError(
                 f"executors = {self.executors}: drop it, or drop autoscale; "
                 "with a policy, autoscale.initial_executors says how many to start with"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _state_has_its_place(self) -> Self:
+        if self.state is None:
+            return self
+        if self.checkpoint_location is None:
+            raise ValueError(
+                "checkpoint_location = None: must be given for a stream with state, which is in it"
+            )
+        if self.state.partitions is not None and SHUFFLE_PARTITIONS in self.spark_conf:
+            raise ValueError(
+                f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
             )
         return self
 
@@ -215,15 +247,24 @@ class Stream(Declaration):
 
     def bounds_for(self, shards: int | None) -> Bounds:
         """The bounds while the stream's sources read `shards` shards; None: they do not tell."""
-        task_cpus = self.spark_conf.get("spark.task.cpus", "")
         return self.bounds.for_shards(
             shards,
             tasks_per_shard=self.tasks_per_shard,
             executor_cores=self.executor_cores,
-            # Spark itself refuses what is no number.
-            cores_per_task=int(task_cpus) if re.fullmatch("[1-9][0-9]{0,8}", task_cpus) else 1,
+            cores_per_task=self._cores_per_task,
             receivers=self._receivers,
         )
+
+    @property
+    def tasks_at_a_time(self) -> int:
+        """How many tasks one of its executors runs at a time."""
+        return self.executor_cores // self._cores_per_task or 1
+
+    @property
+    def _cores_per_task(self) -> int:
+        task_cpus = self.spark_conf.get("spark.task.cpus", "")
+        # Spark itself refuses what is no number.
+        return int(task_cpus) if re.fullmatch("[1-9][0-9]{0,8}", task_cpus) else 1
 
     @property
     def _receivers(self) -> int:
@@ -273,6 +314,15 @@ class DStream(Stream):
 
     receivers: Annotated[Whole, Field(ge=0)] = 0
     """How many receivers the program starts. Each takes one core for good."""
+
+    @field_validator("state")
+    @classmethod
+    def _has_no_state(cls, value: State | None) -> None:
+        if value is not None:
+            raise ValueError(
+                "drop it; only the state of Structured Streaming can be repartitioned, by a "
+                "StructuredStream"
+            )
 
     @property
     def _receivers(self) -> int:

@@ -78,7 +78,7 @@ class Reconfiguration:
     id: str
     """Of the plan; what was found begun by an earlier driver has that one's."""
     query: str
-    """Its name, or the last part of its checkpoint."""
+    """Its name as `Query.name`."""
     step: str
     """`checking`, `measuring`, `writing down`, `rewriting`, `verifying`, `undoing`, `closing` or
     `over`."""

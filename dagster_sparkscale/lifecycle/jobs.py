@@ -9,6 +9,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
+from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.operations import (
     Operation,
     OperationConfig,
@@ -156,6 +157,9 @@ def describe(outcome: Outcome) -> str:
     line = f"{outcome.action.value} driver {driver.epoch} ({driver.where})"
     if outcome.status is None:
         return f"{line}; its agent has not answered after {outcome.seconds:.0f} s"
+    if outcome.status.reconfiguring is not None:
+        doing = in_progress(outcome.status.reconfiguring)
+        return f"{line}; after {outcome.seconds:.0f} s it is {doing}"
     if not any(query.active for query in outcome.status.queries):
         return f"{line}; no query has started after {outcome.seconds:.0f} s"
     return f"{line}; its first query ran after {outcome.seconds:.1f} s"

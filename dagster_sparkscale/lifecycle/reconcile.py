@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -55,38 +56,49 @@ def reconcile(
     holder: str,
     restart: bool = False,
     cause: str = "manual",
+    epoch: int | None = None,
     failed_epoch: int | None = None,
     asked_at: float | None = None,
     owner: str = "",
     lease_wait: float = 60.0,
+    settings: Mapping[str, str] | None = None,
+    start_wait: float | None = None,
 ) -> Outcome:
     """Make sure that exactly one driver of `stream` runs.
 
-    A new driver is followed for `START_WAIT` seconds or until its first query runs. Running out of
-    them is no failure: a program may take its time.
+    A new driver is followed for `start_wait` seconds or until its first query runs and nothing of
+    its queries' state is being changed any more. Running out of them is no failure: a program may
+    take its time.
 
     Args:
         holder: who asks, for people.
         restart: stop a running driver gracefully and start a new one. Cut off in the middle, it is
             completed by recovery.
         cause: what goes into the history of submissions.
+        epoch: the driver that this was asked about: nothing is done where another has come after
+            it, or where it was stopped since. None: whichever is there.
         failed_epoch: start only if this is still the newest driver, it has failed, and its
             recovery says so.
         asked_at: when it was asked for, seconds since the epoch: where a stop was asked for later,
             nothing is done. None: it does not matter.
         owner: who declares the stream: told from it once it is not declared any more.
         lease_wait: seconds to wait for an operation in progress to end.
+        settings: Spark settings of this one start, over all others; a later one has none of them.
+        start_wait: seconds; None: `START_WAIT`.
 
     Raises:
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
         StartFailed: the driver ended at once.
-        StaleEpoch: `failed_epoch` was given and no driver is known.
+        StaleEpoch: `failed_epoch` was given and no driver is known; or `epoch`, and it is not the
+            newest, or was stopped.
         ClusterError: the cluster manager could not do its part.
     """
     begun = time.monotonic()
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         _remember_whose(lease, stream, owner)
         driver = cluster.find(stream.name)
+        if epoch is not None:
+            _refuse_another(stream.name, epoch, driver)
         if driver is None and failed_epoch is not None:
             raise StaleEpoch(
                 f"{stream.name!r}: driver {failed_epoch} failed, but the cluster manager knows no "
@@ -123,13 +135,23 @@ def reconcile(
             # Before anything can go wrong: what never comes to a launch counts as well.
             lease.write(attempted(lease.record, time.time()))
         try:
-            driver = cluster.submit(stream, lease, cause=cause)
+            driver = cluster.submit(stream, lease, cause=cause, settings=settings)
         except Exception as error:
             _remember_why(lease, error)
             raise
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
-    driver, status = _wait_for_first_query(cluster, driver, begun + START_WAIT)
+    patience = START_WAIT if start_wait is None else start_wait
+    driver, status = _wait_for_first_query(cluster, driver, begun + patience)
     return Outcome(action, driver, status, time.monotonic() - begun)
+
+
+def _refuse_another(stream: str, epoch: int, newest: Driver | None) -> None:
+    if newest is not None and newest.epoch == epoch and newest.state is not DriverState.STOPPED:
+        return
+    now = "none is known any more"
+    if newest is not None:
+        now = f"driver {newest.epoch} is {newest.state.value} now"
+    raise StaleEpoch(f"{stream!r}: this was asked for driver {epoch}, and {now}; nothing was done")
 
 
 def _wish_it_to_run(lease: Lease) -> None:
@@ -157,7 +179,7 @@ def _wait_for_first_query(
     driver, status = submitted, None
     while True:
         status = _ask(cluster, driver) if driver.agent_url else None
-        if status is not None and any(query.active for query in status.queries):
+        if status is not None and not status.reconfiguring and _queries_run(status):
             return driver, status
         driver = cluster.find(submitted.stream) or driver
         if driver.epoch != submitted.epoch or driver.state is DriverState.STOPPED:
@@ -170,6 +192,10 @@ def _wait_for_first_query(
         if time.monotonic() >= deadline:
             return driver, status
         time.sleep(_POLL)
+
+
+def _queries_run(status: Status) -> bool:
+    return any(query.active for query in status.queries)
 
 
 def _ask(cluster: ClusterManager, driver: Driver) -> Status | None:

@@ -2,15 +2,20 @@
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift, until_restart
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.waves import aligned, waves
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.state import in_progress
+from dagster_sparkscale.observe.state import partitions as state_partitions
+from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
@@ -84,8 +89,12 @@ def assess(
     else:
         window, newest = covered(stream.window, status, before)
         seen = evaluate(status, window=window, batch_interval=stream.batch_interval, newest=newest)
-        if status.phase == "running":
-            decision = _by_policy(stream, seen, driver.declared)
+        if status.reconfiguring is not None:
+            decision = Hold(in_progress(status.reconfiguring))
+        elif status.phase == "running":
+            decision = _in_whole_waves(
+                _by_policy(stream, seen, driver.declared), stream, status, seen
+            )
         else:
             decision = Hold(f"the driver is {status.phase}")
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
@@ -112,6 +121,30 @@ def assess(
     )
 
 
+def judge(
+    stream: Stream,
+    sighting: Sighting,
+    *,
+    now: float,
+    operation: str | None = None,
+    due: bool = True,
+    before: Evaluated = NEVER,
+) -> tuple[Assessment, Sighting]:
+    """`assess`, for who sees to many streams: an odd answer of one driver must not keep the others
+    from being seen to.
+
+    Returns:
+        The assessment, and what it is of: of one that can't be judged, a sighting that says so.
+    """
+    judged = partial(assess, stream, now=now, operation=operation, due=due, before=before)
+    try:
+        return judged(sighting), sighting
+    except Exception as error:
+        why = f"it can't be judged: {type(error).__name__}: {error}"
+        odd = Sighting(stream.name, error=why)
+        return judged(odd), odd
+
+
 def _by_policy(
     stream: Stream, seen: Evaluation, started_with: Mapping[str, str] | None
 ) -> Hold | ScaleTo:
@@ -132,6 +165,30 @@ def _by_policy(
     if fault := _fault(decision, bounds):
         return Hold(f"{name} could not decide: {fault}", broken=True)
     return decision
+
+
+def _in_whole_waves(
+    decision: Hold | ScaleTo, stream: Stream, status: Status, seen: Evaluation
+) -> Hold | ScaleTo:
+    """`decision`, without executors that leave the task waves of the stateful stages as they are,
+    where the stream's state wants that and all of its queries tell their partitions."""
+    if stream.state is None or not stream.state.align_executors:
+        return decision
+    partitions = state_partitions(status)
+    if not isinstance(decision, ScaleTo) or seen.requested is None or not partitions:
+        return decision
+    if not all(query.state for query in status.queries if query.active):
+        return decision  # a query without state may do more with the others
+    cores, minimum = stream.tasks_at_a_time, stream.bounds.minimum
+    target = aligned(decision.target, seen.requested, partitions, cores, minimum=minimum)
+    if target == decision.target:
+        return decision
+    rounds = waves(partitions, target, cores)
+    why = (
+        f"{decision.reason}; {target} instead of {decision.target} executors, which have as many "
+        f"task waves of the {partitions} state partitions: {rounds}"
+    )
+    return replace(decision, target=target, reason=why)
 
 
 def _fault(decision: object, bounds: Bounds) -> str | None:

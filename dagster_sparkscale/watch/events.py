@@ -16,13 +16,16 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import MINUTES
+from dagster_sparkscale.observe import state as states
 from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.watch import glance
+from dagster_sparkscale.watch import state as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
-from dagster_sparkscale.watch.fleet import CRASH_LOOPING, Row, called
+from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet_words import CRASH_LOOPING, called
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.memory import StreamMemory
 from dagster_sparkscale.watch.occasions import Told, late_from, lesser, occasion, said
@@ -99,7 +102,7 @@ def told(
         metadata={"state": dg.MetadataValue.md(state)}
         # An observation is not what Overview shows.
         | (_overview(sighting, row, recent) if moved_on else {})
-        | _numbers(minute)
+        | _numbers(stream, minute, sighting)
         | {MINUTES: dg.MetadataValue.md(hidden(_FOR_HISTORY, stored(minutes)))},
     )
     memory.told, memory.minutes = now, []
@@ -132,19 +135,24 @@ def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
     pieces = {
         "last hours": picture(recent.buckets),
         "executors": glance.executors(sighting.status.executors if sighting.status else ()),
+        "query state": query_state.of_queries(sighting.status),
         "decisions": glance.decisions(recent.decided, row.seen_at),
     }
     return {name: dg.MetadataValue.md(text) for name, text in pieces.items() if text}
 
 
-def _numbers(minute: Minute) -> dict[str, Any]:
+def _numbers(stream: Stream, minute: Minute, sighting: Sighting) -> dict[str, Any]:
     """What Dagster plots; by their labels' order, so these begin with a number."""
-    values = {
+    values: dict[str, float | None] = {
         "1. R": minute.ratio,
         "2. lag (s)": minute.lag,
         "3. executors": minute.registered,
         "4. input (records/s)": minute.input_rate,
     }
+    if stream.state is not None:  # else each event would have two more that are null for ever
+        status = sighting.status
+        values["5. state (rows)"] = states.rows(status) if status else None
+        values["6. state (partitions)"] = states.partitions(status) if status else None
     return {
         label: dg.MetadataValue.null() if value is None else value
         for label, value in values.items()

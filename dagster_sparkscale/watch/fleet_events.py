@@ -18,18 +18,17 @@ from dagster_sparkscale.names import FLEET, scoped
 from dagster_sparkscale.observe.hidden import carried, hidden
 from dagster_sparkscale.operations import Streams, in_flight
 from dagster_sparkscale.watch.alerts import WORDS, News
-from dagster_sparkscale.watch.fleet import (
+from dagster_sparkscale.watch.fleet import Row, worst_first
+from dagster_sparkscale.watch.fleet_memory import QUIET, FleetMemory
+from dagster_sparkscale.watch.fleet_words import (
     AND_MORE,
     NAME,
-    Row,
     asset_path,
     in_pieces,
     markdown,
     notes,
     sentence,
-    worst_first,
 )
-from dagster_sparkscale.watch.fleet_memory import QUIET, FleetMemory
 from dagster_sparkscale.watch.problems import Problem, Standing
 from dagster_sparkscale.watch.words import INLINE, clock, fitted
 

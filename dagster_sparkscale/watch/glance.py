@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.watch.fleet import CRASH_LOOPING, Row, span
+from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet_words import CRASH_LOOPING, span
 from dagster_sparkscale.watch.words import INLINE, clock, escaped, fitted
 
 DECISIONS = 10
@@ -111,7 +112,7 @@ def executors(told: Sequence[Executor]) -> str:
         f"|{count}|{_host(host)} |{busy[host]} of {cores[host]}|"
         for host, count in hosts.most_common()
     ]
-    return _fitting("executors|host|tasks of cores", lines, "hosts")
+    return fitting("executors|host|tasks of cores", lines, "hosts")
 
 
 def decisions(decided: Iterable[Decided], now: float) -> str:
@@ -121,7 +122,7 @@ def decisions(decided: Iterable[Decided], now: float) -> str:
         when = clock(each.at, now)
         run = f"[run](/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')})"
         lines.append(f"|{when}|{fitted(f'{each.decision}: {each.reason}', _REASON)} |{run}|")
-    return _fitting("when\u00a0(UTC)|decided|", lines, f"of the last {len(lines)}")
+    return fitting("when\u00a0(UTC)|decided|", lines, f"of the last {len(lines)}")
 
 
 def _host(name: str) -> str:
@@ -140,11 +141,11 @@ def _table(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"|{head}|", "|" + "-|" * columns, *lines])
 
 
-def _fitting(head: str, lines: Sequence[str], what: str) -> str:
-    """A table of as many lines as there is room for."""
+def fitting(head: str, lines: Sequence[str], what: str, most: int = INLINE) -> str:
+    """A table of as many lines as there is room for in `most` characters."""
     for shown in range(len(lines), 0, -1):
         more = f"\n\nand {len(lines) - shown} more {what}" if shown < len(lines) else ""
         table = _table(head, lines[:shown]) + more
-        if len(table) <= INLINE:
+        if len(table) <= most:
             return table
     return ""

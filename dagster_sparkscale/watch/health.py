@@ -8,6 +8,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.starts import last_refusal
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.watch.sighting import Sighting
 from dagster_sparkscale.watch.words import clock
@@ -147,6 +148,9 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
     ended = [q for q in status.queries if not q.active and q.error]
     if ended:
         return Finding(False, f"query {ended[-1].name!r} failed: {ended[-1].error}")
+    if status.reconfiguring is not None:
+        # The query starts after it, however long that takes.
+        return Finding(None, in_progress(status.reconfiguring))
     if not status.queries:
         age = status.now - status.started_at
         if age <= STARTUP_GRACE:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.fleet import span
+from dagster_sparkscale.watch.fleet_words import span
 
 WIDTHS = (120, 360, 720)
 """Seconds of a bucket: as long as two ticks at least, or there would be gaps; each a multiple of

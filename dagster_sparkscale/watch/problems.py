@@ -11,7 +11,8 @@ from typing import Literal, get_args
 from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
-from dagster_sparkscale.watch.fleet import ORPHAN, Row, shortened
+from dagster_sparkscale.watch.fleet import ORPHAN, Row
+from dagster_sparkscale.watch.fleet_words import shortened
 from dagster_sparkscale.watch.health import Health
 
 Problem = Literal["failed", "given_up", "unhealthy", "losing_data", "lagging", "pinned", "orphaned"]

@@ -8,7 +8,6 @@ for longer than its deadline.
 import threading
 import time
 from collections.abc import Mapping
-from functools import partial
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -19,7 +18,7 @@ from dagster_sparkscale.declare.streams import LONGEST_REPORT, Stream
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
-from dagster_sparkscale.watch.assess import Assessment, assess
+from dagster_sparkscale.watch.assess import Assessment, judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.events import Event, told
@@ -165,20 +164,15 @@ def _assess_all(
     due: dict[str, bool] = {}
 
     def assessed(stream: Stream, operation: str | None = None) -> Assessment:
-        judged = partial(
-            assess,
-            stream,
+        name = stream.name
+        assessment, sightings[name] = judge(
+            *(stream, sightings[name]),
             now=now,
             operation=operation,
-            due=due[stream.name],
-            before=memory.of(stream.name).evaluated,
+            due=due[name],
+            before=memory.of(name).evaluated,
         )
-        try:
-            return judged(sightings[stream.name])
-        except Exception as error:  # an odd answer of one driver must not end the tick of all
-            why = f"it can't be judged: {type(error).__name__}: {error}"
-            sightings[stream.name] = Sighting(stream.name, error=why)
-            return judged(sightings[stream.name])
+        return assessment
 
     assessments = {}
     for stream in streams:

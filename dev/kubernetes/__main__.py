@@ -8,14 +8,13 @@ Needs root on Linux. The control plane is built first where it is not built yet:
 
 import argparse
 import shutil
-import signal
 import sys
 import tempfile
 import threading
 from pathlib import Path
-from types import FrameType
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dev.daemons import ended_by_signals
 from dev.installing import InstallFailed
 from dev.kubernetes import images
 from dev.kubernetes.asked import PORT, Asked
@@ -79,13 +78,7 @@ def main() -> int:
     parser.add_argument("--tethered", action="store_true", help="end also when stdin does")
     parser.add_argument("--build", action="store_true", help="only see to the program")
     options = parser.parse_args()
-    ended = threading.Event()
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        ended.set()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    ended = ended_by_signals()
     if options.tethered:
 
         def follow() -> None:

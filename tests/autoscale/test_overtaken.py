@@ -10,11 +10,6 @@ from tests.fakes import World, scaled
 STREAM = scaled(min_executors=1, max_executors=20)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def decided(world: World, target: int = 3) -> None:
     request = Request("clicks", target=target, epoch=1, decided=True, wait=0)
     rescale(world.cluster, STREAM, request, holder="rescale run 1", tell=[].append)

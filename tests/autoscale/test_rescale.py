@@ -28,11 +28,6 @@ def no_pauses(monkeypatch):
     monkeypatch.setattr(module, "_POLL", 0)
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def asked(target=None, delta=None, **fields) -> Request:
     return Request("clicks", target=target, delta=delta, **fields)
 

@@ -1,4 +1,4 @@
-"""`scale`, `start`, `stop`, `restart`, `forget`: runs that Dagster records, and their refusals."""
+"""What changes a stream from the command line: runs that Dagster records, and their refusals."""
 
 import logging
 import signal
@@ -17,6 +17,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import STORY
 from tests.cli.terminal import Terminal, tagged
 from tests.fakes import Kept, structured
+from tests.state.saying import change, kept_by, plays, runs, tells
 
 
 class TestScale:
@@ -244,6 +245,40 @@ class TestStartStopRestart:
         observation = record.asset_observation
         assert observation is not None
         assert observation.metadata[STORY].value["reason"] == "new code"
+
+
+class TestReconfigure:
+    @pytest.fixture
+    def keeping(self, terminal: Terminal) -> Terminal:
+        """A stream that runs on 4 state partitions and declares 8."""
+        terminal.declare('stateful("words")')
+        assert terminal.ask("start", "words").exit_code == 0
+        kept = terminal.kept("words")
+        kept.queries, kept.batch_seconds = (kept_by(),), 1.0
+        return terminal
+
+    def test_a_dry_run_says_what_would_be_done(self, keeping: Terminal) -> None:
+        done = keeping.ask("reconfigure", "words", "16", "--dry-run")
+        assert done.exit_code == 0, done.output
+        assert "would change query 'counts' from 4 to 16 partitions; nothing was" in done.stdout
+        assert keeping.kept("words").driver.epoch == 1
+
+    def test_it_is_a_tracked_run_that_tells_each_step(self, keeping: Terminal) -> None:
+        plays(keeping.world, [tells(change(step="rewriting")), runs(8, change())])
+        done = keeping.ask("reconfigure", "words", "--query", "counts", "--reason", "it grew")
+        assert done.exit_code == 0, done.output
+        assert "query 'counts': rewriting" in done.stdout
+        assert "query 'counts': changed, 4 -> 8 partitions; the first batch" in done.stdout
+        assert keeping.kept("words").driver.epoch == 2
+        run = keeping.runs()[0]
+        assert tagged(run) == ("reconfigure_state", "words")
+        (config,) = run.run_config["ops"].values()
+        assert (config["config"]["query"], config["config"]["reason"]) == ("counts", "it grew")
+
+    def test_what_is_refused_is_refused_in_its_words(self, keeping: Terminal) -> None:
+        done = keeping.ask("reconfigure", "words", "5")
+        assert done.exit_code == 1
+        assert "Error: partitions = 5: must divide 16, the number of key groups" in done.stderr
 
 
 class TestForget:

@@ -12,9 +12,11 @@ from dagster._core.scheduler.instigation import InstigatorStatus
 
 from dagster_sparkscale.clusters.base import Condition, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.observe.status import Query
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
-from tests.fakes import MemoryCluster, structured
+from tests.fakes import QUERY, MemoryCluster, structured
+from tests.watch.deployment import grown
 
 
 def lines(done: Result, mark: str) -> list[str]:
@@ -256,6 +258,18 @@ class TestCluster:
 
 
 class TestStreams:
+    def test_one_that_cannot_be_judged_is_told_of_beside_the_others(
+        self, healthy: Terminal
+    ) -> None:
+        healthy.world.run(structured("orders"))
+        odd = Query(QUERY, active=True, interval_ms="x")  # type: ignore[arg-type]
+        healthy.kept().queries, healthy.kept().batch_seconds = (odd,), 25.0
+        grown(healthy.kept())
+        done = healthy.ask("doctor")
+        assert done.exit_code == 1
+        assert any("clicks: it can't be judged: TypeError" in line for line in lines(done, "WRONG"))
+        assert "orders: answers" in done.stdout
+
     def test_what_failed_is_a_line_for_what_comes_back_and_one_for_what_does_not(
         self, healthy: Terminal
     ) -> None:

@@ -11,9 +11,10 @@ from dagster._core.scheduler.instigation import InstigatorStatus
 
 from dagster_sparkscale.cli import status as status_module
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STREAM_TAG
+from dagster_sparkscale.observe.status import Query
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
-from tests.fakes import World, structured
+from tests.fakes import QUERY, World, structured
 from tests.watch.deployment import grown
 
 
@@ -51,6 +52,15 @@ class TestTable:
         assert table(terminal)[2].startswith("clicks  given up for 60 min")
         row = of(terminal, "clicks")
         assert (row["state"], row["gave_up"]) == ("failed", True)
+
+    def test_one_that_cannot_be_judged_costs_the_others_nothing(self, terminal: Terminal) -> None:
+        terminal.world.run(structured("orders"))
+        odd = Query(QUERY, active=True, interval_ms="x")  # type: ignore[arg-type]
+        terminal.kept().queries, terminal.kept().batch_seconds = (odd,), 25.0
+        grown(terminal.kept())
+        _, _, first, second, *_ = table(terminal)
+        assert first.startswith("clicks  unknown")
+        assert second.startswith("orders  running")
 
     def test_what_is_to_be_done_is_a_command(self, terminal: Terminal) -> None:
         terminal.declare('structured("old")')

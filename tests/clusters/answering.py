@@ -3,7 +3,9 @@
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -72,6 +74,32 @@ class Agent:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
+
+
+def drips(server: Agent, body: bytes, *, whole: bool, code: int = 200) -> threading.Event:
+    """Have it give its answers byte after byte, each of them soon, and all in 20 s at the least.
+
+    Args:
+        body: before blanks.
+        whole: the head likewise.
+
+    Returns:
+        What is set once an answer's last byte is sent.
+    """
+    sent, body = threading.Event(), body.ljust(400)
+    head = f"HTTP/1.1 {code} So\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+
+    def drip(request: BaseHTTPRequestHandler) -> None:
+        drops = head + body if whole else body
+        request.wfile.write(b"" if whole else head)
+        with suppress(OSError):  # nobody listens any more
+            for number in range(len(drops)):
+                time.sleep(0.05)
+                request.wfile.write(drops[number : number + 1])
+            sent.set()
+
+    server.act = drip
+    return sent
 
 
 def remote(connections: Connections, url: str) -> RemoteAgent:

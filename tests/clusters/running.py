@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,14 @@ def stop(cluster: ClusterManager, name: str, **how: Any) -> Driver:
         return cluster.stop(newest(cluster, name), lease, **how)
 
 
-def submit(cluster: ClusterManager, declared: StructuredStream, cause: str = "manual") -> Driver:
+def submit(
+    cluster: ClusterManager,
+    declared: StructuredStream,
+    cause: str = "manual",
+    settings: Mapping[str, str] | None = None,
+) -> Driver:
     with cluster.lease(declared.name, "test", wait=HANGS) as lease:
-        return cluster.submit(declared, lease, cause)
+        return cluster.submit(declared, lease, cause, settings)
 
 
 def scale(cluster: ClusterManager, name: str, target: int) -> Status:

@@ -5,7 +5,7 @@ store, each a moment at which anything else may happen, the processes and the cl
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -173,7 +173,13 @@ class Side(ClusterManager):
             sleep=lambda seconds: moment(),
         )
 
-    def submit(self, stream: Stream, lease: Lease, cause: str = "manual") -> Driver:
+    def submit(
+        self,
+        stream: Stream,
+        lease: Lease,
+        cause: str = "manual",
+        settings: Mapping[str, str] | None = None,
+    ) -> Driver:
         lease.check(stream.name)
         refuse_if_held(stream.name, lease.record)
         self._make_way(stream.name, lease.record)

@@ -1,5 +1,6 @@
 """The cluster managers as Dagster resources: their fields, what they refuse, what they cost."""
 
+import json
 import socketserver
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.declaration import DeclarationError
+from tests.clusters.answering import Agent, drips
 from tests.clusters.host.begun import begun
 from tests.fakes import structured
 from tests.waiting import HANGS
@@ -145,6 +147,13 @@ def test_what_answers_in_a_masters_place_is_none(answer: bytes) -> None:
         host, port = server.server_address
         assert masters.overview(f"http://{host}:{port}", HANGS) is None
         thread.join()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_master_that_drips_what_it_says_of_itself_is_given_up(agent: Agent, whole: bool) -> None:
+    sent = drips(agent, json.dumps({"status": "ALIVE"}).encode(), whole=whole)
+    assert masters.overview(agent.url, 0.5) is None
+    assert not sent.is_set()
 
 
 def test_a_run_does_not_pay_for_what_it_does_not_use() -> None:

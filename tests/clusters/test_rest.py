@@ -9,7 +9,7 @@ import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.standalone import rest
-from tests.clusters.answering import Agent
+from tests.clusters.answering import Agent, drips
 
 DEAD = "http://127.0.0.1:9"
 STANDBY = "Current state is not alive: STANDBY. Can only accept driver submissions in ALIVE state."
@@ -98,6 +98,17 @@ def test_a_master_that_is_frozen_is_passed_over_and_given_no_driver(
     assert [verb for verb, *_ in standby.asked] == ["GET"]
     rest.kill(urls, "driver-1")
     assert rest.error_of(urls, "driver-1") is None
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_master_that_drips_is_given_up(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    monkeypatch.setattr(rest, "TIMEOUT", 0.5)
+    sent = drips(agent, json.dumps({"success": True}).encode(), whole=whole)
+    with pytest.raises(ClusterError, match="timed out"):
+        rest.see_that_one_answers([agent.url])
+    assert not sent.is_set()
 
 
 def test_where_all_are_frozen_no_driver_was_made(agent: Agent) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.java import java_home
 from dagster_sparkscale.clusters.spark_settings import properties, settings
+from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 from tests.waiting import HANGS
 
@@ -56,11 +57,78 @@ def test_the_streams_setting_wins_over_the_clusters_and_both_over_the_default() 
     assert made["spark.decommission.enabled"] == "false"
 
 
+def test_what_is_set_for_one_start_wins_over_all() -> None:
+    stream = declared(spark_conf={"spark.x": "stream"})
+    more = {"spark.x": "once", "spark.app.name": "other", "spark.y": '{"a": "b c"}'}
+    made = settings(stream, 1, MASTER, {"spark.y": "cluster"}, more=more)
+    assert {key: made[key] for key in more} == more
+    assert settings(stream, 1, MASTER)["spark.x"] == "stream"
+
+
 @pytest.mark.parametrize(("kind", "set_for_queries"), [(StructuredStream, True), (DStream, False)])
 def test_the_checkpoint_is_told(kind: type[Stream], set_for_queries: bool) -> None:
     made = settings(declared(kind, checkpoint_location="/c"), 1, MASTER)
     assert made["spark.sparkscale.checkpointLocation"] == "/c"
     assert ("spark.sql.streaming.checkpointLocation" in made) is set_for_queries
+
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+def stateful(state: dict[str, object] | None = None, **fields: object) -> Stream:
+    made = State(**{"key_groups": 128, **(state or {})})  # type: ignore[arg-type]
+    return declared(checkpoint_location="/c", state=made, **fields)
+
+
+def test_key_groups_are_told_and_the_state_is_kept_where_spark_can_repartition_it() -> None:
+    made = settings(stateful(), 1, MASTER)
+    assert made["spark.sparkscale.state.keyGroups"] == "128"
+    assert made[PROVIDER].endswith(".RocksDBStateStoreProvider")
+    assert "spark.sparkscale.state.plainHash" not in made
+    plain = settings(stateful({"plain_hash": True}), 1, MASTER)
+    assert plain["spark.sparkscale.state.plainHash"] == "true"
+
+
+def test_nothing_is_said_of_state_that_is_not_declared() -> None:
+    made = settings(declared(checkpoint_location="/c"), 1, MASTER)
+    assert not [key for key in made if "state" in key.lower() or key == PARTITIONS]
+
+
+@pytest.mark.parametrize(
+    ("fields", "partitions"),
+    [
+        ({"executors": 3}, "4"),
+        ({"executors": 3, "executor_cores": 4}, "16"),
+        ({"executors": 3, "executor_cores": 4, "spark_conf": {"spark.task.cpus": 2}}, "8"),
+        ({"autoscale": RatioPolicy(max_executors=9)}, "16"),
+        ({"autoscale": RatioPolicy(initial_executors=5)}, "8"),
+        ({"autoscale": RatioPolicy(max_executors=500)}, "128"),
+        ({"state": {"partitions": 32}}, "32"),
+        ({"spark_conf": {PARTITIONS: 200}}, "200"),
+    ],
+)
+def test_a_new_query_begins_with_a_number_of_partitions_that_divides_its_key_groups(
+    fields: dict[str, object], partitions: str
+) -> None:
+    assert settings(stateful(**fields), 1, MASTER)[PARTITIONS] == partitions
+
+
+def test_of_state_what_the_stream_says_wins_over_the_cluster_and_that_over_defaults() -> None:
+    common = {PARTITIONS: "64", PROVIDER: "cluster.Provider"}
+    made = settings(stateful(), 1, MASTER, common)
+    assert (made[PARTITIONS], made[PROVIDER]) == ("64", "cluster.Provider")
+    made = settings(stateful({"partitions": 32}), 1, MASTER, common)
+    assert (made[PARTITIONS], made[PROVIDER]) == ("32", "cluster.Provider")
+    own = {PROVIDER: "own.Provider", PARTITIONS: "16"}
+    made = settings(stateful(spark_conf=own), 1, MASTER, common)
+    assert (made[PARTITIONS], made[PROVIDER]) == ("16", "own.Provider")
+
+
+def test_settings_of_one_start_win_over_all() -> None:
+    more = {"spark.x": "once", "spark.sparkscale.epoch": "8", "spark.sparkscale.state.plan": "{}"}
+    made = settings(declared(spark_conf={"spark.x": "stream"}), 1, MASTER, more=more)
+    assert {key: made[key] for key in more} == more
 
 
 def test_the_drivers_address() -> None:

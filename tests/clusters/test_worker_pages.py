@@ -5,9 +5,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dagster_sparkscale.clusters.standalone.worker_pages import Output
+from dagster_sparkscale.clusters.standalone.worker_pages import Output, page
 from dagster_sparkscale.driver import shipped
-from tests.clusters.answering import Agent
+from tests.clusters.answering import Agent, drips
 
 DEAD = "http://127.0.0.1:9"
 LOG = "log 1\nlog 2\nlog 3\nlog 4\n"
@@ -82,3 +82,10 @@ def test_what_is_no_page_of_a_worker_tells_nothing(agent: Agent) -> None:
     output = Output("driver-1", [agent.url])
     assert (output.log(5), output.last_word(), output.agent()) == ("", None, None)
     assert not output.is_marked("x")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_worker_that_drips_is_given_up(agent: Agent, whole: bool) -> None:
+    sent = drips(agent, b"==== Bytes 0-5 of 5 ====\nlog 1", whole=whole)
+    assert page(agent.url, "driver-1", "stderr", timeout=0.5) is None
+    assert not sent.is_set()

@@ -7,6 +7,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.drift import declared, drift, executors_at_start, until_restart
+from dagster_sparkscale.declare.state import State
 from tests.fakes import dstream, structured
 
 
@@ -66,6 +67,36 @@ def test_what_a_restart_would_change_is_told(
 )
 def test_what_needs_no_restart_is_no_drift(now: dict[str, Any]) -> None:
     assert changes({}, now) == ()
+
+
+GROUPS = "for queries that have not run yet; it is fixed once one has"
+PARTITIONS = "for queries that have not run yet; reconfigure_state changes others"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "lines"),
+    [
+        (None, {}, (f"state.key_groups is 128 now ({GROUPS})",)),
+        ({}, None, ("state.key_groups is not set any more",)),
+        ({}, {"key_groups": 256}, (f"state.key_groups 128 -> 256 ({GROUPS})",)),
+        ({}, {"partitions": 8}, (f"state.partitions is 8 now ({PARTITIONS})",)),
+        ({"partitions": 8}, {"partitions": 16}, (f"state.partitions 8 -> 16 ({PARTITIONS})",)),
+        ({"partitions": 8}, {}, ("state.partitions is not set any more",)),
+        ({}, {"plain_hash": True}, ("state.plain_hash is set now",)),
+        # What Dagster alone goes by.
+        ({}, {"maintenance": "@daily", "timezone": "UTC", "within": "1h"}, ()),
+        ({}, {"rows_per_partition": 9, "align_executors": True}, ()),
+    ],
+)
+def test_of_state_it_is_told_how_far_a_restart_goes(
+    before: dict[str, Any] | None, now: dict[str, Any] | None, lines: tuple[str, ...]
+) -> None:
+    def fields(state: dict[str, Any] | None) -> dict[str, Any]:
+        made = None if state is None else State(**{"key_groups": 128, **state})
+        return {"checkpoint_location": "/c", "state": made}
+
+    assert changes(fields(before), fields(now)) == lines
+    assert changes(fields(now), fields(now)) == ()
 
 
 def test_another_spelling_of_a_checkpoint_is_no_drift() -> None:

@@ -9,6 +9,7 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import DStream, StructuredStream, streaming_asset
 
 REST: dict[str, Any] = {"name": "clicks", "program": "jobs/a.py", "batch_interval": 10}
@@ -36,6 +37,7 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "executors": (None, 3),
     "tasks_per_shard": (3, 2.5),
     "recovery": (None, {}),
+    "state": (None,),
     "report_every": (3, 2.5),
     "description": (None, "", *TEXT),
     "key_prefix": (*ITEMS, {"a"}),
@@ -57,13 +59,25 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "longest_delay": (),
     "limit": (3,),
     "within": (3, 2.5),
+    "key_groups": (3,),
+    "partitions": (None, 3),
+    "plain_hash": (True, False),
+    "maintenance": (None,),
+    "timezone": (None,),
+    "rows_per_partition": (3,),
+    "align_executors": (True, False),
+}
+NEEDED: dict[type[Declaration], dict[str, Any]] = {
+    StructuredStream: REST,
+    DStream: REST,
+    State: {"key_groups": 12},
 }
 UNTYPED = {"automation_condition"}
 
 
 def cases() -> list[Any]:
     found = []
-    for model in (StructuredStream, DStream, RatioPolicy, AutoscalePolicy, RecoveryPolicy):
+    for model in (StructuredStream, DStream, State, RatioPolicy, AutoscalePolicy, RecoveryPolicy):
         for field in model.model_fields.keys() - UNTYPED:
             found.append(pytest.param(model, field, id=f"{model.__name__}.{field}"))
     return sorted(found, key=lambda each: each.id)
@@ -75,7 +89,7 @@ def is_taken(field: str, value: Any) -> bool:
 
 @pytest.mark.parametrize(("model", "field"), cases())
 def test_a_wrong_value_is_refused_in_one_sentence(model: type[Declaration], field: str) -> None:
-    rest = REST if "program" in model.model_fields else {}
+    rest = NEEDED.get(model, {})
     for value in (*ANYTHING, *NUMBERS):
         if is_taken(field, value):
             model(**{**rest, field: value})

@@ -13,20 +13,13 @@ import pytest
 
 from dagster_sparkscale import LocalCluster
 from dagster_sparkscale.clusters.base import Driver
-from dev.dagster_ui import DagsterUI
+from dev.dagster_ui import AT_ONCE, DagsterUI
 from dev.processes import Children, port_to_use
 from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = """
-telemetry:
-  enabled: false
-run_coordinator:  # launches at once; the default one waits for the daemon's queue
-  module: dagster._core.run_coordinator
-  class: DefaultRunCoordinator
-"""
 
 
 class Dagster:
@@ -81,7 +74,7 @@ def test_a_rescale_cut_off_by_a_restart_of_dagster_leaves_a_stream_that_is_found
     monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
     monkeypatch.setenv("SPARKSCALE_TEST_STATE", local_cluster.state_dir)
     (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "dagster.yaml").write_text(SETTINGS)
+    (tmp_path / "home" / "dagster.yaml").write_text(AT_ONCE)
     with (
         processes(tmp_path) as children,
         dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance,

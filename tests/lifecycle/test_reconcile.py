@@ -1,5 +1,6 @@
+"""A stream is started, attached to or restarted, and what becomes of it is awaited."""
+
 import contextlib
-import re
 import threading
 from dataclasses import replace
 
@@ -7,35 +8,15 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
-from dagster_sparkscale.clusters.starts import ATTEMPT, last_refusal
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
-from dagster_sparkscale.observe.status import Query
-from tests.fakes import World, structured
+from dagster_sparkscale.observe.status import Query, Reconfiguration
+from tests.fakes import World
+from tests.lifecycle.reconciling import STREAM, start, submissions
 from tests.waiting import HANGS
-
-STREAM = structured(executors=3, recovery=RecoveryPolicy(first_delay=1e-9, longest_delay=1e-9))
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(module, "_POLL", 0)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-def start(world: World, stream=STREAM, **how):
-    return reconcile(world.cluster, stream, **{"holder": "start run 1"} | how)
-
-
-def submissions(world: World) -> list[str]:
-    return [call for call in world.calls if call.startswith("submit")]
 
 
 def crash(world: World):
@@ -266,6 +247,66 @@ class TestRestart:
         assert world.cluster.store().read("clicks").desired == "running"
 
 
+class TestOneStart:
+    """What counts for one start alone, and for one driver alone."""
+
+    def test_settings_are_of_that_start_alone(self, world):
+        world.run(STREAM)
+        start(world, restart=True, settings={"spark.x": "1"})
+        assert world.streams["clicks"].settings == {"spark.x": "1"}
+        start(world, restart=True)
+        assert world.streams["clicks"].settings == {}
+
+    def test_a_driver_is_followed_for_as_long_as_it_is_asked_to_be(self, world):
+        looks = []
+
+        def look(kept):
+            looks.append(1)
+            kept.queries = ()
+
+        world.on_look = look
+        outcome = start(world, start_wait=0)
+        assert (outcome.action, len(looks)) == (Action.STARTED, 1)
+
+    def test_a_wait_that_ends_while_state_is_changed_says_so(self, world):
+        doing = (Reconfiguration("p1", "q", "undoing", 1000.0),)
+        world.on_look = lambda kept: setattr(kept, "reconfigurations", doing)
+        told = describe(start(world, start_wait=0))
+        assert told.endswith("after 0 s it is reconfiguring the state of query 'q': undoing")
+
+    def test_while_state_is_changed_a_query_that_runs_is_not_the_end_of_the_wait(self, world):
+        doing = Reconfiguration("p1", "q", "rewriting", 1000.0)
+        steps = [doing, replace(doing, step="over", outcome="changed")]
+
+        def look(kept):
+            kept.reconfigurations = (steps.pop(0) if len(steps) > 1 else steps[0],)
+
+        world.on_look = look
+        assert start(world).status.reconfigurations[0].outcome == "changed"
+
+    def test_the_driver_that_it_was_asked_about_is_restarted(self, world):
+        world.run(STREAM)
+        assert start(world, restart=True, epoch=1).driver.epoch == 2
+
+    def test_another_driver_is_left_alone(self, world):
+        world.run(STREAM)
+        start(world, restart=True)
+        with pytest.raises(StaleEpoch, match="asked for driver 1, and driver 2 is running now;"):
+            start(world, restart=True, epoch=1)
+        assert len(submissions(world)) == 2
+
+    def test_one_that_was_stopped_since_stays_so(self, world):
+        world.run(STREAM)
+        world.end("clicks", DriverState.STOPPED)
+        with pytest.raises(StaleEpoch, match="and driver 1 is stopped now; nothing was done"):
+            start(world, epoch=1)
+        assert len(submissions(world)) == 1
+
+    def test_one_that_is_not_known_any_more_is_not_begun_anew(self, world):
+        with pytest.raises(StaleEpoch, match="asked for driver 1, and none is known any more"):
+            start(world, epoch=1)
+
+
 class TestExecutors:
     """A new driver begins with what the one before had."""
 
@@ -301,129 +342,6 @@ class TestExecutors:
         assert world.streams["clicks"].requested == 5
 
 
-class TestRecovery:
-    def test_what_never_comes_to_a_launch_is_remembered_and_counts(self, world):
-        world.run(STREAM)
-        world.end("clicks")
-
-        def gone():
-            raise ClusterError("no master")
-
-        world.on_prepare = gone
-        for _ in range(3):
-            with pytest.raises(ClusterError, match="no master"):
-                self.recovery(world)
-        assert [s.cause for s in world.cluster.history("clicks")] == ["manual", *[ATTEMPT] * 3]
-        world.on_prepare = lambda: None
-        assert self.recovery(world).driver.epoch == 2
-
-    @pytest.mark.parametrize("kind", [ClusterError, OSError, ZeroDivisionError])
-    def test_what_it_was_refused_with_is_told_until_one_comes_to_a_launch(self, world, kind):
-        world.run(STREAM)
-        world.end("clicks")
-
-        def taken():
-            raise kind("somebody\nhas the checkpoint")
-
-        world.on_prepare = taken
-        with pytest.raises(kind, match="has the checkpoint"):
-            self.recovery(world)
-        assert last_refusal(world.cluster.history("clicks")) == "somebody has the checkpoint"
-        world.on_prepare = lambda: None
-        self.recovery(world)
-        assert last_refusal(world.cluster.history("clicks")) is None
-
-    def test_what_a_driver_ended_of_that_was_launched_is_no_refusal(self, world):
-        world.run(STREAM)
-        world.end("clicks")
-
-        def ends(kept):
-            raise ClusterError("it ended at once")
-
-        world.on_submit = ends
-        with pytest.raises(ClusterError, match="ended at once"):
-            self.recovery(world)
-        history = world.cluster.history("clicks")
-        assert (history[-1].cause, history[-1].error) == ("recovery", "")
-        assert last_refusal(history) is None
-
-    def recovery(self, world, epoch=1, stream=STREAM):
-        return start(world, stream, cause="recovery", failed_epoch=epoch)
-
-    def test_a_failed_driver_is_followed_by_the_next(self, world):
-        world.run(STREAM)
-        world.end("clicks")
-        outcome = self.recovery(world)
-        assert (outcome.action, outcome.driver.epoch) == (Action.STARTED, 2)
-        assert world.cluster.history("clicks")[-1].cause == "recovery"
-
-    def test_it_is_void_if_another_driver_runs_by_now(self, world):
-        world.run(STREAM)
-        world.end("clicks")
-        world.run(STREAM)
-        outcome = self.recovery(world)
-        assert (outcome.action, outcome.driver.epoch) == (Action.ATTACHED, 2)
-        assert len(submissions(world)) == 2
-
-    def test_it_is_void_if_another_driver_has_failed_by_now(self, world):
-        world.run(STREAM)
-        world.end("clicks")
-        world.run(STREAM)
-        world.end("clicks")
-        outcome = self.recovery(world)
-        assert len(submissions(world)) == 2
-        assert describe(outcome) == "driver 2 is failed by now: nothing was done"
-
-    def test_it_is_void_if_somebody_stopped_the_stream(self, world):
-        world.run(STREAM)
-        world.end("clicks", DriverState.STOPPED)
-        outcome = self.recovery(world)
-        assert len(submissions(world)) == 1
-        assert describe(outcome) == "driver 1 is stopped by now: nothing was done"
-
-    def test_it_is_void_if_the_driver_runs_after_all(self, world):
-        world.run(STREAM)
-        assert self.recovery(world).action is Action.ATTACHED
-        assert len(submissions(world)) == 1
-
-    def test_while_the_pause_is_not_over_it_does_nothing_and_counts_for_nothing(self, world):
-        """Runs that waited in a queue come all at once when it moves again."""
-        stream = structured()  # its pauses are ten seconds and more
-        world.run(stream)
-        world.end("clicks", ended_at=1.0)
-
-        def gone():
-            raise ClusterError("no master")
-
-        world.on_prepare = gone
-        with pytest.raises(ClusterError, match="no master"):
-            self.recovery(world, stream=stream)
-        for _ in range(20):
-            outcome = self.recovery(world, stream=stream)
-            assert outcome.action is Action.HELD
-        assert re.search(
-            r"^nothing was done: driver 1 failed \(exit code 1\); restart 2 of 5 at [0-9:]{8} UTC",
-            describe(outcome),
-        )
-        assert [s.cause for s in world.cluster.history("clicks")] == ["manual", ATTEMPT]
-
-    def test_given_up_it_stays_given_up_whatever_run_still_comes(self, world):
-        stream = structured(recovery=RecoveryPolicy(first_delay=1e-9, longest_delay=1e-9, limit=1))
-        world.run(stream)
-        world.end("clicks")
-        assert self.recovery(world, stream=stream).driver.epoch == 2
-        world.end("clicks")
-        outcome = self.recovery(world, epoch=2, stream=stream)
-        assert outcome.action is Action.HELD
-        assert "giving up; mend it and materialize the stream" in describe(outcome)
-        assert len(submissions(world)) == 2
-
-    def test_it_is_void_if_nothing_is_known_of_the_driver_any_more(self, world):
-        with pytest.raises(StaleEpoch, match="knows no driver of it any more; nothing was done"):
-            self.recovery(world)
-        assert submissions(world) == []
-
-
 @pytest.mark.parametrize("before", ["never started", "failed"])
 def test_two_at_once_start_one_driver(world, before):
     if before == "failed":
@@ -449,7 +367,7 @@ def test_two_at_once_start_one_driver(world, before):
 
 def test_a_launch_that_fails_leaves_the_lease_free(world):
     class Broken(type(world.cluster)):
-        def submit(self, stream, lease, cause="manual"):
+        def submit(self, stream, lease, cause="manual", settings=None):
             raise ClusterError("no such program")
 
     with pytest.raises(ClusterError, match="no such program"):

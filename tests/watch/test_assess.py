@@ -1,16 +1,18 @@
 import pytest
 
+from dagster_sparkscale import RatioPolicy, State
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import DEFAULT_WINDOW
-from dagster_sparkscale.observe.status import MalformedStatus
-from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.observe.status import MalformedStatus, Query, QueryState
+from dagster_sparkscale.watch.assess import assess, judge
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import Sighting, look
-from tests.fakes import MemoryAgent, World, batch, driver, scaled, status, structured
+from tests.fakes import QUERY, MemoryAgent, World, batch, driver, scaled, status, structured
+from tests.state.saying import change
 
 STREAM = scaled(max_executors=10)
 SLOW = (batch(25),)
@@ -29,6 +31,20 @@ def assessed(declared=STREAM, sighted: dict | None = None, operation=None, due=T
 
 def unseen(stream=STREAM, operation=None, **sighted):
     return assess(stream, Sighting("clicks", **sighted), now=NOW, operation=operation)
+
+
+class TestWhileStateIsChanged:
+    DOING = (change(step="rewriting"),)
+
+    def test_it_holds_whatever_the_policy_would_do(self):
+        assert assessed(batches=SLOW).acts
+        found = assessed(batches=SLOW, reconfigurations=self.DOING)
+        words = "reconfiguring the state of query 'counts': rewriting"
+        assert found.decision == Hold(words)
+        assert assessed(phase="starting", reconfigurations=self.DOING).decision == Hold(words)
+
+    def test_once_it_is_over_the_policy_decides(self):
+        assert assessed(batches=SLOW, reconfigurations=(change(),)).acts
 
 
 class TestStates:
@@ -264,3 +280,55 @@ class TestLook:
         assert sighting.error == text
         assert sighting.status is None
         assert (sighting.driver is None) == (method == "find")
+
+
+def test_what_an_odd_answer_was_cannot_be_judged_and_is_told_as_unknown():
+    queries = (Query(QUERY, active=True, interval_ms="x"),)
+    odd = Sighting("clicks", driver(), status(batches=(batch(25),), queries=queries))
+    with pytest.raises(TypeError):
+        assess(structured(), odd, now=2000.0)
+    assessment, told = judge(structured(), odd, now=2000.0, operation="stop run 1")
+    assert (assessment.state, assessment.seen, told.driver) == ("unknown", None, None)
+    assert str(told.error).startswith("it can't be judged: TypeError: ")
+    assert assessment.decision.reason == told.error
+
+
+def test_what_can_be_judged_is_as_it_is_assessed():
+    sighting = Sighting("clicks", driver(), status(batches=(batch(25),)))
+    stream, how = scaled(max_executors=8), {"now": 2000.0, "operation": "stop run 1", "due": False}
+    assert judge(stream, sighting, **how) == (assess(stream, sighting, **how), sighting)
+
+
+class TestWholeWaves:
+    """Of five executors for eight partitions one does nothing in the second wave of tasks."""
+
+    def decided(self, align: bool, *queries: Query, ratio: int = 25):
+        kept = State(key_groups=8, align_executors=align)
+        policy = RatioPolicy(max_executors=10)
+        stream = structured(state=kept, autoscale=policy, checkpoint_location="/tmp/clicks")
+        seen = status(batches=(batch(ratio),), queries=queries, requested=2, registered=2)
+        return assess(stream, Sighting("clicks", driver(), seen), now=2000.0).decision
+
+    def test_executors_that_make_no_wave_fewer_are_left_out(self):
+        query = Query(QUERY, active=True, state=QueryState(partitions=8))
+        plain, whole = self.decided(False, query), self.decided(True, query)
+        assert (plain.target, whole.target) == (5, 4)
+        assert whole.reason.startswith(plain.reason)
+        assert (
+            "4 instead of 5 executors" in whole.reason and "8 state partitions: 2" in whole.reason
+        )
+
+    @pytest.mark.parametrize(
+        "queries",
+        [
+            (Query(QUERY, active=True, state=QueryState(partitions=None)),),
+            (Query(QUERY, active=True), Query("kept", active=True, state=QueryState(partitions=8))),
+            (Query(QUERY, active=True),),
+        ],
+    )
+    def test_where_not_all_is_known_the_policy_has_its_way(self, queries):
+        assert self.decided(True, *queries) == self.decided(False, *queries)
+
+    def test_what_is_held_is_held(self):
+        query = Query(QUERY, active=True, state=QueryState(partitions=8))
+        assert isinstance(self.decided(True, query, ratio=6), Hold)

@@ -1,4 +1,4 @@
-"""The rows of the fleet, their order, and what people and programs read of them."""
+"""The rows of the fleet, their order, and what programs read of them."""
 
 import json
 import random
@@ -11,32 +11,12 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.store import DurableHold, Submission
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess
-from dagster_sparkscale.watch.fleet import (
-    HEAD,
-    HEAD_OF_ALL,
-    STATES,
-    Failing,
-    Row,
-    as_dicts,
-    asset_path,
-    executors,
-    in_pieces,
-    in_trouble,
-    markdown,
-    notes,
-    orphan_row,
-    row,
-    sentence,
-    shortened,
-    span,
-    state,
-    worst_first,
-)
+from dagster_sparkscale.watch.fleet import Row, as_dicts, in_trouble, orphan_row, row, worst_first
 from dagster_sparkscale.watch.orphans import Orphan
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, batch, driver, scaled, status, structured
+from tests.watch.fleets import NOW, failing, fleets, line
 
-NOW = 2000.0
 STREAM = scaled(max_executors=8)
 DAY = 86400.0
 
@@ -51,17 +31,6 @@ def seen(sighting=None, stream=STREAM, now=NOW, operation=None, due=True, **fiel
         now=now,
         operation=operation,
     )
-
-
-def line(**fields) -> Row:
-    stream = fields.pop("stream", "clicks")
-    return Row(
-        **{"stream": stream, "asset": (stream,), "state": "running", "seen_at": NOW} | fields
-    )
-
-
-def failing(check="ratio_below_one", urgent=False, text="R is 1.20", mark=""):
-    return Failing(check, text, mark, urgent)
 
 
 class TestARow:
@@ -224,34 +193,6 @@ def test_the_worst_comes_first(seed):
     assert worst_first(shuffled) == WORST_FIRST
 
 
-measured = st.none() | st.floats(0, 1e6)
-counted = st.none() | st.integers(0, 10**6)
-rows = st.builds(
-    Row,
-    stream=st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,62}", fullmatch=True),
-    asset=st.lists(st.text(min_size=1), min_size=1, max_size=20).map(tuple),
-    state=st.sampled_from(STATES),
-    seen_at=st.floats(0, 1e10),
-    since=st.none() | st.floats(0, 1e10),
-    epoch=counted,
-    ratio=measured,
-    lag=measured,
-    registered=counted,
-    requested=counted,
-    maximum=counted,
-    decision=st.sampled_from(["", "hold", "scale to 4", "restart"]),
-    reason=st.text(),
-    acts=st.booleans(),
-    gave_up=st.booleans(),
-    restarts=counted,
-    waits=st.none() | st.text(),
-    failing=st.lists(
-        st.builds(Failing, st.text(), st.text(), st.text(), st.booleans()), max_size=3
-    ).map(tuple),
-)
-fleets = st.lists(rows, max_size=12, unique_by=lambda each: each.stream)
-
-
 @given(fleets, st.randoms())
 def test_the_order_does_not_depend_on_the_one_they_came_in(fleet, shuffle):
     other = list(fleet)
@@ -261,79 +202,10 @@ def test_the_order_does_not_depend_on_the_one_they_came_in(fleet, shuffle):
     assert trouble == sorted(trouble, reverse=True)
 
 
-@given(fleets, st.integers(0, 4))
-def test_pieces_stay_below_their_size_and_have_the_first_rows_in_order(fleet, most):
-    pieces = in_pieces(fleet, 1000, most)
-    assert len(pieces) <= most
-    assert all(len(piece) < 1000 and piece.startswith(HEAD) for piece in pieces)
-    shown = [row for piece in pieces for row in piece.removeprefix(HEAD).splitlines()]
-    whole = markdown(fleet).removeprefix(HEAD_OF_ALL).splitlines()
-    # Those of the whole table have a note behind them, and spaces at which lines may end.
-    plain = [row.replace("\u00a0", " ") for row in shown]
-    assert all(row.startswith(each) for each, row in zip(plain, whole, strict=False))
-    if len(pieces) < most:
-        assert len(shown) == len(fleet)
-
-
-@given(fleets)
-def test_every_row_of_a_table_is_one_line_of_eight_cells(fleet):
-    lines = markdown(fleet).split("\n")
-    assert len(lines) == 2 + len(fleet) + 1
-    for each in lines[2:-1]:
-        assert len(each.replace("\\\\", "").replace("\\|", "").split("|")) == 10
-
-
 @given(fleets)
 def test_the_dicts_are_json(fleet):
     dicts = json.loads(json.dumps(as_dicts(fleet), allow_nan=False))
     assert [each["stream"] for each in dicts] == [each.stream for each in fleet]
-
-
-def test_a_table_is_filled_up_to_its_size():
-    two = [line(), line(stream="orders")]
-    (whole,) = in_pieces(two, 1000, 3)
-    assert in_pieces(two, len(whole) + 1, 3) == [whole]
-    alone = [in_pieces([each], 1000, 1)[0] for each in two]
-    assert in_pieces(two, len(whole), 3) == alone
-
-
-def test_what_is_up_is_told_of_those_with_which_something_is_up():
-    fleet = [
-        line(state="failed", reason="driver 2 failed"),
-        line(stream="fine"),
-        line(stream="orders", failing=(failing(text="R is *1.20*"),)),
-    ]
-    told = "- [clicks](/assets/clicks): driver 2 failed\n"
-    other = "- [orders](/assets/orders): R is \\*1.20\\*\n"
-    assert notes(fleet, 1000) == told + other
-    assert notes(fleet, len(told + other) + 20) == f"{told}\nand 1 more"
-    assert notes(fleet[1:2], 1000) == ""
-
-
-def test_what_is_up_is_cut_short_only_where_there_is_no_room():
-    fleet = [line(stream=f"s{n}", state="failed", reason="why " * 40) for n in range(5)]
-    assert notes(fleet[:1], 1000) == "- [s0](/assets/s0): " + ("why " * 40).strip() + "\n"
-    assert notes(fleet, 600).count("...") == 5
-
-
-def test_one_that_does_not_answer_is_not_called_running():
-    silent = line(failing=(failing("running", True),))
-    assert "|not answering|" in in_pieces([silent], 1000, 1)[0]
-    assert "|not answering|" in markdown([silent])
-    assert "|running|" in markdown([line(failing=(failing(),))])
-
-
-@given(fleets)
-def test_what_is_up_stays_below_its_size(fleet):
-    assert len(notes(fleet * 9, 1000)) < 1000
-
-
-def test_text_is_cut_only_where_it_is_too_long():
-    assert (shortened("abcde", 5), shortened("abcdef", 5)) == ("abcde", "ab...")
-
-
-def test_half_a_character_is_no_text_that_can_be_stored():
-    assert shortened("/data/caf\udce9 \ud83d", 90) == "/data/caf? ?"
 
 
 def test_one_that_starts_or_is_stopped_is_in_trouble_only_if_something_failed():
@@ -341,107 +213,6 @@ def test_one_that_starts_or_is_stopped_is_in_trouble_only_if_something_failed():
     assert in_trouble(line(state="starting", failing=found))
     assert not in_trouble(line(state="starting"))
     assert not in_trouble(line(state="stopped", failing=found))
-
-
-def test_a_link_has_the_parts_of_a_key_apart():
-    assert asset_path(line(asset=("a/b", "c"))) == "/assets/a%2Fb/c"
-
-
-def test_a_table():
-    fleet = [
-        line(
-            stream="my_clicks",
-            asset=("web team", "my_clicks"),
-            ratio=1.2,
-            lag=75.0,
-            registered=3,
-            requested=5,
-            maximum=8,
-            decision="scale to 5",
-            restarts=2,
-            failing=(failing(text="a | b\n*c*"),),
-        ),
-        line(stream="orders", state="failed", since=NOW - 720, reason="x " * 100),
-    ]
-    assert markdown(fleet) == HEAD_OF_ALL + (
-        r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 -\> 5 of 8|"
-        r"scale to 5|2|a \| b \*c\*|"
-        "\n|[orders](/assets/orders)|failed for 12 min|-|-|-||-|" + ("x " * 43 + "x...|\n")
-    )
-
-
-@pytest.mark.parametrize(
-    ("fleet", "text"),
-    [
-        ([line()], "1 stream: 1 running. Nothing is wrong."),
-        (
-            [line(), line(stream="b", state="stopped"), line(stream="c", state="not started")],
-            "3 streams: 1 running, 1 stopped, 1 not started. Nothing is wrong.",
-        ),
-        (
-            [line(), line(stream="b", state="failed", reason="driver 2 failed")],
-            "2 streams: 1 running, 1 failed. Worst: b: driver 2 failed.",
-        ),
-        (
-            [line(state="failed"), line(stream="b", state="failed", gave_up=True, reason="no")],
-            "2 streams: 1 given up, 1 failed. Worst: b: no; clicks: .",
-        ),
-        (
-            [line(stream=name, failing=(failing(),)) for name in "abc"],
-            "3 streams: 3 running. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20.",
-        ),
-        (
-            [line(stream=name, failing=(failing(),)) for name in "abcde"],
-            "5 streams: 5 running. Worst: a: R is 1.20; b: R is 1.20; c: R is 1.20; and 2 more.",
-        ),
-    ],
-)
-def test_a_sentence(fleet, text):
-    assert sentence(fleet) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        *((0.0, "0 s"), (4.4, "4 s"), (99.0, "99 s"), (100.0, "2 min"), (3600.0, "60 min")),
-        *((6000.0, "2 h"), (5 * 3600.0, "5 h"), (359999.0, "100 h"), (360000.0, "4 d")),
-        *((99.5 * 3600.0, "100 h"), (1000.5 * 86400.0, "1000 d")),
-        (99.49999 * 3600.0, "99 h"),
-    ],
-)
-def test_times_as_people_say_them(seconds, text):
-    assert span(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({}, "-"),
-        ({"registered": 3}, "3"),
-        ({"registered": 3, "requested": 3, "maximum": 8}, "3 of 8"),
-        ({"registered": 0, "requested": 2, "maximum": 8}, "0 -> 2 of 8"),
-        ({"requested": 2}, "? -> 2"),
-        ({"maximum": 8}, "-"),
-    ],
-)
-def test_executors_as_people_say_them(fields, text):
-    assert executors(line(**fields)) == text
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"since": 1000.0}, "running"),
-        ({"state": "failed"}, "failed"),
-        ({"state": "failed", "gave_up": True}, "given up"),
-        ({"state": "failed", "gave_up": True, "since": NOW - 60}, "given up for 60 s"),
-        ({"state": "unknown", "since": 1000.0}, "unknown"),
-        ({"state": "stopped", "since": NOW - 60}, "stopped for 60 s"),
-        ({"state": "starting", "since": NOW + 5}, "starting for 0 s"),
-    ],
-)
-def test_a_state_as_people_say_it(fields, text):
-    assert state(line(**fields)) == text
 
 
 def test_nothing_is_the_matter_with_one_that_holds():

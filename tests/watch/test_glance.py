@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.observe.status import Executor
-from dagster_sparkscale.watch.fleet import STATES, Failing, Row, called, loops
+from dagster_sparkscale.watch.fleet import STATES, Failing, Row, loops
+from dagster_sparkscale.watch.fleet_words import called
 from dagster_sparkscale.watch.glance import (
     Decided,
     decisions,

@@ -18,6 +18,7 @@ from dagster_sparkscale.watch.health import (
 )
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, batch, driver, status
+from tests.state.saying import change
 
 HOLD = Hold("in between")
 NOW = 2000.0
@@ -70,6 +71,33 @@ class TestRunning:
     def test_it_passes_where_a_driver_is_alive(self, state):
         found = findings(sighted={"driver": driver(state)})[Health.RUNNING]
         assert (found.passed, found.text) == (True, f"driver 1 is {state.value}")
+
+
+class TestWhileStateIsChanged:
+    """However long that takes: the query starts after it."""
+
+    DOING = (change(step="rewriting"),)
+
+    def found(self, **fields):
+        late = {"queries": (), "started_at": NOW - STARTUP_GRACE - 1, "now": NOW}
+        return findings(**late | {"reconfigurations": self.DOING} | fields)
+
+    def test_the_driver_runs_and_batches_can_not_be_told(self):
+        found = self.found()
+        assert found[Health.RUNNING].passed
+        completing = found[Health.BATCHES_COMPLETING]
+        assert (completing.passed, completing.text) == (
+            *(None,),
+            "reconfiguring the state of query 'counts': rewriting",
+        )
+
+    def test_once_it_is_over_a_query_has_to_come(self):
+        assert self.found(reconfigurations=(change(),))[Health.BATCHES_COMPLETING].passed is False
+
+    def test_another_query_that_has_failed_is_told_of_all_the_same(self):
+        died = (Query("other", active=False, error="no such column"),)
+        found = self.found(queries=died)[Health.BATCHES_COMPLETING]
+        assert (found.passed, found.text) == (False, "query 'other' failed: no such column")
 
 
 class TestAskedToStop:

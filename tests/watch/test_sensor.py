@@ -1,27 +1,19 @@
-"""The sensor as Dagster evaluates it: observations, requests, operations in flight."""
+"""The sensor as Dagster evaluates it: observations and requests."""
 
 import time
 from dataclasses import asdict, replace
-from typing import ClassVar
 
 import dagster as dg
 import pytest
-from dagster._core.events import DagsterEvent, DagsterEventType
-from dagster._core.remote_origin import (
-    RegisteredCodeLocationOrigin,
-    RemoteJobOrigin,
-    RemoteRepositoryOrigin,
-)
 
-from dagster_sparkscale import operations
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.operations import Streams
 from tests import fakes
 from tests.fakes import QUERY, batch, scaled, structured
+from tests.state.saying import kept_by, stateful
 from tests.watch.deployment import HOUR, STREAM, Deployment, overload
 
 
@@ -93,6 +85,20 @@ class TestMinutes:
             *("1. R", "2. lag (s)", "3. executors", "4. input (records/s)"),
         ]
         assert set(numbers.values()) == {None}
+
+    def test_the_state_of_queries_has_numbers_where_it_is_declared(self):
+        deployed = Deployment([stateful()])
+        kept = deployed.world.run(stateful(), queries=(kept_by(rows=7),), batch_seconds=1.0)
+        (event,) = deployed.tick().told()
+        assert event.metadata["5. state (rows)"].value == 7
+        assert event.metadata["6. state (partitions)"].value == 4
+        assert event.metadata["query state"].value.startswith("|query|state rows|")
+        kept.reachable = False
+        deployed.cursor = None
+        (event,) = deployed.tick().told()
+        names = "5. state (rows)", "6. state (partitions)"
+        assert [event.metadata[name].value for name in names] == [None, None]
+        assert "query state" not in event.metadata
 
     def test_the_asset_is_that_of_the_stream_with_its_prefix(self):
         deployed = Deployment([structured(key_prefix=("raw", "web-logs"))])
@@ -279,140 +285,3 @@ class TestBatchesBetweenTicks:
         slow.tick()
         assert 75 <= asked[0] < 180
         assert asked[1] == 180
-
-
-class TestOperationsInFlight:
-    TAGS: ClassVar = {"stream": "clicks", "cluster": "spark_cluster", "operation": "stop"}
-
-    def in_flight(self, deployed, status=dg.DagsterRunStatus.STARTED, **tags):
-        """A run that Dagster believes to be going on."""
-        location = RegisteredCodeLocationOrigin("definitions.py")
-        repository = RemoteRepositoryOrigin(location, "__repository__")
-        run = deployed.instance.create_run_for_job(
-            deployed.defs.resolve_job_def("stop"),
-            run_config={"ops": {"stop": {"config": {"stream": "clicks"}}}},
-            tags={
-                PREFIX + name: value
-                for name, value in (self.TAGS | tags).items()
-                if value is not None
-            },
-            remote_job_origin=RemoteJobOrigin(repository, "stop"),  # only so are runs queued
-        )
-        event = {
-            dg.DagsterRunStatus.QUEUED: "PIPELINE_ENQUEUED",
-            dg.DagsterRunStatus.STARTING: "PIPELINE_STARTING",
-            dg.DagsterRunStatus.STARTED: "PIPELINE_START",
-            dg.DagsterRunStatus.CANCELING: "PIPELINE_CANCELING",
-            dg.DagsterRunStatus.SUCCESS: "PIPELINE_SUCCESS",
-            dg.DagsterRunStatus.FAILURE: "PIPELINE_FAILURE",
-        }.get(status)
-        if event:
-            deployed.instance.report_dagster_event(
-                DagsterEvent(event_type_value=DagsterEventType(event).value, job_name="stop"),
-                run.run_id,
-            )
-        assert deployed.instance.get_run_by_id(run.run_id).status == status
-        return run
-
-    @pytest.mark.parametrize(
-        "status",
-        [
-            dg.DagsterRunStatus.QUEUED,
-            dg.DagsterRunStatus.NOT_STARTED,
-            dg.DagsterRunStatus.STARTING,
-            dg.DagsterRunStatus.STARTED,
-            dg.DagsterRunStatus.CANCELING,
-        ],
-        ids=lambda status: status.value,
-    )
-    def test_one_holds_its_stream_and_is_named(self, deployed, status):
-        overload(deployed)
-        run = self.in_flight(deployed, status)
-        tick = deployed.tick()
-        assert tick.requests == []
-        assert tick.decided().startswith(
-            f"hold: stop run {run.run_id[:8]} is in progress; otherwise: scale to 5"
-        )
-
-    def test_one_holds_a_restart_as_well(self, deployed):
-        overload(deployed)
-        deployed.world.end("clicks", ended_at=1.0)
-        self.in_flight(deployed)
-        assert deployed.tick().requests == []
-
-    @pytest.mark.parametrize(
-        "status",
-        [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE],
-        ids=lambda status: status.value,
-    )
-    def test_one_that_has_ended_holds_nothing(self, deployed, status):
-        overload(deployed)
-        self.in_flight(deployed, status)
-        assert len(deployed.tick().requests) == 1
-
-    def test_what_it_held_up_is_decided_at_the_next_tick_and_not_an_interval_later(self):
-        deployed = Deployment([scaled(interval=600)])
-        overload(deployed)
-        run = self.in_flight(deployed)
-        assert deployed.tick().requests == []
-        deployed.instance.report_run_canceled(run)
-        assert len(deployed.tick().requests) == 1
-
-    @pytest.mark.parametrize("load_of_another", [5, 25])
-    def test_a_stream_with_nothing_to_do_beside_it_has_been_evaluated(self, load_of_another):
-        # Whether another stream has something to do makes no difference to when this one is due.
-        deployed = Deployment([scaled(interval=600), scaled("orders", interval=600)])
-        kept = overload(deployed, batch_seconds=5)
-        overload(deployed, deployed.streams[1], batch_seconds=load_of_another)
-        run = self.in_flight(deployed)
-        assert "hold: R 0.50" in deployed.tick().decided()
-        deployed.instance.report_run_canceled(run)
-        kept.batch_seconds = 25
-        assert "hold: not due yet; otherwise: scale to 5" in deployed.tick().decided()
-
-    @pytest.mark.parametrize("tags", [{"stream": "orders"}, {"cluster": "west"}, {"stream": None}])
-    def test_one_on_another_stream_or_cluster_or_on_none_holds_nothing(self, deployed, tags):
-        overload(deployed)
-        self.in_flight(deployed, **tags)
-        assert len(deployed.tick().requests) == 1
-
-    def test_one_that_never_ends_does_not_hold_its_stream_for_ever(self, deployed):
-        overload(deployed)
-        self.in_flight(deployed)
-        now = time.time()
-        held = operations.in_flight(
-            deployed.instance, "spark_cluster", now + operations.OPERATION_LIMIT - 60
-        )
-        free = operations.in_flight(
-            deployed.instance, "spark_cluster", now + operations.OPERATION_LIMIT + 60
-        )
-        assert (set(held), set(free)) == ({"clicks"}, set())
-
-    def test_the_time_of_a_run_is_read_as_utc_wherever_dagster_runs(self, deployed, monkeypatch):
-        self.in_flight(deployed)
-        for zone in ("America/Los_Angeles", "Asia/Tokyo"):
-            monkeypatch.setenv("TZ", zone)
-            time.tzset()
-            held = operations.in_flight(deployed.instance, "spark_cluster", time.time())
-            assert set(held) == {"clicks"}
-        monkeypatch.undo()
-        time.tzset()
-
-    def test_a_run_from_the_launchpad_is_seen_though_it_began_without_tags(self, deployed):
-        """The tags it is given when it starts are those the sensor looks for."""
-        overload(deployed)
-        result = deployed.by_hand("stop", stream="clicks")
-        run = deployed.instance.get_run_by_id(result.run_id)
-        wanted = Streams([STREAM], "spark_cluster").tags("clicks", "stop")
-        assert {k: v for k, v in run.tags.items() if k.startswith(PREFIX)} == wanted
-
-    def test_a_run_copied_from_one_of_another_stream_is_tagged_anew(self):
-        deployed = Deployment([scaled("a"), scaled("b")])
-        for stream in deployed.streams:
-            overload(deployed, stream)
-        result = deployed.defs.resolve_job_def("stop").execute_in_process(
-            run_config={"ops": {"stop": {"config": {"stream": "b"}}}},
-            tags={PREFIX + "stream": "a"},
-            instance=deployed.instance,
-        )
-        assert deployed.instance.get_run_by_id(result.run_id).tags[PREFIX + "stream"] == "b"

@@ -1,6 +1,5 @@
-"""What a tick stores besides observations, and ticks of many streams."""
+"""What a tick tells of a stream besides its checks, and ticks of many streams."""
 
-import re
 import zlib
 from dataclasses import replace
 from itertools import pairwise
@@ -18,85 +17,9 @@ from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.watch import events as events_module
 from dagster_sparkscale.watch import sensor as sensor_module
-from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, World, scaled, structured
 from tests.watch.deployment import HOUR, Deployment, grown, overload
 from tests.watch.hanging import hanging
-
-
-class TestChecks:
-    def test_the_first_outcome_is_stored_and_then_only_changes(self, deployed):
-        kept = overload(deployed, batch_seconds=5)
-        everything = {health.value: True for health in Health}
-        del everything["lag_within_limit"], everything["no_data_lost"]  # no source tells
-        assert deployed.tick().checks() == everything
-        assert deployed.tick().checks() == {}
-        kept.batch_seconds = 25
-        assert deployed.tick().checks() == {"ratio_below_one": False}
-        assert deployed.tick().checks() == {}
-        kept.batch_seconds = 5
-        assert deployed.tick().checks() == {"ratio_below_one": True}
-
-    def test_what_is_stored_says_since_when(self, deployed):
-        overload(deployed, batch_seconds=25)
-        (stored,) = (
-            event
-            for event in deployed.tick().of(dg.AssetCheckEvaluation)
-            if event.check_name == "ratio_below_one"
-        )
-        since = r"R is 2\.50 \(since \d{4}-\d\d-\d\d \d\d:\d\d UTC\)"
-        assert re.fullmatch(since, stored.description)
-
-    def test_every_further_loss_of_data_is_stored(self, deployed):
-        kept = overload(deployed, batch_seconds=5)
-
-        def lost(times):
-            kept.queries = (Query(QUERY, active=True, source_lost=times),)
-            found = deployed.tick().of(dg.AssetCheckEvaluation)
-            return [(e.passed, e.severity) for e in found if e.check_name == "no_data_lost"]
-
-        warning = dg.AssetCheckSeverity.WARN
-        assert lost(0) == [(True, warning)]
-        assert lost(1) == [(False, warning)]
-        assert lost(1) == []
-        assert lost(3) == [(False, warning)]
-        assert lost(None) == []
-        assert lost(3) == []
-        assert lost(0) == [(True, warning)]
-
-    def test_a_lag_above_the_policys_limit_is_a_warning(self):
-        deployed = Deployment([scaled(max_lag="1 min", max_executors=10)])
-        kept = overload(deployed, deployed.streams[0], batch_seconds=5)
-        kept.queries = (Query(QUERY, active=True, behind_ms=90_000),)
-        tick = deployed.tick()
-        assert tick.checks()["lag_within_limit"] is False
-        (request,) = tick.requests
-        assert request.run_config["ops"]["rescale"]["config"]["target"] == 3
-
-    def test_an_outcome_that_cannot_be_told_leaves_the_last_one_standing(self, deployed):
-        kept = overload(deployed, batch_seconds=5)
-        deployed.tick()
-        kept.reachable = False
-        assert deployed.tick().checks() == {"running": False}
-        kept.reachable = True
-        assert deployed.tick().checks() == {"running": True}
-
-    def test_a_failed_driver_brings_its_log(self, deployed):
-        overload(deployed).log = ["Traceback", "it broke"]
-        deployed.world.end("clicks")
-        (check,) = deployed.tick().of(dg.AssetCheckEvaluation)
-        assert (check.check_name, check.passed) == ("running", False)
-        assert check.severity == dg.AssetCheckSeverity.ERROR
-        assert check.metadata["log"].value == "Traceback\nit broke"
-
-    def test_a_stream_that_is_not_meant_to_run_is_a_warning(self, deployed):
-        (check,) = deployed.tick().of(dg.AssetCheckEvaluation)
-        assert (check.check_name, check.passed) == ("running", False)
-        assert check.severity == dg.AssetCheckSeverity.WARN
-
-    def test_a_stream_at_its_maximum_fails_one_of_them(self, deployed):
-        overload(deployed, executors=10)
-        assert deployed.tick().checks()["below_maximum"] is False
 
 
 class TestEvents:
@@ -399,45 +322,6 @@ class TestWhatWavers:
             events += len(deployed.tick().told())
             clock[0] += 60
         assert 6 <= events <= 30
-
-
-class TestChecksThatAreStoredOtherwise:
-    def test_one_that_was_run_by_hand_at_a_bad_moment_does_not_stay_red(self, deployed, clock):
-        overload(deployed, batch_seconds=5)
-        deployed.tick()
-        deployed.instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(
-                asset_key=dg.AssetKey("clicks"), check_name="running", passed=False
-            )
-        )
-        clock[0] += 3600
-        assert deployed.tick().checks()["running"] is True
-
-    def test_what_a_start_has_stored_does_not_stand_once_its_driver_has_failed(
-        self, deployed, clock
-    ):
-        assert deployed.tick().checks()["running"] is False  # never started
-        overload(deployed, batch_seconds=5)
-        deployed.instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(
-                asset_key=dg.AssetKey("clicks"), check_name="running", passed=True
-            )
-        )
-        deployed.world.end("clicks")
-        clock[0] += 60
-        checks = deployed.tick().checks()
-        assert checks["running"] is False
-        clock[0] += 60
-        assert "running" not in deployed.tick().checks()
-
-    def test_those_of_an_asset_that_was_wiped_come_back(self, deployed, clock):
-        overload(deployed, batch_seconds=5)
-        stored = deployed.tick().checks()
-        deployed.instance.wipe_assets([dg.AssetKey("clicks")])
-        clock[0] += 3600
-        tick = deployed.tick()
-        assert tick.checks() == stored
-        assert "running" in tick.told()[0].metadata["state"].value
 
 
 class TestBrokenTexts:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters import class_data, starts
@@ -22,6 +21,7 @@ from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import fence_options
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.conditions import (
     check_spark_of,
@@ -97,13 +97,13 @@ class HostedCluster(StateFolderCluster):
     @field_validator("class_data_archive", mode="before")
     @classmethod
     def _archive_is_absolute(cls, value: Any) -> Any:
-        given = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-        if given and value and not Path(value).is_absolute():
+        given = is_text(value) and value
+        if given and not Path(value).is_absolute():
             raise ValueError(
                 f"class_data_archive = {value!r}: must be an absolute path, for workers have "
                 "other working folders"
             )
-        if given and value and not class_data.can_be_named(Path(value)):
+        if given and not class_data.can_be_named(Path(value)):
             raise ValueError(
                 f"class_data_archive = {value!r}: must be a path of letters, digits, blanks and "
                 "./+,=@%~_- only: options of a JVM can't have others"
@@ -134,7 +134,11 @@ class HostedCluster(StateFolderCluster):
         return program_here(stream)
 
     def launching(
-        self, stream: Stream, program: Path, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Path,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         master, access, runtime = self._master(), self._access(), self._runtime()
         host = self.driver_host or ("127.0.0.1" if runtime.loopback else None)
@@ -142,7 +146,7 @@ class HostedCluster(StateFolderCluster):
         def launch(start: Start) -> None:
             shared = self._class_data(runtime.java, runtime.spark)
             epoch = start.record.epoch
-            made = settings(stream, epoch, master, self.spark_conf, host, shared) | access
+            made = settings(stream, epoch, master, self.spark_conf, host, shared, more) | access
             self.driver_of(stream.name, start.record).launch(
                 stream, made, program, arguments, runtime, fence_options(start)
             )

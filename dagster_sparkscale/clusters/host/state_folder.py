@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 from pydantic import Field, field_validator
 
+from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 
@@ -28,7 +28,7 @@ class StateFolderCluster(SparkCluster):
     @field_validator("state_dir", mode="before")
     @classmethod
     def _folder_has_a_name(cls, value: Any) -> Any:
-        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and not value.strip():
+        if is_text(value) and not value.strip():
             raise ValueError('must be the name of a folder, such as ".sparkscale"')
         return value
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import dagster as dg
 from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.kubernetes import applications
 from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver
 from dagster_sparkscale.clusters.kubernetes.applications import ApplicationObjects
@@ -34,16 +34,14 @@ class SparkApplicationCluster(KubernetesCluster):
     @field_validator("operator", mode="before")
     @classmethod
     def _operator_is_known(cls, value: Any) -> Any:
-        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-        if plain and value not in applications.VERSIONS:
+        if is_text(value) and value not in applications.VERSIONS:
             raise ValueError(f"must be {' or '.join(applications.VERSIONS)}")
         return value
 
     @field_validator("spark_version", mode="before")
     @classmethod
     def _version_is_one(cls, value: Any) -> Any:
-        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-        if plain and not _VERSION.fullmatch(value):
+        if is_text(value) and not _VERSION.fullmatch(value):
             raise ValueError("must be the version of Spark in the image, such as 4.3.0")
         return value
 

@@ -5,11 +5,10 @@ Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import dagster as dg
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from dagster_sparkscale.clusters import credentials
@@ -18,6 +17,7 @@ from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.conditions import programs
 from dagster_sparkscale.clusters.kubernetes import checkpoints, names, room, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
@@ -117,24 +117,21 @@ class KubernetesCluster(SparkCluster):
     @field_validator("image", mode="before")
     @classmethod
     def _image_has_a_name(cls, value: Any) -> Any:
-        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-        if plain and (not value or value != "".join(value.split())):
+        if is_text(value) and (not value or value != "".join(value.split())):
             raise ValueError('must be the name of an image, such as "apache/spark:4.3.0-python3"')
         return value
 
     @field_validator("service_account", "kubeconfig", "context", mode="before")
     @classmethod
     def _says_something(cls, value: Any) -> Any:
-        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-        if plain and not value.strip():
+        if is_text(value) and not value.strip():
             raise ValueError("must not be empty")
         return value
 
     @field_validator("namespace", mode="before")
     @classmethod
     def _namespace_is_one(cls, value: Any) -> Any:
-        plain = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-        if plain and not _NAMESPACE.fullmatch(value):
+        if is_text(value) and not _NAMESPACE.fullmatch(value):
             raise ValueError(
                 "must be the name of a namespace: small letters, digits and hyphens, at most 63"
             )
@@ -144,7 +141,7 @@ class KubernetesCluster(SparkCluster):
     @classmethod
     def _is_known(cls, value: Any, info: ValidationInfo) -> Any:
         known = _KNOWN[str(info.field_name)]
-        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and value not in known:
+        if is_text(value) and value not in known:
             raise ValueError(f"must be {', '.join(known[:-1])} or {known[-1]}")
         return value
 
@@ -159,13 +156,17 @@ class KubernetesCluster(SparkCluster):
         return program_of(stream)
 
     def launching(
-        self, stream: Stream, program: Program, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Program,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         kube, store = self._api(), self.store()
         begin = (Path(__file__).parent / BEGIN).read_bytes()
 
         def go(start: Start) -> None:
-            parts = self._parts(stream, start, program, arguments, begin)
+            parts = self._parts(stream, start, program, arguments, begin, more)
             objects = self._objects(stream.name, start.record)
             launch(kube, store, objects, start.record, parts)
 
@@ -263,6 +264,7 @@ class KubernetesCluster(SparkCluster):
         program: Program,
         arguments: Sequence[str],
         begin: bytes,
+        more: Mapping[str, str] | None = None,
     ) -> Parts:
         record = start.record
         epoch, namespace = record.epoch, self._api().namespace
@@ -278,6 +280,7 @@ class KubernetesCluster(SparkCluster):
             pull_secrets=self.image_pull_secrets,
             node_selector=self.node_selector,
             template=f"{CODE}/{TEMPLATE}",
+            more=more,
         )
         known = credentials.make(stream.name, epoch)
         python = made.get("spark.pyspark.driver.python") or made.get("spark.pyspark.python")

@@ -41,6 +41,7 @@ def settings_in_a_pod(
     pull_secrets: Sequence[str] = (),
     node_selector: Mapping[str, str] = NOWHERE,
     template: str | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """All settings of the driver of `stream`.
 
@@ -48,6 +49,7 @@ def settings_in_a_pod(
         common: of the cluster.
         executors: that it begins with.
         template: path of the executors' pod template, in the driver's pod.
+        more: settings of this one start, over all others.
     """
     name = names.of_epoch(stream.name, epoch)
     placed = {
@@ -80,7 +82,7 @@ def settings_in_a_pod(
         },
     }
     given = {**_DEFAULTS, **placed, **common}
-    return settings(stream, epoch, MASTER, given) | ours
+    return settings(stream, epoch, MASTER, given, more=more) | ours
 
 
 def host(stream: str, epoch: int, namespace: str) -> str:

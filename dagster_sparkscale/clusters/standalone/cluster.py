@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import dagster as dg
 from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters.base import Capacity
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.standalone import masters
 
@@ -30,7 +30,7 @@ class StandaloneCluster(HostedCluster):
     def _master_is_url(cls, value: Any) -> Any:
         if value is None:  # to Dagster it is that where it is left out
             raise ValueError("must be the URL of the master, such as spark://host:7077")
-        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and value:
+        if is_text(value) and value:
             masters.hosts(value)
         return value
 

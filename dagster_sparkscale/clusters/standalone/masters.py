@@ -2,11 +2,11 @@
 
 import json
 import re
-import urllib.request
 from collections.abc import Iterable
 from http.client import HTTPException
 from typing import Any
 
+from dagster_sparkscale.clusters import timed_urls
 from dagster_sparkscale.clusters.base import Capacity
 
 _MASTER = re.compile(r"^(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})$")
@@ -35,11 +35,10 @@ def is_loopback(master: str) -> bool:
 
 
 def overview(web_url: str, timeout: float) -> dict[str, Any] | None:
-    """What the master at `web_url` says of itself; None if it does not answer."""
-    # Without proxies: the master is on this network, often on this host.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    """What the master at `web_url` says of itself; None if it does not answer, all of it in
+    `timeout` seconds."""
     try:
-        with opener.open(f"{web_url.rstrip('/')}/json/", timeout=timeout) as answer:
+        with timed_urls.answer(f"{web_url.rstrip('/')}/json/", timeout) as answer:
             content = json.loads(answer.read(16_000_000))
     except (OSError, HTTPException, ValueError):  # an URLError is an OSError
         return None

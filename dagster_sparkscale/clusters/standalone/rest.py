@@ -4,15 +4,17 @@ Of several masters one is in charge; the others answer that they are not, and ar
 """
 
 import json
+import time
 from collections.abc import Mapping, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.timed_http import Connection, SecureConnection
 
 TIMEOUT = 15.0
-"""Seconds for each request: a master asks itself for up to ten."""
+"""Seconds for each request and all of its answer: a master asks itself for up to ten."""
 _LONGEST = 1_000_000
 _STANDBY = "Current state is not alive"
 _NONE = "status/driver-none"
@@ -102,9 +104,10 @@ def _first(urls: Sequence[str], method: str, path: str, body: bytes | None = Non
 
 def _ask(url: str, method: str, path: str, body: bytes | None) -> Any:
     parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    kind = SecureConnection if parts.scheme == "https" else Connection
     # Without proxies: the master is on this network, often on this host.
-    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT)
+    connection = kind(parts.hostname or "", parts.port)
+    connection.bound(time.monotonic() + TIMEOUT)
     try:
         try:
             connection.connect()

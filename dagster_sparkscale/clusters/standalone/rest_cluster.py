@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-import dagster as dg
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from dagster_sparkscale.clusters import credentials
@@ -14,6 +13,7 @@ from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.conditions import program_here, programs, state_folder
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
@@ -79,7 +79,7 @@ class StandaloneRestCluster(StateFolderCluster):
     @field_validator("master", mode="before")
     @classmethod
     def _master_is_url(cls, value: Any) -> Any:
-        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and value:
+        if is_text(value) and value:
             masters.hosts(value)
         return value
 
@@ -90,15 +90,14 @@ class StandaloneRestCluster(StateFolderCluster):
         if not isinstance(value, list | tuple) or not value:
             raise ValueError(f'must be a list of URLs, such as ["{example}"]')
         for url in value:
-            plain = isinstance(url, str) and not isinstance(url, dg.EnvVar)
-            if plain and not _is_url(url):
+            if is_text(url) and not _is_url(url):
                 raise ValueError(f"{url!r}: must be a URL such as {example}")
         return value
 
     @field_validator("python", "agent_bind", mode="before")
     @classmethod
     def _says_something(cls, value: Any) -> Any:
-        if isinstance(value, str) and not isinstance(value, dg.EnvVar) and not value.strip():
+        if is_text(value) and not value.strip():
             raise ValueError(f"{value!r}: must not be empty; leave it out for the default")
         return value
 
@@ -129,7 +128,11 @@ class StandaloneRestCluster(StateFolderCluster):
         self._in_charge()
 
     def launching(
-        self, stream: Stream, program: Program, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Program,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         self._in_charge()
 
@@ -140,7 +143,7 @@ class StandaloneRestCluster(StateFolderCluster):
             driver.files.create()
             driver.files.write_private(driver.files.token, known_by.token)
             driver.files.write_private(driver.files.certificate, known_by.certificate)
-            made = settings(stream, record.epoch, self.master, self.spark_conf)
+            made = settings(stream, record.epoch, self.master, self.spark_conf, more=more)
             packed = shipped.pack(
                 {
                     "files": {

@@ -1,12 +1,12 @@
 """What a driver has written, as the web UI of its worker shows it. Reads only."""
 
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, Literal
 from urllib.parse import urlencode
 
+from dagster_sparkscale.clusters import timed_urls
 from dagster_sparkscale.clusters.standalone.told import reached_at
 from dagster_sparkscale.driver import shipped
 
@@ -73,14 +73,17 @@ def page(
     timeout: float = 5.0,
 ) -> str | None:
     """So many bytes from the end, or the beginning, of what a driver has written; None where its
-    worker does not tell."""
+    worker does not tell.
+
+    Args:
+        timeout: seconds for all of it.
+    """
     asked: dict[str, str | int] = {"driverId": driver, "logType": which, "byteLength": size}
     if not at_the_end:
         asked["offset"] = 0
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         url = f"{web_url.rstrip('/')}/log/?{urlencode(asked)}"
-        with opener.open(url, timeout=timeout) as answer:
+        with timed_urls.answer(url, timeout) as answer:
             text = answer.read(size + 10_000).decode("utf-8", "replace")
     except (OSError, HTTPException, ValueError):  # an URLError is an OSError
         return None

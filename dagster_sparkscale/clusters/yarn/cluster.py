@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import dagster as dg
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from dagster_sparkscale.clusters.agents import RemoteAgent
@@ -15,6 +14,7 @@ from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import fence_options
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.cluster import place_of
 from dagster_sparkscale.clusters.host.conditions import conditions_here, program_here
@@ -99,8 +99,7 @@ class YarnCluster(StateFolderCluster):
         if isinstance(value, list | tuple) and not value:
             raise ValueError(right)
         for url in value if isinstance(value, list | tuple) else ():
-            told = isinstance(url, str) and not isinstance(url, dg.EnvVar)
-            if told and not url.startswith(("http://", "https://")):
+            if is_text(url) and not url.startswith(("http://", "https://")):
                 raise ValueError(f"{url!r}: {right}")
         return value
 
@@ -143,7 +142,11 @@ class YarnCluster(StateFolderCluster):
         return program
 
     def launching(
-        self, stream: Stream, program: Path, arguments: Sequence[str]
+        self,
+        stream: Stream,
+        program: Path,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
         self._refuse_if_not_ready()
         place = Place(
@@ -159,7 +162,7 @@ class YarnCluster(StateFolderCluster):
             record = start.record
 
             def settings(files: Files) -> Mapping[str, str]:
-                return spark_settings(stream, record, self.spark_conf, place, files)
+                return spark_settings(stream, record, self.spark_conf, place, files, more)
 
             given = driver_arguments(
                 stream, record, fence_options(start), self.agent_bind, program, arguments

@@ -14,6 +14,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from dagster_sparkscale.clusters import timed_urls
 from dagster_sparkscale.clusters.base import Capacity
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.yarn import applications
@@ -56,6 +57,9 @@ class Web:
     ) -> bytes:
         """What is answered.
 
+        Args:
+            timeout: seconds for all of it.
+
         Raises:
             urllib.error.HTTPError: it is refused, or sent elsewhere and that is not followed.
             OSError, HTTPException, ValueError: nothing is.
@@ -66,15 +70,10 @@ class Web:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Accept": accept, "Content-Type": "application/json"},
         )
-        # Without proxies: they are on this network.
-        handlers: list[Any] = [urllib.request.ProxyHandler({})]
-        if url.startswith("https:"):
-            handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
-        if not follow:
-            handlers.append(_NoRedirects())
-        with urllib.request.build_opener(*handlers).open(request, timeout=timeout) as answer:
-            content: bytes = answer.read(_LARGEST)
-            return content
+        context = self._tls() if url.startswith("https:") else None
+        other = () if follow else (_NoRedirects(),)
+        with timed_urls.answer(request, timeout, *other, context=context) as answer:
+            return answer.read(_LARGEST)
 
     def _tls(self) -> ssl.SSLContext:
         given = self.ca_file or os.environ.get("REQUESTS_CA_BUNDLE")

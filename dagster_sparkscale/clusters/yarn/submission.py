@@ -79,9 +79,18 @@ def tags(record: Record, more: Sequence[str]) -> list[str]:
 
 
 def spark_settings(
-    stream: Stream, record: Record, common: Mapping[str, str], place: Place, files: Files
+    stream: Stream,
+    record: Record,
+    common: Mapping[str, str],
+    place: Place,
+    files: Files,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """All settings of the application. Those that would break what we rely on are overridden."""
+    """All settings of the application. Those that would break what we rely on are overridden.
+
+    Args:
+        more: of this one start, over all others.
+    """
     made = {
         "spark.yarn.queue": place.queue,
         "spark.redaction.regex": _REDACTED,
@@ -98,7 +107,7 @@ def spark_settings(
         for name, value in stream.env.items()
         if _in_script(name)
     }
-    asked = settings(stream, record.epoch, "yarn", made)
+    asked = settings(stream, record.epoch, "yarn", made, more=more)
     bounds = stream.bounds
     executors = bounds.initial if record.executors is None else record.executors
     asked |= {

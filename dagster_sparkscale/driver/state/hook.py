@@ -12,7 +12,7 @@ from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QuerySt
 from . import layout, plans, reconfigure
 from .folder import Folder
 from .journal import Journal
-from .logs import read_logs
+from .logs import read_id, read_logs
 from .plans import Plan
 from .reporting import Reporting
 
@@ -88,7 +88,8 @@ class StateHook:
     def _prepare(self, session: Any, checkpoint: str, name: str | None) -> "Known":
         folder = Folder(session, checkpoint)
         journal = Journal(folder)
-        label = name or folder.path.rpartition("/")[2]
+        # As the agent calls it; a new one without a name has none yet.
+        label = name or read_id(folder) or folder.path.rpartition("/")[2]
 
         def report(id: str, before: int | None, after: int) -> Reporting:
             begun = Reporting(id, label, before=before, after=after)

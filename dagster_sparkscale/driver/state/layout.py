@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 OFFSETS, COMMITS, STATE = "offsets", "commits", "state"
+METADATA = "metadata"
 OURS = "_sparkscale_state"
 PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"

@@ -1,5 +1,7 @@
 """Reads the logs of a query's checkpoint."""
 
+import json
+
 from . import layout
 from .folder import Folder
 from .layout import Bound, Logs
@@ -8,6 +10,15 @@ from .layout import Bound, Logs
 def read_latest(folder: Folder, log: str) -> int | None:
     """The highest batch in a log; None: there is none."""
     return layout.latest(folder.names(log))
+
+
+def read_id(folder: Folder) -> str | None:
+    """The id of the query, which it keeps for as long as its checkpoint; None: it has not begun."""
+    try:
+        told = json.loads(folder.read(layout.METADATA) or b"{}")
+        return str(told["id"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def read_bound(folder: Folder, batch: int) -> Bound | None:

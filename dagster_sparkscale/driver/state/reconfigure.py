@@ -26,7 +26,7 @@ from .journal import Begun, Journal
 from .logs import read_logs
 from .plans import Plan
 from .reporting import Reporting
-from .undo import files_of, undo
+from .undo import files_of, ran_on, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
@@ -60,7 +60,12 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
             _close(journal)
             told.over("changed", "an earlier driver had done it, and was ended before it said so")
             return
-        _put_back(folder, journal, change, told, "its driver was ended in the middle of it")
+        cut = "its driver was ended in the middle of it"
+        if ran := ran_on(folder, change):  # started past us
+            journal.close()
+            told.over("failed", f"{cut}, and {ran}: left as it is")
+            return
+        _put_back(folder, journal, change, told, cut)
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
 
@@ -192,8 +197,6 @@ def _put_back(folder: Folder, journal: Journal, noted: Begun, told: Reporting, w
     journal.close()
     if undone.trouble:
         told.over("failed", f"{why}; {undone.trouble}")
-    elif undone.passed:
-        told.over("failed", f"{why}; {undone.passed}: left as it is")
     else:
         told.over("undone", why)
 

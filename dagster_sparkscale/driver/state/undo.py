@@ -19,8 +19,6 @@ class Undone:
     """Deleted."""
     lost: tuple[str, ...] = ()
     """Files that were there before the change and are not any more, or have another size."""
-    passed: str | None = None
-    """Why there was nothing to put back, in words; None: there was, or nothing had been touched."""
 
     @property
     def trouble(self) -> str | None:
@@ -34,9 +32,8 @@ class Undone:
 
 
 def undo(folder: Folder, change: Begun) -> Undone:
-    """Delete what a change has added. What was cut off in the middle of that is done again."""
-    if (why := _ran_on(folder, change)) is not None:
-        return Undone(0, passed=why)
+    """Delete what has come since a change began, while the query has not run since. What was cut
+    off in the middle of that is done again."""
     now = files_of(folder)
     gone = layout.added(change.files, now)
     for name in gone:
@@ -51,7 +48,7 @@ def files_of(folder: Folder) -> Mapping[str, int]:
     return {name: size for name, size in folder.files().items() if layout.belongs(name)}
 
 
-def _ran_on(folder: Folder, change: Begun) -> str | None:
+def ran_on(folder: Folder, change: Begun) -> str | None:
     """Why what has come since the change began is the query's own, in words; None: it is not."""
     committed = read_latest(folder, layout.COMMITS)
     if committed is not None and committed > change.batch + 1:

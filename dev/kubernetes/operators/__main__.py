@@ -7,12 +7,10 @@ The kubeconfig is the one that `python -m dev.kubernetes` has printed.
 """
 
 import argparse
-import signal
 import sys
-import threading
 from pathlib import Path
-from types import FrameType
 
+from dev.daemons import ended_by_signals
 from dev.kubernetes.api import Refused
 from dev.kubernetes.operators.crds import install
 from dev.kubernetes.operators.standin import Operator
@@ -28,13 +26,7 @@ def main() -> int:
     parser.add_argument("--kubeconfig", type=Path, required=True, help="of `dev.kubernetes`")
     parser.add_argument("--namespace", default="streams", help="that is watched; default: streams")
     options = parser.parse_args()
-    ended = threading.Event()
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        ended.set()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    ended = ended_by_signals()
     cluster = reached(options.kubeconfig.resolve())
     try:
         install(cluster.api)

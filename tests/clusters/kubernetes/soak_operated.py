@@ -1,6 +1,8 @@
 """What operators do to drivers, and what is told of it: against their stand-in
 (dev/kubernetes/operators), in both spellings."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,16 @@ def seen(cluster: SparkApplicationCluster, name: str, state: DriverState) -> Dri
     )
     assert found
     return found
+
+
+@contextmanager
+def running(
+    kubernetes: Cluster, what: str, operator: str, declared: StructuredStream | None = None
+) -> Iterator[tuple[SparkApplicationCluster, str, Operator]]:
+    """As `operated`, with a stream that runs; one named clicks if none is declared."""
+    with operated(kubernetes, what, operator) as (cluster, space, stand_in):
+        see_to(cluster, declared or stream("clicks"))
+        yield cluster, space, stand_in
 
 
 def test_a_stream_is_started_rescaled_and_stopped_by_apaches(kubernetes: Cluster) -> None:
@@ -85,8 +97,7 @@ def test_a_submission_that_is_refused_is_told(kubernetes: Cluster, operator: str
 def test_a_driver_that_its_operator_starts_again_ends_itself(
     kubernetes: Cluster, operator: str, tmp_path: Path
 ) -> None:
-    with operated(kubernetes, "again", operator) as (cluster, space, stand_in):
-        see_to(cluster, kept(tmp_path))
+    with running(kubernetes, "again", operator, kept(tmp_path)) as (cluster, space, stand_in):
         stand_in.restarts = 1
         kubernetes.kill(kubernetes.pod(space, names.of_epoch("clicks", 1)))
         wait_for("it to be started again", lambda: stand_in.submissions == 2)
@@ -94,8 +105,7 @@ def test_a_driver_that_its_operator_starts_again_ends_itself(
 
 
 def test_one_whose_application_is_edited_likewise(kubernetes: Cluster, tmp_path: Path) -> None:
-    with operated(kubernetes, "edited", "kubeflow") as (cluster, space, stand_in):
-        see_to(cluster, kept(tmp_path))
+    with running(kubernetes, "edited", "kubeflow", kept(tmp_path)) as (cluster, space, stand_in):
         path = path_of(space, "kubeflow", "clicks", 1)
         kubernetes.api.patch(path, {"spec": {"executor": {"instances": 7}}})
         wait_for("it to be started again", lambda: stand_in.submissions == 2)
@@ -130,8 +140,7 @@ def _told_and_followed(
 def test_a_submission_made_twice_leaves_the_driver_alone(
     kubernetes: Cluster, operator: str
 ) -> None:
-    with operated(kubernetes, "twice", operator) as (cluster, space, stand_in):
-        see_to(cluster, stream("clicks"))
+    with running(kubernetes, "twice", operator) as (cluster, space, stand_in):
         (made,) = all_of(kubernetes, space, operator)
         failure = stand_in.submit({"apiVersion": made["apiVersion"], **made})
         assert "already exists" in failure
@@ -143,8 +152,7 @@ def test_a_submission_made_twice_leaves_the_driver_alone(
 def test_a_driver_that_was_killed_and_one_that_is_killed(
     kubernetes: Cluster, operator: str
 ) -> None:
-    with operated(kubernetes, "killed", operator) as (cluster, space, _):
-        see_to(cluster, stream("clicks"))
+    with running(kubernetes, "killed", operator) as (cluster, space, _):
         kubernetes.kill(kubernetes.pod(space, names.of_epoch("clicks", 1)))
         assert seen(cluster, "clicks", DriverState.FAILED).exit_reason == "killed by signal 9"
         see_to(cluster, stream("clicks"))

@@ -11,11 +11,12 @@ import pytest
 from dagster_sparkscale import KubernetesCluster
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.kubernetes import names
+from dev.dagster_ui import AT_ONCE
 from dev.kubernetes.granted import USER, apply, granted, kubeconfig
 from dev.kubernetes.running import Cluster, Reached
 from dev.kubernetes.telling import path_of
 from tests.clusters.running import newest, status, wait_running
-from tests.e2e.test_restart import SETTINGS, Dagster, processes
+from tests.e2e.test_restart import Dagster, processes
 from tests.given_kubernetes import image_of, space_for
 from tests.kubernetes import Object
 from tests.waiting import wait_for
@@ -31,7 +32,7 @@ def test_started_scaled_killed_found_again_and_stopped_with_nothing_left(
     kubernetes = any_kubernetes
     ours = kubernetes if isinstance(kubernetes, Cluster) else None
     (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "dagster.yaml").write_text(SETTINGS)
+    (tmp_path / "home" / "dagster.yaml").write_text(AT_ONCE)
     with (
         space_for(kubernetes, "scenario") as space,
         processes(tmp_path) as children,

@@ -50,6 +50,11 @@ def test_the_users_settings_win():
     assert own["spark.kubernetes.container.image"] == "own"
 
 
+def test_what_is_set_for_one_start_wins_over_them():
+    found = made({"spark.x": "cluster"}, {"spark.x": "stream"}, more={"spark.x": "once"})
+    assert found["spark.x"] == "once"
+
+
 def test_but_not_over_what_keeps_two_starts_apart():
     ours = made()
     for key in (

@@ -9,6 +9,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -25,7 +26,10 @@ from dagster_sparkscale.clusters.yarn.resource_manager import (
     runs,
 )
 from dagster_sparkscale.declare.declaration import DeclarationError
+from tests.clusters.answering import Agent, drips
 from tests.clusters.running import PROGRAMS, SECRET, stream, submit
+from tests.clusters.test_agent_tls import by_name
+from tests.driver import serving
 
 ME = Web("me")
 DOWN = "http://127.0.0.1:9"
@@ -60,6 +64,39 @@ def answering(code: int, body: Any = None, location: str = "") -> Iterator[tuple
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_who_drips_is_given_up(agent: Agent, whole: bool) -> None:
+    sent = drips(agent, json.dumps({"apps": None}).encode(), whole=whole)
+    with pytest.raises(OSError, match="timed out"):
+        ME.ask("GET", agent.url, {}, timeout=0.5)
+    assert not sent.is_set()
+
+
+def test_over_tls_only_who_is_known_is_asked_and_given_up_where_it_drips(tmp_path: Path) -> None:
+    there = Agent(serving.tls(tmp_path, by_name("127.0.0.1")))
+    known = Web("me", str(tmp_path / "certificate"))
+    there.body = b"{}"
+    try:
+        assert known.ask("GET", there.url, {}) == b"{}"
+        with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+            ME.ask("GET", there.url, {})
+        sent = drips(there, b"{}", whole=False)
+        with pytest.raises(OSError, match="timed out"):
+            known.ask("GET", there.url, {}, timeout=0.5)
+        assert not sent.is_set()
+    finally:
+        there.close()
+
+
+def test_the_words_of_a_refusal_are_waited_for_no_longer(agent: Agent) -> None:
+    sent = drips(agent, json.dumps({"RemoteException": {}}).encode(), whole=False, code=403)
+    with pytest.raises(HTTPError) as refused:
+        ME.ask("GET", agent.url, {}, timeout=0.5)
+    with refused.value, pytest.raises(TimeoutError):
+        refused.value.read()
+    assert not sent.is_set()
 
 
 def test_who_stands_by_and_who_is_down_are_passed_over() -> None:

@@ -63,6 +63,13 @@ def test_what_we_rely_on_can_not_be_set_otherwise() -> None:
     assert {name: made[name] for name in fixed} == fixed
 
 
+def test_what_is_set_for_one_start_wins_over_the_clusters() -> None:
+    made = spark_settings(
+        stream("clicks"), RECORD, {"spark.x": "1"}, PLACE, FILES, {"spark.x": "2"}
+    )
+    assert made["spark.x"] == "2"
+
+
 def test_without_a_number_remembered_it_begins_with_what_is_declared() -> None:
     made = spark_settings(stream("clicks"), replace(RECORD, executors=None), {}, PLACE, FILES)
     assert made["spark.executor.instances"] == "1"

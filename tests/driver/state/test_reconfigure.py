@@ -1,6 +1,6 @@
 """A real driver changes the state of its queries before they start, or says why it does not."""
 
-import json
+import shutil
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_what_can_t_be_changed_is_left_and_the_query_runs(cluster, tmp_path):
 
 
 def test_a_state_that_is_not_as_it_was_is_put_back(cluster, tmp_path):
-    """What Spark wrote is spoiled while the driver waits, as by a bug of its own."""
+    """What Spark wrote is spoiled while the driver waits: a partition has the rows of another."""
     drivers = Drivers(cluster, tmp_path)
     with drivers.started() as driver:
         drivers.count(driver)
@@ -77,16 +77,15 @@ def test_a_state_that_is_not_as_it_was_is_put_back(cluster, tmp_path):
     held = f"verifying={go_on}"
     with drivers.started(Plan("spoiled", 8, GROUPS), hold_at=held) as driver:
         driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == "verifying", "the step")
-        offsets = drivers.counting.checkpoint / "offsets"
-        last = max(offsets.glob("[0-9]*"), key=lambda each: int(each.name))
-        (offsets / f".{last.name}.crc").unlink(missing_ok=True)
-        version, settings, *sources = last.read_text().splitlines()
-        told = json.loads(settings)
-        told["conf"][layout.PARTITIONS] = str(BEGIN)  # Spark reads half of its new state
-        last.write_text("\n".join([version, json.dumps(told), *sources]))
+        state = drivers.counting.checkpoint / "state" / "0"
+        [written] = (state / "5").glob("*.zip")  # a new partition has nothing else
+        for name in (written.name, f".{written.name}.crc"):
+            shutil.copyfile(state / "5" / name, state / "0" / name)
+        shutil.copytree(state / "5" / "SSTs", state / "0" / "SSTs", dirs_exist_ok=True)
         go_on.touch()
         report = the_one(drivers.count(driver))
         assert report.outcome == "undone", report
+        assert report.reason is not None and "the new state is not the same" in report.reason
         assert drivers.counting.partitions() == BEGIN
         drivers.end(driver)
     now = drivers.counting.files()

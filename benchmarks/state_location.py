@@ -1,0 +1,46 @@
+"""The code location of `state`."""
+
+import os
+from pathlib import Path
+
+import dagster as dg
+
+from dagster_sparkscale import LocalCluster, State, StructuredStream, build_defs
+
+FOLDER = Path(os.environ["SPARKSCALE_BENCH_FOLDER"])
+COUNT = os.environ["SPARKSCALE_BENCH_KEYS"]
+GROUPS = 16
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def stream(
+    name: str, program: str, *arguments: str, state: State | None = None
+) -> StructuredStream:
+    """One with two executors of one core."""
+    return StructuredStream(
+        name=name,
+        program=str(PROGRAMS / program),
+        arguments=arguments,
+        batch_interval="1s",
+        executors=2,
+        executor_memory="2g",
+        driver_memory="2g",
+        spark_conf={"spark.cores.max": "2"},
+        checkpoint_location=str(FOLDER / "streams" / name),
+        recovery=None,
+        state=state,
+    )
+
+
+def cluster() -> LocalCluster:
+    return LocalCluster(
+        state_dir=str(FOLDER / "spark"), workers=1, cores_per_worker=2, memory_per_worker="6g"
+    )
+
+
+KEYS = stream(
+    *("keys", "keys.py", str(FOLDER / "data"), COUNT),
+    state=State(key_groups=GROUPS, partitions=4, within="1h"),
+)
+
+defs: dg.Definitions = build_defs([KEYS], cluster(), autoscaler_running=False)

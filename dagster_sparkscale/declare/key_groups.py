@@ -1,0 +1,201 @@
+"""Key groups: how the keys of a stateful query lie in its partitions, and what moves where. Pure.
+
+A key whose hash is h belongs to key group pmod(h, G), for good; Spark puts it into partition
+pmod(h, P). Where P divides G both rules are one, pmod(pmod(h, G), P) = pmod(h, P): each partition
+has whole key groups, and a change of P splits or merges along them. For any other P Spark has no
+key groups, only its plain hash: every key may move.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, lcm
+
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.faults import shown
+
+MOST_KEY_GROUPS = 32768
+"""As in Apache Flink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What a change of the number of partitions does to keys; as text, in words."""
+
+    before: int
+    after: int
+    key_groups: int
+    share: float
+    """Of the keys, 0 to 1, that get another partition, where their hashes are spread evenly. All
+    rows are written anew all the same."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether key groups stay whole: both numbers divide that of the key groups."""
+        return self.key_groups % self.before == 0 == self.key_groups % self.after
+
+    @property
+    def splits(self) -> int | None:
+        """Into how many each partition splits, and nothing else; None: it does not."""
+        apart = self.whole and self.after > self.before and self.after % self.before == 0
+        return self.after // self.before if apart else None
+
+    @property
+    def merges(self) -> int | None:
+        """How many partitions make one, and nothing else; None: they don't."""
+        together = self.whole and self.before > self.after and self.before % self.after == 0
+        return self.before // self.after if together else None
+
+    def __str__(self) -> str:
+        if self.before == self.after:
+            return "nothing moves"
+        moved = f"{self.share:.0%} of the key groups move"
+        if self.splits:
+            return f"each partition splits into {self.splits}; {moved}"
+        if self.merges:
+            return f"{self.merges} partitions at a time merge into one; {moved}"
+        if self.whole:
+            return f"key groups stay whole and are dealt out anew; {moved}"
+        odd = self.after if self.key_groups % self.after else self.before
+        return (
+            f"every key may move, as by Spark's plain hash, for {odd} does not divide "
+            f"{self.key_groups} key groups; {self.share:.0%} of the keys do"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroups:
+    """The key groups of a query: how many, which is fixed once it has run.
+
+    Raises:
+        DeclarationError: there can't be so many.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        count = self.count
+        if not _is_whole(count) or not 1 <= count <= MOST_KEY_GROUPS:
+            raise DeclarationError(
+                f"KeyGroups: count = {shown(count)}: must be a whole number from 1 to "
+                f"{MOST_KEY_GROUPS}"
+            )
+
+    def counts(self, plain_hash: bool = False) -> tuple[int, ...]:
+        """The numbers of partitions that there may be, ascending: those that divide the number of
+        key groups; with `plain_hash` all that are no larger."""
+        every = range(1, self.count + 1)
+        return tuple(n for n in every if plain_hash or self.count % n == 0)
+
+    def why_not(self, partitions: int, plain_hash: bool = False) -> str | None:
+        """Why there can't be so many partitions, and what would be right; None: there can."""
+        if not _is_whole(partitions) or partitions < 1:
+            return "must be a whole number of at least 1"
+        if partitions > self.count:
+            return f"must be at most {self.count}, as there are {self.count} key groups"
+        if plain_hash or self.count % partitions == 0:
+            return None
+        below, above = self._around(partitions)
+        return (
+            f"must divide {self.count}, the number of key groups, as {below} and {above} do; "
+            "plain_hash = True allows any other, for which every key may move"
+        )
+
+    def partition_of(self, group: int, partitions: int) -> int:
+        """The partition that has this key group.
+
+        Raises:
+            ValueError: there is no such key group, or none is whole with so many partitions.
+        """
+        self._check_whole(partitions)
+        _check_index("group", group, self.count)
+        return group % partitions
+
+    def groups_of(self, partition: int, partitions: int) -> range:
+        """The key groups that this partition has, ascending.
+
+        Raises:
+            ValueError: there is no such partition, or key groups are not whole with so many.
+        """
+        self._check_whole(partitions)
+        _check_index("partition", partition, partitions)
+        return range(partition, self.count, partitions)
+
+    def group_skew(self, partitions: int) -> float:
+        """How even whole key groups can be dealt out: the most in a partition over their mean. 1
+        where the number of partitions divides theirs, which is one reason to have it so."""
+        self._check(partitions)
+        return -(-self.count // partitions) * partitions / self.count
+
+    def moves(self, before: int, after: int) -> Moves:
+        """What a change from `before` to `after` partitions moves. A query that was taken over may
+        have more partitions than there are key groups.
+
+        Raises:
+            ValueError: either is no number of partitions.
+        """
+        for name, partitions in (("before", before), ("after", after)):
+            if not _is_whole(partitions) or partitions < 1:
+                raise ValueError(f"{name} = {shown(partitions)}: must be at least 1")
+        # Of the hashes of one cycle, as many as the smaller number has partitions stay.
+        staying = min(before, after) / lcm(before, after)
+        return Moves(before, after, self.count, 1 - staying)
+
+    def rows(self, group_rows: Sequence[int], partitions: int) -> tuple[float, ...]:
+        """The rows of each partition, from the rows of each key group. Where key groups are not
+        whole, as many as are to be expected: each is spread evenly over those it can be in.
+
+        Raises:
+            ValueError: not as many numbers as key groups, or there can't be so many partitions.
+        """
+        self._check(partitions)
+        if len(group_rows) != self.count:
+            raise ValueError(
+                f"group_rows: {len(group_rows)} numbers: must be {self.count}, one a key group"
+            )
+        # Hashes that are alike modulo both numbers are alike modulo this.
+        common = gcd(self.count, partitions)
+        totals = [sum(group_rows[first::common]) for first in range(common)]
+        return tuple(totals[each % common] * common / partitions for each in range(partitions))
+
+    def covering(self, tasks: int) -> int:
+        """The number of partitions that gives `tasks` tasks at a time something to do: the smallest
+        that is as large, if there is one. Where that is more than twice too many, as of 7 or of 122
+        key groups, the nearer of those around it.
+
+        Raises:
+            ValueError: `tasks` is below 1.
+        """
+        if tasks < 1:
+            raise ValueError(f"tasks = {tasks}: must be at least 1")
+        if tasks >= self.count:
+            return self.count
+        below, above = self._around(tasks)
+        return below if above > 2 * tasks and tasks * tasks < below * above else above
+
+    def _around(self, number: int) -> tuple[int, int]:
+        """The largest divisor that is not above, and the smallest that is not below."""
+        counts = self.counts()
+        return max(n for n in counts if n <= number), min(n for n in counts if n >= number)
+
+    def _check(self, partitions: int) -> None:
+        if why := self.why_not(partitions, plain_hash=True):
+            raise ValueError(f"partitions = {shown(partitions)}: {why}")
+
+    def _check_whole(self, partitions: int) -> None:
+        if why := self.why_not(partitions):
+            raise ValueError(f"partitions = {shown(partitions)}: {why}")
+
+
+def skew(rows: Sequence[float] | None) -> float | None:
+    """The largest over the mean: 1 is even. None: they are not known, or there are no rows."""
+    total = sum(rows or ())
+    return max(rows) * len(rows) / total if rows and total else None
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _check_index(name: str, number: int, count: int) -> None:
+    if not _is_whole(number) or not 0 <= number < count:
+        raise ValueError(f"{name} = {shown(number)}: must be from 0 to {count - 1}")

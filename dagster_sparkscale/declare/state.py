@@ -1,0 +1,67 @@
+"""What a user declares of the state that a stream's queries keep, and how it may be changed."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, StrictBool, model_validator
+
+from dagster_sparkscale.declare.cron import check_cron, check_timezone
+from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds, Whole
+from dagster_sparkscale.declare.key_groups import MOST_KEY_GROUPS, KeyGroups
+from dagster_sparkscale.declare.waves import ROWS_PER_PARTITION
+
+LONGEST_RECONFIGURATION = 86400.0
+"""Seconds; a run that waits for longer has been forgotten by whoever started it."""
+
+
+class State(Declaration):
+    """The state that the stateful queries of a stream keep, and how its partitions may change."""
+
+    key_groups: Annotated[Whole, Field(ge=1, le=MOST_KEY_GROUPS)]
+    """Key groups of each query: fixed once it has run. The more numbers divide it, the more numbers
+    of partitions there can be: 128, 360, 720."""
+
+    partitions: Count | None = None
+    """State partitions that the queries should have. None: as is recommended."""
+
+    plain_hash: StrictBool = False
+    """Whether numbers of partitions are allowed that don't divide the key groups. Spark's plain
+    hash then places the keys, and every key may move."""
+
+    maintenance: str | None = None
+    """When the partitions may be changed by themselves: a cron schedule, such as `0 3 * * SUN`.
+    None: only by hand."""
+
+    timezone: str | None = None
+    """Of `maintenance`, such as `Europe/Berlin`. None: UTC."""
+
+    within: Annotated[Seconds, Field(le=LONGEST_RECONFIGURATION)] = 1800.0
+    """Seconds that a whole change is waited for: stop, rewriting, start, first batch."""
+
+    rows_per_partition: Count = ROWS_PER_PARTITION
+    """Rows above which more partitions are recommended."""
+
+    align_executors: StrictBool = False
+    """Whether the autoscaler asks for no executors that leave the number of task waves as it is."""
+
+    @property
+    def groups(self) -> KeyGroups:
+        return KeyGroups(self.key_groups)
+
+    @model_validator(mode="after")
+    def _partitions_fit(self) -> Self:
+        number = self.partitions
+        if number is not None and (why := self.groups.why_not(number, self.plain_hash)):
+            raise ValueError(f"partitions = {number}: {why}")
+        return self
+
+    @model_validator(mode="after")
+    def _window_is_one(self) -> Self:
+        if self.maintenance is not None:
+            check_cron("maintenance", self.maintenance)
+        if self.timezone is not None:
+            if self.maintenance is None:
+                raise ValueError(
+                    f"timezone = {self.timezone!r}: drop it, or give maintenance, which it is for"
+                )
+            check_timezone("timezone", self.timezone)
+        return self

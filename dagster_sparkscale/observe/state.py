@@ -1,0 +1,50 @@
+"""What is known of the state that the queries of a stream keep. Pure."""
+
+from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration, Status
+
+
+def stateful(status: Status) -> tuple[tuple[Query, QueryState], ...]:
+    """The active queries that keep state, with what is known of it."""
+    return tuple((q, q.state) for q in status.queries if q.active and q.state is not None)
+
+
+def untold(status: Status) -> tuple[Query, ...]:
+    """The active queries of which it is not known yet whether they keep state: Spark tells with
+    the first batch that has work."""
+    return tuple(q for q in status.queries if q.active and q.state is None and q.cold)
+
+
+def rows(status: Status) -> int | None:
+    """Rows of the state of all queries together; None as soon as one has not told."""
+    known = [state.rows for _, state in stateful(status)]
+    if untold(status) or not known or None in known:
+        return None
+    return sum(each or 0 for each in known)
+
+
+def partitions(status: Status) -> int | None:
+    """State partitions of the query that has most; None as soon as one has not told."""
+    known = [state.partitions for _, state in stateful(status)]
+    if untold(status) or not known or None in known:
+        return None
+    return max(each or 0 for each in known)
+
+
+def rows_of_partitions(change: Reconfiguration) -> tuple[int, ...] | None:
+    """Rows of each partition as that change has left them; None where they were not counted."""
+    return change.partition_rows_after if change.outcome == "changed" else change.partition_rows
+
+
+def last_change(status: Status, query: str | None = None) -> Reconfiguration | None:
+    """What this driver last did about the state of a query, or of any; None: nothing yet."""
+    over = [
+        each
+        for each in status.reconfigurations
+        if each.outcome is not None and query in (None, each.query)
+    ]
+    return over[-1] if over else None
+
+
+def in_progress(doing: Reconfiguration) -> str:
+    """That the state of a query is being changed, and how far that is."""
+    return f"reconfiguring the state of query {doing.query!r}: {doing.step}"

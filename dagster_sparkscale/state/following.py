@@ -1,0 +1,134 @@
+"""Follows a driver that changes the state of its queries, until it is through. No Dagster here."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.observe.status import Reconfiguration, Status
+
+GOOD = ("changed", "unchanged")
+"""Outcomes by which a query has the number that was planned."""
+_POLL = 0.5
+
+
+class OutOfTime(ClusterError):
+    """It was not through in time; the text says how far it is, and that it goes on."""
+
+
+@dataclass
+class Following:
+    """What is seen of a plan, from one driver to the next."""
+
+    cluster: ClusterManager
+    id: str
+    """Of the plan."""
+    queries: Sequence[str]
+    """That it changes."""
+    tell: Callable[[str], None]
+    deadline: float
+    """By the monotonic clock."""
+    results: dict[str, Reconfiguration] = field(default_factory=dict)
+    """What was last told of each query, whichever driver told it."""
+    status: Status | None = None
+    """The last answer of an agent."""
+    _told: dict[tuple[int, str], set[str]] = field(default_factory=dict)
+
+    def until_through(self, driver: Driver) -> Driver:
+        """Wait until every query is through, with its first batch if its state is as planned.
+
+        Returns:
+            The stream's newest driver: not alive, or another one, where `driver` was not seen to be
+            through.
+
+        Raises:
+            OutOfTime: the deadline has passed.
+        """
+        silent = False
+        while True:
+            status = self._ask(driver)
+            if status is not None:
+                silent = False
+                self.status = status
+                self._note(status)
+                if self._through(status):
+                    return driver
+            newest = self._find(driver)
+            if newest.epoch != driver.epoch or not newest.state.alive:
+                return newest
+            driver = newest  # its agent may be known only now
+            if status is None and not silent:
+                self.tell("the agent does not answer; waiting for it")
+                silent = True
+            if time.monotonic() >= self.deadline:
+                raise OutOfTime(self._out_of_time(driver, status))
+            time.sleep(_POLL)
+
+    def _ask(self, driver: Driver) -> Status | None:
+        with suppress(ClusterError):
+            status = self.cluster.status(driver)
+            return status if status.epoch == driver.epoch else None
+        return None
+
+    def _find(self, driver: Driver) -> Driver:
+        with suppress(ClusterError):  # an outage of the cluster manager ends no driver
+            return self.cluster.find(driver.stream) or driver
+        return driver
+
+    def _through(self, status: Status) -> bool:
+        if status.reconfiguring is not None:
+            return False
+        ran = {batch.query for batch in status.batches if not batch.failed}
+        ended = {query.name for query in status.queries if not query.active and query.error}
+        own = {each.query: each for each in status.reconfigurations if each.id == self.id}
+        bad = {each for each, told in own.items() if told.outcome not in GOOD}
+        # One whose state can't be put back never starts; any other does, as it was.
+        active = {query.name for query in status.queries if query.active}
+        over = {each for each in bad if each in active or own[each].outcome == "failed"}
+        return (ran | ended | over).issuperset(self.queries)
+
+    def _note(self, status: Status) -> None:
+        for each in status.reconfigurations:
+            if each.id == self.id:
+                self.results[each.query] = each
+                self._tell_step(status.epoch, each)
+
+    def _tell_step(self, epoch: int, now: Reconfiguration) -> None:
+        told = self._told.setdefault((epoch, now.query), set())
+        if now.step in told:
+            return
+        took = [
+            f"{step} took {seconds:.1f} s"
+            for step, seconds in (now.seconds or {}).items()
+            if f"{step} took" not in told
+        ]
+        told.add(now.step)
+        told.update(f"{step} took" for step in now.seconds or {})
+        line = f"query {now.query!r}: {in_words(now)}"
+        self.tell(f"{line} ({', '.join(took)})" if took else line)
+
+    def _out_of_time(self, driver: Driver, status: Status | None) -> str:
+        if status is None:
+            doing = "its agent does not answer"
+        elif status.reconfiguring is not None:
+            at = status.reconfiguring
+            doing = f"it is at the state of query {at.query!r}: {at.step}"
+        else:
+            doing = "not every query has completed a batch yet"
+        return (
+            f"out of time: driver {driver.epoch} is {driver.state.value}, and {doing}. It goes on "
+            "all the same, and finishes or undoes what it has begun: look at the stream's page, or "
+            "raise state.within"
+        )
+
+
+def in_words(change: Reconfiguration) -> str:
+    """How far a change is, or what it came to."""
+    if change.outcome is None:
+        return change.step
+    numbers = ""
+    if change.before is not None and change.after is not None and change.outcome == "changed":
+        numbers = f", {change.before} -> {change.after} partitions"
+    return f"{change.outcome}{numbers}{f': {change.reason}' if change.reason else ''}"

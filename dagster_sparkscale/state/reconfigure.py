@@ -1,0 +1,284 @@
+"""One change of state partitions: what is asked for, what is refused, what came of it. No Dagster.
+
+The driver changes the state itself, before its program starts the queries: so a change is a
+restart with a plan, which is followed. The lease is held for the restart alone. What a driver has
+begun, the next start undoes or closes, whoever starts it: so nothing is held while it goes on.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import (
+    AgentRefused,
+    AgentUnreachable,
+    ClusterError,
+    Held,
+    OperationInProgress,
+    StaleEpoch,
+)
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.driver.wire import PLAN
+from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.observe.status import Reconfiguration, Status
+from dagster_sparkscale.state.aims import Aim, Asked, Change, Refused, Settled, aim
+from dagster_sparkscale.state.following import GOOD, Following, in_words
+
+CAUSE = "reconfigure state"
+"""In the history of submissions."""
+
+
+class Refusal(ClusterError):
+    """It can't be done; nothing was touched."""
+
+
+class NotDone(ClusterError):
+    """The state is not as it was planned; the text says why, and what runs now."""
+
+
+@dataclass(frozen=True)
+class Request:
+    asked: Asked
+    id: str
+    """Of the plan."""
+    epoch: int | None = None
+    """The driver the request was made for; None: whichever runs."""
+    asked_at: float | None = None
+    """When, seconds since the epoch: a later stop counts more. None: it does not matter."""
+    owner: str = ""
+    """Who declares the stream."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened. The run's page is made of this."""
+
+    change: Change
+    driver: Driver
+    """That runs now."""
+    results: tuple[Reconfiguration, ...]
+    seconds: float
+    """From the request until the first batches were through."""
+    notes: tuple[str, ...] = ()
+
+
+def look(
+    cluster: ClusterManager, stream: Stream, asked: Asked, *, id: str, timeout: float = 10.0
+) -> tuple[Driver | None, Aim]:
+    """The stream's newest driver, and what is to be done about its state.
+
+    Args:
+        id: of the plan.
+        timeout: seconds that the agent has to answer.
+
+    Raises:
+        ClusterError: the cluster manager can't be asked.
+    """
+    driver = cluster.find(stream.name)
+    status: Status | None = None
+    if driver is not None and driver.state.alive:
+        with suppress(AgentUnreachable, AgentRefused):
+            status = cluster.status(driver, timeout=timeout)
+    if status is not None and driver is not None and status.epoch != driver.epoch:
+        status = None
+    return driver, aim(stream, driver, status, asked, id=id)
+
+
+def reconfigure(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    *,
+    holder: str,
+    within: float,
+    tell: Callable[[str], None],
+    lease_wait: float = 60.0,
+) -> Story | Settled:
+    """Carry out `request`, and follow it until the stream is through.
+
+    Args:
+        holder: who asks, for people.
+        within: seconds that all of it may take.
+        tell: called with a line for each thing that happens.
+        lease_wait: seconds to wait for an operation in progress to end.
+
+    Raises:
+        Refusal: it can't be done, or not now; the stream was not touched.
+        StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        NotDone: a query does not have the number that was planned.
+        OutOfTime: `within` is over; the driver goes on.
+        ClusterError: the cluster manager could not do its part.
+    """
+    begun = time.monotonic()
+    driver, found = look(cluster, stream, request.asked, id=request.id)
+    if request.epoch is not None and (driver is None or driver.epoch != request.epoch):
+        runs = f"driver {driver.epoch} has come" if driver else "nothing is known of it"
+        raise StaleEpoch(
+            f"{stream.name!r}: this was asked for driver {request.epoch}, and {runs} since; "
+            "nothing was done"
+        )
+    if isinstance(found, Refused):
+        raise Refusal(found.why)
+    if isinstance(found, Settled):
+        return found
+    assert driver is not None
+    for line in found.lines:
+        tell(line)
+    new = _restart(cluster, stream, request, found, driver, holder, lease_wait)
+    tell(f"driver {new.epoch} was started with the plan, {time.monotonic() - begun:.1f} s after")
+    queries = [each.query for each in found.queries]
+    following = Following(cluster, request.id, queries, tell, begun + within)
+    now = following.until_through(new)
+    notes: tuple[str, ...] = ()
+    if now.epoch != new.epoch or not now.state.alive:
+        cut = _cut(new, now)
+        tell(cut)
+        now = _without_the_plan(cluster, stream, request, now, holder, lease_wait, cut)
+        ended = following.until_through(now)
+        if ended.epoch != now.epoch or not ended.state.alive:
+            raise NotDone(
+                f"{cut}; driver {now.epoch}, which was to undo or close that, has ended as well "
+                f"({ended.exit_reason}). Nothing of it is lost: the next start does it, as by the "
+                f"stream's recovery. {_said(following)}"
+            )
+        notes = (f"{cut}; driver {now.epoch} went on from there",)
+    if why := _faults(following):
+        cut_off = f"{notes[0].partition('; ')[0]}. " if notes else ""
+        raise NotDone(f"{cut_off}{why}. {_what_runs(now, following)}")
+    results = tuple(following.results[each] for each in sorted(following.results))
+    return Story(found, now, results, time.monotonic() - begun, notes)
+
+
+def _restart(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    change: Change,
+    driver: Driver,
+    holder: str,
+    lease_wait: float,
+) -> Driver:
+    """Have a new driver come with the plan; it may have ended already."""
+    try:
+        outcome = reconcile(
+            cluster,
+            stream,
+            holder=holder,
+            restart=True,
+            cause=CAUSE,
+            epoch=driver.epoch,
+            asked_at=request.asked_at,
+            owner=request.owner,
+            lease_wait=lease_wait,
+            settings={PLAN: change.plan.to_json()},
+            start_wait=0.0,  # it is followed here, step by step
+        )
+    except (StaleEpoch, OperationInProgress, Held):
+        raise
+    except ClusterError:
+        newest = cluster.find(stream.name)
+        if newest is None or newest.epoch == driver.epoch:
+            raise
+        return newest
+    if outcome.reason is not None:
+        raise Refusal(outcome.reason)
+    return outcome.driver
+
+
+def _cut(with_plan: Driver, now: Driver) -> str:
+    """How the driver with the plan ended before it was through.
+
+    Raises:
+        NotDone: somebody has stopped the stream.
+    """
+    if now.state is DriverState.STOPPED:
+        raise NotDone(
+            f"driver {now.epoch} was stopped in the middle of it. What was begun is undone or "
+            "closed by the next start: materialize the stream's asset"
+        )
+    if now.epoch != with_plan.epoch:
+        return f"driver {with_plan.epoch} ended in the middle of it, and driver {now.epoch} came"
+    return f"driver {now.epoch} ended in the middle of it ({now.exit_reason})"
+
+
+def _without_the_plan(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    now: Driver,
+    holder: str,
+    lease_wait: float,
+    cut: str,
+) -> Driver:
+    """A driver that undoes or closes what was begun: one that has come meanwhile, or a new one."""
+    if now.state.alive:
+        return now
+    try:
+        return reconcile(
+            cluster,
+            stream,
+            holder=holder,
+            cause=CAUSE,
+            epoch=now.epoch,
+            owner=request.owner,
+            lease_wait=lease_wait,
+            start_wait=0.0,
+        ).driver
+    except StaleEpoch:
+        newest = cluster.find(stream.name)
+        if newest is not None and newest.state.alive:
+            return newest
+        raise NotDone(f"{cut}, and was stopped since: the next start undoes it") from None
+    except ClusterError as error:
+        newest = cluster.find(stream.name)
+        if newest is not None and newest.epoch != now.epoch:
+            return newest  # it has ended already
+        raise NotDone(
+            f"{cut}, and none could be started to undo what was begun; the next start does it. It "
+            f"failed of: {error}"
+        ) from None
+
+
+def _faults(following: Following) -> str | None:
+    """What is not as it was planned, in words; None: all is."""
+    results = following.results
+    bad = [each for each in results.values() if each.outcome not in GOOD]
+    found = [f"query {each.query!r}: {_ended(each)}" for each in bad]
+    status = following.status
+    for query in status.queries if status is not None else ():
+        if query.name in following.queries and not query.active and query.error:
+            found.append(f"query {query.name!r} has ended: {query.error}")
+    if not found and len(results) < len(following.queries):
+        silent = [each for each in following.queries if each not in results]
+        found.append(f"query {silent[0]!r}: its driver has not done anything about its state")
+    return "; ".join(found) or None
+
+
+def _ended(change: Reconfiguration) -> str:
+    if change.outcome is None:
+        return f"cut off at {change.step!r}, and nothing of it is left"
+    return in_words(change)
+
+
+def _said(following: Following) -> str:
+    told = [f"query {each.query!r}: {in_words(each)}" for each in following.results.values()]
+    return "; ".join(told)
+
+
+def _what_runs(driver: Driver, following: Following) -> str:
+    status = following.status
+    runs = []
+    for query in status.queries if status is not None and status.epoch == driver.epoch else ():
+        if query.active and query.name in following.queries:
+            has = query.state.partitions if query.state is not None else None
+            told = following.results.get(query.name)
+            if has is None and told is not None:  # it tells with its first batch
+                has = told.after if told.outcome in GOOD else told.before
+            number = "an unknown number of" if has is None else has
+            runs.append(f"query {query.name!r} with {number} partitions")
+    if not runs:
+        return f"Driver {driver.epoch} is {driver.state.value}, and has none of these queries yet"
+    return f"Driver {driver.epoch} runs {', '.join(runs)}"

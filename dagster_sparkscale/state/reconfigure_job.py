@@ -1,0 +1,204 @@
+"""The operation `reconfigure_state`: by hand from the launchpad, or in the stream's window."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.declare.key_groups import skew
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.state import rows_of_partitions
+from dagster_sparkscale.observe.status import Reconfiguration
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams, location_of
+from dagster_sparkscale.state.aims import Asked, Change, OfQuery, Refused, Settled
+from dagster_sparkscale.state.following import in_words
+from dagster_sparkscale.state.reconfigure import Refusal, Request, Story, look, reconfigure
+
+NAME = "reconfigure_state"
+_MOST_LISTED = 1024
+"""Numbers of a list that a run's page shows; there may be 32768 key groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """Have the state partitions that are declared, or recommended."""
+
+    operation: ClassVar[str | None] = NAME
+
+    reason: str
+
+    def __str__(self) -> str:
+        return "reconfigure state"
+
+
+class ReconfigureConfig(OperationConfig):
+    """What a reconfigure_state run is told."""
+
+    partitions: int | None = Field(
+        default=None,
+        description="State partitions wanted. Left out: what is declared, or else recommended.",
+    )
+    query: str | None = Field(
+        default=None,
+        description="The query that is meant, by its name. Left out: each that keeps state.",
+    )
+    dry_run: bool = Field(
+        default=False, description="Only say what would be done and what it may cost."
+    )
+    epoch: int | None = Field(
+        default=None,
+        description="The driver this was decided for; if another runs by now, nothing is done.",
+    )
+
+
+def _carry_out(
+    context: dg.OpExecutionContext,
+    streams: Streams,
+    stream: Stream,
+    config: ReconfigureConfig,
+    holder: str,
+) -> Report:
+    cluster, asked = streams.cluster(context), Asked(config.partitions, config.query)
+    id = context.run.run_id[:8]
+    if config.dry_run:
+        _, found = look(cluster, stream, asked, id=id)
+        if isinstance(found, Refused):
+            raise Refusal(found.why)
+        if isinstance(found, Settled):
+            return _settled(config, found)
+        return _planned(config, found)
+    # Without a declaration it is refused before it is waited for.
+    within = stream.state.within if stream.state is not None else 0.0
+    came = reconfigure(
+        cluster,
+        stream,
+        Request(
+            asked,
+            id,
+            epoch=config.epoch,
+            asked_at=_asked_at(context),
+            owner=streams.owner(location_of(context.run)),
+        ),
+        holder=holder,
+        within=within,
+        tell=context.log.info,
+    )
+    if isinstance(came, Settled):
+        return _settled(config, came)
+    for note in came.notes:
+        context.log.warning(note)
+    return _done(config, came)
+
+
+def _asked_at(context: dg.OpExecutionContext) -> float | None:
+    """When the run was asked for, which may have waited in a queue since."""
+    record = context.instance.get_run_record_by_id(context.run.run_id)
+    return record.create_timestamp.timestamp() if record is not None else None
+
+
+def _settled(config: ReconfigureConfig, found: Settled) -> Report:
+    return Report(
+        f"nothing to do: {found.why}",
+        {"reason": config.reason, "ending": "nothing to do", "dry_run": config.dry_run},
+    )
+
+
+def _planned(config: ReconfigureConfig, change: Change) -> Report:
+    return Report(
+        f"would change {_in_short(change)}; nothing was changed; {'; '.join(change.lines)}",
+        {
+            "reason": config.reason,
+            "ending": "dry run",
+            "dry_run": True,
+            "estimated_seconds": _rounded(change.seconds),
+            "queries": [_of_plan(each) for each in change.queries],
+            "left_for_later": [_of_plan(each) for each in change.left],
+        },
+    )
+
+
+def _done(config: ReconfigureConfig, story: Story) -> Report:
+    line = "; ".join(f"query {each.query!r}: {in_words(each)}" for each in story.results)
+    return Report(
+        f"{line}; the first batch was through after {story.seconds:.1f} s",
+        {
+            "reason": config.reason,
+            "ending": "reconfigured",
+            "dry_run": False,
+            "epoch": story.driver.epoch,
+            "seconds": round(story.seconds, 3),
+            "estimated_seconds": _rounded(story.change.seconds),
+            "queries": [_of_result(each) for each in story.results],
+            "left_for_later": [_of_plan(each) for each in story.change.left],
+            "notes": "; ".join(story.notes) or "none",
+        },
+    )
+
+
+def _in_short(change: Change) -> str:
+    return ", ".join(
+        f"query {each.query!r} from {each.before} to {each.after} partitions"
+        for each in change.queries
+    )
+
+
+def _of_plan(each: OfQuery) -> dict[str, Any]:
+    return {
+        "query": each.query,
+        "partitions_before": each.before,
+        "partitions_after": each.after,
+        "why": each.why,
+        "moves": each.moves,
+        "rows": each.rows,
+        "bytes": each.bytes,
+        "estimated_seconds": _rounded(each.seconds),
+    }
+
+
+def _of_result(each: Reconfiguration) -> dict[str, Any]:
+    """What came of a query; None is what was not measured."""
+    after = rows_of_partitions(each)
+    per_partition = None
+    if each.key_groups is not None and each.after:
+        per_partition = round(each.key_groups / each.after, 2)
+    return {
+        "query": each.query,
+        "outcome": each.outcome,
+        "why": each.reason,
+        "partitions_before": each.before,
+        "partitions_after": each.after,
+        "rows": each.rows,
+        "key_groups": each.key_groups,
+        "key_groups_per_partition": per_partition,
+        "skew_before": _rounded(skew(each.partition_rows)),
+        "skew_after": _rounded(skew(after)),
+        "skew_of_key_groups": _rounded(skew(each.group_rows)),
+        "seconds": dict(each.seconds) if each.seconds is not None else None,
+        "rows_per_partition_before": _listed(each.partition_rows),
+        "rows_per_partition_after": _listed(after),
+        "rows_per_key_group": _listed(each.group_rows),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _listed(values: tuple[int, ...] | None) -> list[int] | None:
+    """The numbers, or None where they are too many for a run's page."""
+    return list(values) if values is not None and len(values) <= _MOST_LISTED else None
+
+
+def _config_for(decision: Reconfigure, stream: Stream, epoch: int | None) -> ReconfigureConfig:
+    return ReconfigureConfig(epoch=epoch, reason=decision.reason)
+
+
+RECONFIGURE = Operation(
+    NAME,
+    "Change the number of state partitions of a stream's queries: restarts it, has the new driver "
+    "change and verify the state before its queries start, and sees the first batch through.",
+    ReconfigureConfig,
+    _carry_out,
+    config_for=_config_for,
+)

@@ -1,0 +1,84 @@
+"""Schedules of maintenance windows: when state may be reconfigured by itself."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import dagster as dg
+
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.names import scoped
+from dagster_sparkscale.operations import Operations, Streams, in_flight
+from dagster_sparkscale.state.aims import Aim, Asked, Change, Refused
+from dagster_sparkscale.state.reconfigure import look
+from dagster_sparkscale.state.reconfigure_job import NAME, Reconfigure
+
+DEADLINE = 30.0
+"""Seconds that a tick may spend on looking: Dagster ends it after 60."""
+
+
+def maintenance_schedules(
+    streams: Streams, operations: Operations, *, deadline: float = DEADLINE
+) -> list[dg.ScheduleDefinition]:
+    """A schedule for each stream that declares a maintenance window."""
+    return [
+        _schedule(streams, operations, stream, deadline)
+        for stream in streams
+        if stream.state is not None and stream.state.maintenance is not None
+    ]
+
+
+def _schedule(
+    streams: Streams, operations: Operations, stream: Stream, deadline: float
+) -> dg.ScheduleDefinition:
+    state = stream.state
+    assert state is not None and state.maintenance is not None
+
+    @dg.schedule(
+        name=scoped(f"maintain_{stream.name}", streams.cluster_key),
+        cron_schedule=state.maintenance,
+        execution_timezone=state.timezone,
+        job=operations.jobs[NAME],
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        required_resource_keys={streams.cluster_key},
+        description=f"Gives the state of {stream.name} the partitions that it should have.",
+    )
+    def maintain(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        now = time.time()
+        busy = in_flight(context.instance, streams.cluster_key, now).get(stream.name)
+        if busy is not None:
+            return dg.SkipReason(f"{busy} is in progress: the next window sees to it")
+        cluster = streams.cluster(context)
+        seen = _in_time(lambda: look(cluster, stream, Asked(), id=NAME), deadline)
+        if isinstance(seen, str):
+            return dg.SkipReason(f"it can't be told what is to be done: {seen}")
+        driver, found = seen
+        if isinstance(found, Change) and driver is not None:
+            decision = Reconfigure(f"maintenance window: {'; '.join(found.lines)}")
+            (request,) = operations.requests(stream, decision, driver.epoch, now)
+            return request
+        assert not isinstance(found, Change)
+        word = "refused" if isinstance(found, Refused) else "nothing to do"
+        return dg.SkipReason(f"{word}: {found.why}")
+
+    return maintain
+
+
+def _in_time(
+    look: Callable[[], tuple[Driver | None, Aim]], deadline: float
+) -> tuple[Driver | None, Aim] | str:
+    """What a look brings; why it brought nothing in time, in words, where that is so."""
+    came: list[tuple[Driver | None, Aim] | str] = []
+
+    def work() -> None:
+        try:
+            came.append(look())
+        except Exception as error:
+            came.append(str(error) or type(error).__name__)
+
+    # A daemon: a look that hangs must not keep the code server from ending.
+    thread = threading.Thread(target=work, name="sparkscale-maintenance", daemon=True)
+    thread.start()
+    thread.join(deadline)
+    return came[0] if came else f"no answer within {deadline:g} s"

@@ -1,0 +1,73 @@
+"""The state of a stream's queries, as its asset's Overview shows it. Pure."""
+
+from dagster_sparkscale.declare.key_groups import skew
+from dagster_sparkscale.observe.state import last_change, rows_of_partitions, stateful
+from dagster_sparkscale.observe.status import QueryState, Reconfiguration, Status
+from dagster_sparkscale.watch.glance import fitting
+from dagster_sparkscale.watch.words import INLINE, clock, fitted
+
+_NAME = 60
+_SENTENCE = 300
+_NOTE = 200
+_DASH = "-"
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def of_queries(status: Status | None) -> str:
+    """The state of each query as a table, and the last change of it in a sentence. Empty where
+    none is known to keep state."""
+    if status is None or not (kept := stateful(status)):
+        return ""
+    lines = [
+        f"|{fitted(query.name, _NAME)} |{_line(state, last_change(status, query.name))}|"
+        for query, state in kept
+    ]
+    below = [fitted(f"{q.name}: {s.note}", _NOTE) for q, s in kept if s.note is not None][:1]
+    change = last_change(status)
+    if change is not None:
+        below.append(fitted(sentence(change), _SENTENCE))
+    text = "".join(f"\n\n{each}" for each in below)
+    head = "query|state rows|memory|partitions|key groups|skew"
+    table = fitting(head, lines, "queries", INLINE - len(text))
+    return f"{table}{text}"
+
+
+def sentence(change: Reconfiguration) -> str:
+    """What came of a change: when, from how many partitions to how many, and how long it took."""
+    numbers = f"{_known(change.before)} -> {_known(change.after)} partitions"
+    took = ""
+    if change.seconds:
+        took = f" after {sum(change.seconds.values()):.1f} s"
+    reason = f": {change.reason}" if change.reason else ""
+    at = clock(change.began_at)
+    return f"last reconfigured at {at}: {change.query!r}, {numbers}, {change.outcome}{took}{reason}"
+
+
+def _line(state: QueryState, change: Reconfiguration | None) -> str:
+    groups = "none" if state.key_groups is None else str(state.key_groups)
+    rows = _DASH if state.rows is None else f"{state.rows:,}"
+    return f"{rows}|{_size(state.bytes)}|{_known(state.partitions)}|{groups}|{_skews(change)}"
+
+
+def _skews(change: Reconfiguration | None) -> str:
+    """Of partitions, and of key groups: the largest over the mean, as last counted."""
+    if change is None:
+        return _DASH
+    of_partitions, of_groups = skew(rows_of_partitions(change)), skew(change.group_rows)
+    if of_partitions is None:
+        return _DASH
+    more = "" if of_groups is None else f" (key groups {of_groups:.2f})"
+    return f"{of_partitions:.2f}{more}"
+
+
+def _known(number: int | None) -> str:
+    return _DASH if number is None else str(number)
+
+
+def _size(size: int | None) -> str:
+    if size is None:
+        return _DASH
+    value, unit = float(size), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.3g} {_UNITS[unit]}" if value < 1000 else f"{value:.0f} {_UNITS[unit]}"

@@ -1,0 +1,112 @@
+"""State partitions are changed by tracked runs on a real cluster, and nothing is counted twice."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale import ClusterManager, State, StructuredStream
+from dagster_sparkscale.driver.state.reporting import HOLD_AT
+from tests.driver.state.counted import PROGRAM, Counting
+from tests.e2e.deployment import Deployment, deployed, failure, told
+from tests.e2e.test_faults import driver_process
+from tests.waiting import HANGS, wait_for
+
+pytestmark = pytest.mark.spark
+
+
+def counted(folder: Path, go_on: Path) -> StructuredStream:
+    return StructuredStream(
+        name="counted",
+        program=str(PROGRAM),
+        arguments=(str(folder),),
+        batch_interval="1s",
+        executor_memory="512m",
+        driver_memory="512m",
+        checkpoint_location=str(folder / "checkpoint"),
+        # The driver that changes the state waits, once it has rewritten it, for that file.
+        env={HOLD_AT: f"verifying={go_on}"},
+        state=State(key_groups=16, partitions=4, maintenance="0 3 * * *", within=HANGS),
+    )
+
+
+def count(d: Deployment, counting: Counting, partitions: int) -> None:
+    """New lines are counted right with all before, in that many partitions."""
+    counting.feed()
+    wait_for("all to be counted", lambda: counting.right, about=lambda: d.cluster.logs(d.driver()))
+
+    def has() -> bool:
+        status = d.status()
+        return bool(
+            status
+            and status.queries
+            and (state := status.queries[0].state)
+            and (state.partitions, state.key_groups) == (partitions, 16)
+        )
+
+    wait_for(f"{partitions} partitions to be told", has, about=lambda: str(d.status()))
+
+
+def window(d: Deployment) -> Any:
+    """What the schedule asks for, in the window."""
+    schedule = d.defs.resolve_schedule_def("maintain_counted")
+    with dg.build_schedule_context(instance=d.instance, resources=d.defs.resources) as context:
+        return schedule.evaluate_tick(context)
+
+
+def test_state_is_changed_by_hand_after_a_kill_and_in_the_window(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    go_on, counting = tmp_path / "go on", Counting(tmp_path)
+    with deployed(local_cluster, counted(tmp_path, go_on), tmp_path) as d:
+        told(d.materialize())
+        count(d, counting, 4)
+        first = d.driver().epoch
+        assert "nothing to do" in str(window(d).skip_message)
+
+        plan = told(d.run("reconfigure_state", partitions=16, dry_run=True))
+        [of_query] = plan["queries"]
+        assert (of_query["partitions_before"], of_query["partitions_after"]) == (4, 16)
+        assert (of_query["rows"], plan["ending"]) == (40, "dry run")
+        assert "must divide 16" in failure(d.run("reconfigure_state", partitions=5))
+        assert d.driver().epoch == first, "nothing was stopped"
+
+        # Killed in the middle: the run has it undone, and says so.
+        was = counting.files()
+        killing = threading.Thread(target=kill_while_it_verifies, args=(d,))
+        killing.start()
+        why = failure(d.run("reconfigure_state", partitions=16))
+        killing.join(HANGS)
+        assert "undone" in why and "in the middle of it" in why
+        now = counting.files()
+        assert {name: now.get(name) for name in was} == was
+        count(d, counting, 4)
+
+        go_on.touch()
+        story = told(d.run("reconfigure_state", partitions=16, reason="more cores"))
+        [result] = story["queries"]
+        assert (result["outcome"], result["partitions_before"]) == ("changed", 4)
+        assert result["rows"] == 40 == sum(result["rows_per_partition_after"])
+        assert len(result["rows_per_key_group"]) == 16
+        count(d, counting, 16)
+        again = told(d.run("reconfigure_state", partitions=16))
+        assert again["ending"] == "nothing to do"
+
+        # The window gives it what is declared.
+        [request] = window(d).run_requests
+        assert told(d.requested(request))["queries"][0]["partitions_after"] == 4
+        count(d, counting, 4)
+        assert "nothing to do" in str(window(d).skip_message)
+
+
+def kill_while_it_verifies(d: Deployment) -> None:
+    def verifying() -> bool:
+        status = d.status()
+        return bool(status and status.reconfiguring and status.reconfiguring.step == "verifying")
+
+    wait_for("the driver to verify", verifying)
+    os.kill(driver_process(d).pid, signal.SIGKILL)

@@ -1,0 +1,8 @@
+import pytest
+
+from dagster_sparkscale.lifecycle import reconcile
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(reconcile, "_POLL", 0)

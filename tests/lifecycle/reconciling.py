@@ -1,0 +1,15 @@
+"""Starts of a stream, on fakes."""
+
+from dagster_sparkscale.declare.policies import RecoveryPolicy
+from dagster_sparkscale.lifecycle.reconcile import reconcile
+from tests.fakes import World, structured
+
+STREAM = structured(executors=3, recovery=RecoveryPolicy(first_delay=1e-9, longest_delay=1e-9))
+
+
+def start(world: World, stream=STREAM, **how):
+    return reconcile(world.cluster, stream, **{"holder": "start run 1"} | how)
+
+
+def submissions(world: World) -> list[str]:
+    return [call for call in world.calls if call.startswith("submit")]

@@ -1,0 +1,469 @@
+"""A change of state partitions, carried out and followed: on a cluster in memory."""
+
+from dataclasses import replace
+
+import pytest
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
+from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.state.aims import Asked, Settled
+from dagster_sparkscale.state.following import OutOfTime
+from dagster_sparkscale.state.reconfigure import CAUSE, NotDone, Refusal, Request, reconfigure
+from tests.fakes import QUERY, World
+from tests.state.saying import change, dies, kept_by, plan, plays, runs, stateful, tells
+from tests.waiting import HANGS
+
+STREAM = stateful()
+STEPS = ("checking", "measuring", "writing down", "rewriting", "verifying", "closing")
+NEVER = 0.0
+"""Seconds: out of time after one look."""
+
+
+@pytest.fixture
+def world() -> World:
+    """One with a stream that runs on 4 partitions."""
+    it = World()
+    it.run(STREAM, queries=(kept_by(),), batch_seconds=1.0)
+    return it
+
+
+class Run:
+    """One run of the operation, and the lines that it told."""
+
+    def __init__(self, world, stream=STREAM, within=HANGS, lease_wait=60.0, **asked):
+        self.lines: list[str] = []
+        known = {name: asked.pop(name) for name in ("epoch", "asked_at") if name in asked}
+        self.came = reconfigure(
+            world.cluster,
+            stream,
+            Request(Asked(**asked), "p1", owner="here", **known),
+            holder="reconfigure_state run 1",
+            within=within,
+            tell=self.lines.append,
+            lease_wait=lease_wait,
+        )
+
+
+def submissions(world):
+    return [call for call in world.calls if call.startswith("submit")]
+
+
+class TestDone:
+    def steps(self):
+        seconds: dict[str, float] = {}
+        for number, step in enumerate(STEPS):
+            yield tells(change(step=step, seconds=dict(seconds)))
+            seconds[step] = number + 0.5
+        yield tells(change(seconds=seconds))
+        yield runs(8, change(seconds=seconds))
+
+    def test_the_driver_is_restarted_with_the_plan_and_followed_through_its_first_batch(
+        self, world
+    ):
+        plays(world, list(self.steps()))
+        came = Run(world).came
+        assert (came.driver.epoch, came.driver.state) == (2, DriverState.RUNNING)
+        assert [each.outcome for each in came.results] == ["changed"]
+        assert came.notes == ()
+        assert plan(world.streams["clicks"]) == came.change.plan
+        assert (came.change.plan.id, came.change.plan.partitions) == ("p1", 8)
+        assert "stop clicks gracefully" in world.calls
+        assert [each.cause for each in world.cluster.history("clicks")] == ["manual", CAUSE]
+        assert world.records["clicks"].owner == "here"
+        assert not world.leases
+
+    def test_each_step_is_told_once_with_the_seconds_of_those_before(self, world):
+        acts = [act for each in self.steps() for act in (each, each)]
+        plays(world, acts)
+        told = [line for line in Run(world).lines if line.startswith("query 'counts':")]
+        assert told[1:] == [
+            "query 'counts': checking",
+            "query 'counts': measuring (checking took 0.5 s)",
+            "query 'counts': writing down (measuring took 1.5 s)",
+            "query 'counts': rewriting (writing down took 2.5 s)",
+            "query 'counts': verifying (rewriting took 3.5 s)",
+            "query 'counts': closing (verifying took 4.5 s)",
+            "query 'counts': changed, 4 -> 8 partitions (closing took 5.5 s)",
+        ]
+
+    def test_steps_that_were_not_seen_are_told_of_with_the_next(self, world):
+        seen = change(step="rewriting", seconds={"checking": 0.5, "measuring": 1.5})
+        plays(world, [tells(seen), runs(8, change())])
+        assert "query 'counts': rewriting (checking took 0.5 s, measuring took 1.5 s)" in (
+            Run(world).lines
+        )
+
+    def test_what_it_costs_is_told_before_anything_is_stopped(self, world):
+        plays(world, [runs(8, change())])
+        stopped_at = []
+        lines = []
+
+        def tell(line):
+            lines.append(line)
+            stopped_at.append("stop clicks gracefully" in world.calls)
+
+        request = Request(Asked(), "p1")
+        reconfigure(world.cluster, STREAM, request, holder="x", within=HANGS, tell=tell)
+        assert lines[0].startswith("query 'counts': 4 -> 8 partitions, as declared")
+        assert stopped_at[:2] == [False, False]
+
+    def test_the_first_batch_is_waited_for(self, world):
+        active = tells(change(), queries=(kept_by(partitions=8),))
+        plays(world, [active, active, runs(8, change())])
+        Run(world)
+        assert world.streams["clicks"].batch_seconds is not None
+
+    def test_a_batch_that_failed_is_none(self, world):
+        failed = tells(change(), queries=(kept_by(partitions=8),), batch_seconds=1.0, failed=True)
+        mended = tells(change(), failed=False)
+        plays(world, [failed, failed, mended])
+        Run(world)
+        assert not world.streams["clicks"].failed
+
+    def test_an_agent_that_is_silent_is_waited_for_and_told_of_once(self, world):
+        silent, back = tells(reachable=False), tells(change(step="rewriting"), reachable=True)
+        plays(world, [silent, silent, silent, back, runs(8, change())])
+        run = Run(world)
+        assert run.came.results[0].outcome == "changed"
+        assert run.lines.count("the agent does not answer; waiting for it") == 1
+
+    def test_one_that_has_the_number_already_counts(self, world):
+        """As where two runs had the same plan."""
+        plays(world, [runs(8, change(outcome="unchanged", reason="it has 8 partitions already"))])
+        assert Run(world).came.results[0].outcome == "unchanged"
+
+    def test_what_an_earlier_driver_has_left_is_not_mistaken_for_it(self, world):
+        earlier = change(outcome="undone", reason="its driver was ended in the middle of it")
+
+        def both(kept, id):
+            runs(8, change())(kept, id)
+            kept.reconfigurations = (replace(earlier, id="old"), *kept.reconfigurations)
+
+        plays(world, [both])
+        assert [each.id for each in Run(world).came.results] == ["p1"]
+
+    def test_nothing_to_do_restarts_nothing(self, world):
+        assert isinstance(Run(world, partitions=4).came, Settled)
+        assert len(submissions(world)) == 1
+
+
+class TestSeveralQueries:
+    @pytest.fixture
+    def world(self):
+        it = World()
+        it.run(STREAM, queries=(kept_by("a"), kept_by("b")), batch_seconds=1.0, ran=("a", "b"))
+        return it
+
+    BOTH = (kept_by("a", partitions=8), kept_by("b", partitions=8))
+
+    def test_all_are_waited_for(self, world):
+        a, b = change(query="a"), change(query="b")
+        plays(
+            world,
+            [
+                tells(a),
+                tells(a, queries=self.BOTH[:1], ran=("a",), batch_seconds=1.0),
+                tells(a, replace(b, step="rewriting", outcome=None)),
+                tells(a, b),
+                tells(a, b, queries=self.BOTH),
+                tells(a, b, ran=("a", "b")),
+            ],
+        )
+        came = Run(world).came
+        assert [each.query for each in came.results] == ["a", "b"]
+        assert world.streams["clicks"].ran == ("a", "b")
+
+    def test_one_that_was_undone_fails_the_run_once_the_others_are_through(self, world):
+        a = change(query="a", outcome="undone", reason="a key is missing")
+        b = change(query="b")
+        alive = (kept_by("a"), kept_by("b", partitions=8))
+        plays(
+            world,
+            [
+                tells(a),
+                tells(a, queries=alive, ran=("a",), batch_seconds=1.0),
+                tells(a, b, ran=("a", "b")),
+            ],
+        )
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        assert str(failed.value) == (
+            "query 'a': undone: a key is missing. Driver 2 runs query 'a' with 4 partitions, "
+            "query 'b' with 8 partitions"
+        )
+
+
+class TestRefused:
+    def test_what_is_refused_stops_nothing(self, world):
+        with pytest.raises(Refusal, match="partitions = 5: must divide 16"):
+            Run(world, partitions=5)
+        assert world.streams["clicks"].driver.state is DriverState.RUNNING
+        assert len(submissions(world)) == 1
+
+    def test_a_silent_agent(self, world):
+        world.streams["clicks"].reachable = False
+        with pytest.raises(Refusal, match="its agent has not answered: try again"):
+            Run(world)
+
+    def test_an_agent_that_answers_for_another_driver(self, world):
+        world.streams["clicks"].refuses = "it is another's"
+        with pytest.raises(Refusal, match="its agent has not answered: try again"):
+            Run(world)
+
+    def test_a_driver_that_it_was_not_asked_for(self, world):
+        with pytest.raises(StaleEpoch, match="asked for driver 7, and driver 1 has come since"):
+            Run(world, epoch=7)
+        with pytest.raises(StaleEpoch, match="asked for driver 7, and nothing is known of it"):
+            Run(World(), epoch=7)
+        assert len(submissions(world)) == 1
+
+    def test_a_driver_that_has_come_since_it_was_looked_at(self, world):
+        def restarted(stream):
+            world.on_wait = lambda stream: None
+            another.__exit__(None, None, None)
+            world.end("clicks")
+            world.run(STREAM, queries=(kept_by(),), batch_seconds=1.0)
+
+        another = world.cluster.lease("clicks", "restart run 2")
+        another.__enter__()
+        world.on_wait = restarted
+        with pytest.raises(StaleEpoch, match="asked for driver 1, and driver 2 is running now"):
+            Run(world)
+        assert len(submissions(world)) == 2
+
+    def test_a_stream_that_was_stopped_meanwhile(self, world):
+        def stopped(stream):
+            world.on_wait = lambda stream: None
+            another.__exit__(None, None, None)
+            world.end("clicks", DriverState.STOPPED)
+
+        another = world.cluster.lease("clicks", "stop run 2")
+        another.__enter__()
+        world.on_wait = stopped
+        with pytest.raises(StaleEpoch, match="and driver 1 is stopped now; nothing was done"):
+            Run(world)
+
+    def test_beside_another_operation(self, world):
+        with world.cluster.lease("clicks", "stop run 2"), pytest.raises(OperationInProgress):
+            Run(world, lease_wait=0)
+
+    def test_what_would_keep_a_driver_from_being_launched_stops_nothing(self, world):
+        def gone(stream):
+            raise ClusterError("there is no file jobs/clicks.py")
+
+        world.on_check = gone
+        with pytest.raises(ClusterError, match="there is no file"):
+            Run(world)
+        assert world.streams["clicks"].driver.state is DriverState.RUNNING
+
+    @pytest.mark.parametrize("outcome", ["refused", "undone"])
+    def test_what_the_driver_does_not_do_fails_the_run_once_the_stream_runs_on(
+        self, world, outcome
+    ):
+        """The query tells of its state with its first batch only; that is not waited for."""
+        why = change(outcome=outcome, reason="its last batch is not done")
+        active = Query(QUERY, active=True, cold=True)
+        plays(world, [tells(why), tells(why), tells(why, queries=(active,))])
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        assert str(failed.value) == (
+            f"query 'counts': {outcome}: its last batch is not done. Driver 2 runs query 'counts' "
+            "with 4 partitions"
+        )
+
+    def test_what_can_not_be_put_back_fails_the_run_at_once(self, world):
+        plays(world, [tells(change(outcome="failed", reason="it can't be put back now"))])
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        assert str(failed.value) == (
+            "query 'counts': failed: it can't be put back now. Driver 2 is running, and has none "
+            "of these queries yet"
+        )
+
+    def test_what_the_driver_has_never_heard_of_fails_the_run(self, world):
+        """As with one whose program starts its queries in a way of its own."""
+        plays(world, [runs(4)])
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        assert str(failed.value) == (
+            "query 'counts': its driver has not done anything about its state. Driver 2 runs query "
+            "'counts' with 4 partitions"
+        )
+
+    def test_a_query_that_fails_on_the_new_partitions_fails_the_run(self, world):
+        died = Query(QUERY, active=False, error="out of memory")
+        plays(world, [tells(change(), queries=(died,))])
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        assert str(failed.value) == (
+            "query 'counts' has ended: out of memory. Driver 2 is running, and has none of these "
+            "queries yet"
+        )
+
+
+class TestKilledInTheMiddle:
+    UNDONE = change(outcome="undone", reason="its driver was ended in the middle of it")
+
+    def test_the_next_start_has_no_plan_and_says_what_was_put_back(self, world):
+        plays(
+            world,
+            [tells(change(step="rewriting")), dies(world)],
+            [tells(change(step="undoing")), tells(self.UNDONE), runs(4, self.UNDONE)],
+        )
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        assert str(failed.value).startswith(
+            "driver 2 ended in the middle of it (killed by signal 9). query 'counts': undone: its "
+            "driver was ended in the middle of it. Driver 3 "
+        )
+        kept = world.streams["clicks"]
+        assert (kept.driver.epoch, kept.settings) == (3, {})
+        assert kept.driver.state is DriverState.RUNNING
+        assert world.records["clicks"].desired == "running"
+
+    def test_what_was_verified_is_closed_and_that_is_a_success(self, world):
+        closed = change(reason="an earlier driver had finished it")
+        plays(world, [tells(change(step="closing")), dies(world)], [runs(8, closed)])
+        came = Run(world).came
+        assert (came.driver.epoch, came.results[0].outcome) == (3, "changed")
+        assert came.notes == (
+            "driver 2 ended in the middle of it (killed by signal 9); driver 3 went on from there",
+        )
+
+    def test_after_the_change_before_the_first_batch_it_stays_changed(self, world):
+        plays(world, [tells(change()), dies(world)], [runs(8)])
+        came = Run(world).came
+        assert (came.driver.epoch, came.results[0].outcome) == (3, "changed")
+
+    def test_before_anything_was_begun_nothing_is_left_of_it(self, world):
+        plays(world, [tells(change(step="measuring")), dies(world)], [runs(4)])
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        assert "query 'counts': cut off at 'measuring', and nothing of it is left." in str(
+            failed.value
+        )
+        assert str(failed.value).endswith("Driver 3 runs query 'counts' with 4 partitions")
+
+    def test_before_it_said_anything(self, world):
+        plays(world, [dies(world)], [runs(4)])
+        with pytest.raises(NotDone, match="has not done anything about its state"):
+            Run(world)
+
+    def test_one_that_ends_while_it_is_submitted_is_one_too(self, world):
+        def submitted(kept):
+            if kept.driver.epoch == 2:
+                world.end("clicks", exit_reason="exit code 1")
+                raise ClusterError("it ended at once")
+            runs(4)(kept, "p1")
+
+        world.on_submit = submitted
+        with pytest.raises(NotDone, match=r"driver 2 ended in the middle of it \(exit code 1\)"):
+            Run(world)
+        assert world.streams["clicks"].driver.epoch == 3
+
+    def test_one_that_was_never_launched_is_told_as_it_is(self, world):
+        def gone():
+            raise ClusterError("no master")
+
+        world.on_prepare = gone
+        with pytest.raises(ClusterError, match="no master"):
+            Run(world)
+        # Recovery completes it, as any restart that was cut off.
+        assert world.records["clicks"].desired == "restarting"
+
+    def test_the_second_one_ends_too(self, world):
+        plays(
+            world,
+            [tells(change(step="rewriting")), dies(world)],
+            [dies(world, exit_reason="exit code 1")],
+        )
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        text = str(failed.value)
+        assert "driver 3, which was to undo or close that, has ended as well (exit code 1)" in text
+        assert text.endswith("query 'counts': rewriting")
+        assert len(submissions(world)) == 3
+
+    def test_no_second_one_can_be_launched(self, world):
+        def gone():
+            raise ClusterError("no master")
+
+        def last_act(kept, id):
+            world.on_prepare = gone
+            dies(world)(kept, id)
+
+        plays(world, [last_act])
+        with pytest.raises(NotDone, match="It failed of: no master"):
+            Run(world)
+
+    def test_one_that_somebody_has_stopped_stays_stopped(self, world):
+        plays(world, [tells(change(step="rewriting")), dies(world, DriverState.STOPPED)])
+        with pytest.raises(NotDone, match="driver 2 was stopped in the middle of it"):
+            Run(world)
+        assert len(submissions(world)) == 2
+
+    def test_one_that_somebody_stops_before_the_next_start_stays_stopped(self, world):
+        def stopped(stream):
+            driver = world.streams["clicks"].driver
+            if driver.state is DriverState.FAILED:
+                finds.append(1)
+                if len(finds) > 1:
+                    world.end("clicks", DriverState.STOPPED)
+
+        finds = []
+        plays(world, [dies(world)])
+        world.on_find = stopped  # after the driver has failed, before the lease is had
+        with pytest.raises(NotDone, match="and was stopped since: the next start undoes it"):
+            Run(world)
+        assert len(submissions(world)) == 2
+
+    def test_one_that_recovery_has_started_meanwhile_is_followed(self, world):
+        def recovered(kept, id):
+            dies(world)(kept, id)
+            world.run(STREAM, queries=(kept_by(),), batch_seconds=1.0)
+            world.streams["clicks"].reconfigurations = (replace(self.UNDONE, id=id),)
+
+        plays(world, [tells(change(step="rewriting")), recovered], [])
+        with pytest.raises(NotDone) as failed:
+            Run(world)
+        assert str(failed.value).startswith(
+            "driver 2 ended in the middle of it, and driver 3 came. query 'counts': undone:"
+        )
+        assert len(submissions(world)) == 3
+
+
+class TestOutOfTime:
+    def text(self, world, *acts):
+        plays(world, list(acts))
+        with pytest.raises(OutOfTime) as failed:
+            Run(world, within=NEVER)
+        return str(failed.value)
+
+    def test_what_the_driver_is_at_is_said_and_that_it_goes_on(self, world):
+        text = self.text(world, tells(change(step="rewriting")))
+        assert text.startswith(
+            "out of time: driver 2 is running, and it is at the state of query 'counts': "
+            "rewriting. It goes on all the same"
+        )
+        assert world.streams["clicks"].driver.state is DriverState.RUNNING
+
+    def test_before_the_first_batch(self, world):
+        told = tells(change(), queries=(kept_by(),))
+        assert "and not every query has completed a batch yet" in self.text(world, told)
+
+    def test_of_a_silent_agent(self, world):
+        text = self.text(world, tells(reachable=False))
+        assert "driver 2 is running, and its agent does not answer." in text
+
+    def test_an_outage_of_the_cluster_manager_is_waited_out(self, world):
+        def outage(stream):
+            if not world.streams["clicks"].reachable:
+                outages.append(1)
+                raise ClusterError("no master")
+
+        outages = []
+        plays(world, [tells(reachable=False), tells(reachable=True), runs(8, change())])
+        world.on_find = outage
+        assert Run(world).came.results[0].outcome == "changed"
+        assert len(outages) == 1

@@ -1,0 +1,145 @@
+"""Maintenance windows: what a schedule asks for, and why it asks for nothing."""
+
+import threading
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.names import EPOCH_TAG, STREAM_TAG
+from dagster_sparkscale.operations import Operations, Streams
+from dagster_sparkscale.state import schedules as schedules_module
+from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
+from dagster_sparkscale.state.schedules import maintenance_schedules
+from tests.fakes import scaled
+from tests.state.saying import change, kept_by, plays, runs, stateful
+from tests.waiting import HANGS
+from tests.watch.deployment import Deployment, failure_of
+
+WINDOW = "0 3 * * SUN"
+STREAM = stateful(maintenance=WINDOW, timezone="Europe/Berlin")
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    """A schedule has none that is in memory."""
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as it:
+        yield it
+
+
+@pytest.fixture
+def deployed(instance: dg.DagsterInstance) -> Deployment:
+    it = Deployment([STREAM, scaled("plain"), stateful("by_hand")], instance=instance)
+    it.world.run(STREAM, queries=(kept_by(),), batch_seconds=1.0)
+    return it
+
+
+def evaluated(deployed: Deployment, schedule: dg.ScheduleDefinition | None = None):
+    """What one tick of the window comes to."""
+    found = schedule or deployed.defs.resolve_schedule_def("maintain_clicks")
+    with dg.build_schedule_context(
+        instance=deployed.instance, resources=deployed.defs.resources
+    ) as context:
+        return found.evaluate_tick(context)
+
+
+def skipped(deployed: Deployment, schedule: dg.ScheduleDefinition | None = None) -> str:
+    data = evaluated(deployed, schedule)
+    assert not data.run_requests
+    return data.skip_message
+
+
+def test_only_a_stream_with_a_window_has_a_schedule(deployed):
+    (one,) = deployed.defs.get_repository_def().schedule_defs
+    assert (one.name, one.cron_schedule, one.execution_timezone) == (
+        *("maintain_clicks", WINDOW),
+        "Europe/Berlin",
+    )
+    assert one.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert one.job_name == "reconfigure_state"
+
+
+def test_another_cluster_has_schedules_of_its_own(deployed):
+    stream = stateful("orders", maintenance=WINDOW)
+    west = Deployment([stream], cluster_key="west")
+    (one,) = west.defs.get_repository_def().schedule_defs
+    assert (one.name, one.job_name) == ("maintain_orders_west", "reconfigure_state_west")
+    dg.Definitions.validate_loadable(dg.Definitions.merge(deployed.defs, west.defs))
+
+
+def test_in_its_window_a_run_is_asked_for_that_does_it(deployed):
+    (request,) = evaluated(deployed).run_requests
+    assert request.tags[STREAM_TAG] == "clicks" and request.tags[EPOCH_TAG] == "1"
+    config = request.run_config["ops"]["reconfigure_state"]["config"]
+    assert (config["stream"], config["epoch"]) == ("clicks", 1)
+    assert config["reason"].startswith("maintenance window: query 'counts': 4 -> 8 partitions")
+    plays(deployed.world, [runs(8, change())])
+    job = deployed.defs.resolve_job_def("reconfigure_state")
+    result = job.execute_in_process(
+        run_config=request.run_config, tags=request.tags, instance=deployed.instance
+    )
+    assert result.success
+    assert deployed.world.streams["clicks"].driver.epoch == 2
+    assert skipped(deployed).startswith("nothing to do: query 'counts' has 8 partitions already")
+
+
+def test_a_run_that_comes_long_after_the_window_does_nothing(deployed):
+    (request,) = evaluated(deployed).run_requests
+    config = dict(request.run_config["ops"]["reconfigure_state"]["config"])
+    config["decided_at"] -= 3600
+    assert failure_of(deployed.by_hand("reconfigure_state", **config)).startswith("stale: this was")
+    assert deployed.world.streams["clicks"].driver.epoch == 1
+
+
+def test_what_is_refused_is_skipped_with_why(deployed):
+    deployed.world.streams["clicks"].queries = (kept_by(key_groups=32),)
+    assert skipped(deployed).startswith("refused: state.key_groups = 16: the checkpoint of query")
+    deployed.world.end("clicks")
+    assert skipped(deployed).startswith("refused: 'clicks' is failed: materialize its asset")
+
+
+def test_beside_an_operation_in_flight_it_is_skipped(deployed):
+    tags = {"dagster-sparkscale/stream": "clicks", "dagster-sparkscale/operation": "rescale"}
+    tags["dagster-sparkscale/cluster"] = "spark_cluster"
+    job = deployed.defs.resolve_job_def("rescale")
+    run = deployed.instance.create_run_for_job(
+        job,
+        run_config={"ops": {"rescale": {"config": {"stream": "clicks"}}}},
+        tags=tags,
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    said = skipped(deployed)
+    deployed.instance.delete_run(run.run_id)
+    assert said == (f"rescale run {run.run_id[:8]} is in progress: the next window sees to it")
+
+
+@pytest.mark.parametrize("error", [ClusterError("no master"), ZeroDivisionError("no master")])
+def test_what_can_not_be_told_is_skipped_with_why(deployed, error):
+    def outage(stream):
+        raise error
+
+    deployed.world.on_find = outage
+    assert skipped(deployed) == "it can't be told what is to be done: no master"
+
+
+def test_a_look_that_hangs_is_not_waited_for(deployed):
+    known = Streams([STREAM], "spark_cluster")
+    (schedule,) = maintenance_schedules(known, Operations(known, [RECONFIGURE]), deadline=0.01)
+    released, over = threading.Event(), threading.Event()
+
+    def hang(stream):
+        released.wait(HANGS)
+        over.set()
+
+    deployed.world.on_find = hang
+    try:
+        said = skipped(deployed, schedule)
+    finally:
+        released.set()
+    assert over.wait(HANGS)
+    assert said == "it can't be told what is to be done: no answer within 0.01 s"
+
+
+def test_the_deadline_leaves_time_within_the_one_of_dagster():
+    assert schedules_module.DEADLINE < 60
