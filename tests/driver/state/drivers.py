@@ -31,17 +31,23 @@ class Drivers:
 
     Args:
         hdfs: where their checkpoints are; None: in `data` too.
+        settings: of Spark, that all of them have.
     """
 
     def __init__(
-        self, cluster: Cluster, folder: Path, *names: str, hdfs: Address | None = None
+        self,
+        cluster: Cluster,
+        folder: Path,
+        *names: str,
+        hdfs: Address | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._cluster, self._folder, self._started = cluster, folder, 0
         self._names = names or ("counts",)
         self.data = folder / "data"
-        self._there = (
-            {} if hdfs is None else {hook.CHECKPOINTS: hdfs.url + CHECKPOINTS, **AS_ON_HDFS}
-        )
+        self._settings = dict(settings or {})
+        if hdfs:
+            self._settings |= {hook.CHECKPOINTS: hdfs.url + CHECKPOINTS, **AS_ON_HDFS}
         self.queries: dict[str, Counting] = {
             name: CountingOnHdfs(self.data, name, hdfs) if hdfs else Counting(self.data, name)
             for name in self._names
@@ -62,7 +68,7 @@ class Drivers:
             layout.PARTITIONS: str(BEGIN),
             layout.PROVIDER: layout.ROCKSDB,
             "spark.sql.session.timeZone": "UTC",
-            **self._there,
+            **self._settings,
             **({PLAN: plan.to_json()} if plan else {}),
             **(settings or {}),
         }

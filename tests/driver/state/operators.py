@@ -222,3 +222,13 @@ OPERATORS: dict[str, tuple[Query, str]] = {
 ENDLESS = ("expiring",)
 """Where time of the clock counts Spark runs one batch without data after the other: a trigger that
 ends once there is no more to do never ends."""
+_STORE = "spark.sql.streaming.stateStore"
+_FORMAT_2 = {f"{_STORE}.checkpointFormatVersion": "2"}
+_CHANGELOGS = f"{_STORE}.rocksdb.changelogCheckpointing.enabled"
+VARIANTS = {
+    "format-2": _FORMAT_2,
+    "format-2-changelogs": {**_FORMAT_2, _CHANGELOGS: "true"},
+    "changelogs": {_CHANGELOGS: "true"},
+    "no-changelogs": {_CHANGELOGS: "false"},
+}
+"""Settings of Spark that have state stored in other forms."""

@@ -2,21 +2,12 @@
 
 import pytest
 
-from tests.driver.state.operators import OPERATORS
+from tests.driver.state.operators import OPERATORS, VARIANTS
 from tests.driver.state.test_operators import check, twins
 
 pytestmark = pytest.mark.spark
 
 NUMBERS = [16, 8, 1, 8, 5, 2]
-_STORE = "spark.sql.streaming.stateStore"
-_FORMAT_2 = {f"{_STORE}.checkpointFormatVersion": "2"}
-_CHANGELOGS = f"{_STORE}.rocksdb.changelogCheckpointing.enabled"
-VARIANTS = {
-    "format-2": _FORMAT_2,
-    "format-2-changelogs": {**_FORMAT_2, _CHANGELOGS: "true"},
-    "changelogs": {_CHANGELOGS: "true"},
-    "no-changelogs": {_CHANGELOGS: "false"},
-}
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
