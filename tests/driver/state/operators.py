@@ -204,6 +204,38 @@ def expiring(events: Any, _other: Any) -> Any:
     )
 
 
+def by_rows(events: Any, _other: Any) -> Any:
+    """transformWithState, which is handed rows."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    count = t.StructType([t.StructField("n", t.LongType())])
+
+    class Counting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.count = handle.getValueState("count", count)
+            self.by_value = handle.getMapState("by_value", count, count)
+
+        def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Any]:
+            n = self.count.get()[0] if self.count.exists() else 0
+            for row in rows:
+                n += 1
+                self.by_value.updateValue((int(row["value"]),), (n,))
+            self.count.update((n,))
+            values = sum(int(k[0]) * int(v[0]) for k, v in self.by_value.iterator())
+            yield Row(key=key[0], n=n, values=values)
+
+        def close(self) -> None:
+            pass
+
+    return events.groupBy("key").transformWithState(
+        statefulProcessor=Counting(),
+        outputStructType="key int, n long, values long",
+        outputMode="update",
+        timeMode="none",
+    )
+
+
 Query = Callable[[Any, Any], Any]
 OPERATORS: dict[str, tuple[Query, str]] = {
     "aggregation": (aggregation, "update"),
@@ -216,6 +248,7 @@ OPERATORS: dict[str, tuple[Query, str]] = {
     "sessions": (sessions, "append"),
     "own_state": (own_state, "update"),
     "transformed": (transformed, "update"),
+    "by_rows": (by_rows, "update"),
     "timed": (timed, "append"),
     "expiring": (expiring, "update"),
 }
