@@ -219,8 +219,9 @@ def by_rows(events: Any, _other: Any) -> Any:
         def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Any]:
             n = self.count.get()[0] if self.count.exists() else 0
             for row in rows:
-                n += 1
-                self.by_value.updateValue((int(row["value"]),), (n,))
+                n, at = n + 1, (int(row["value"]),)
+                old = self.by_value.getValue(at)[0] if self.by_value.containsKey(at) else 0
+                self.by_value.updateValue(at, (old + 1,))
             self.count.update((n,))
             values = sum(int(k[0]) * int(v[0]) for k, v in self.by_value.iterator())
             yield Row(key=key[0], n=n, values=values)
