@@ -147,10 +147,12 @@ def timed(events: Any, _other: Any) -> Any:
                 self.handle.registerTimer((last + 20 + int(key[0])) * 1000)
             yield pandas.DataFrame({"key": [], "n": [], "at": []}).astype("int64")
 
-        def handleExpiredTimer(self, key: Any, timers: Any, expired: Any) -> Iterator[Any]:
+        def handleExpiredTimer(
+            self, key: Any, timerValues: Any, expiredTimerInfo: Any
+        ) -> Iterator[Any]:
             n = int(self.count.get()[0])
             self.count.clear()
-            at = int(expired.getExpiryTimeInMs())
+            at = int(expiredTimerInfo.getExpiryTimeInMs())
             yield pandas.DataFrame({"key": [int(key[0])], "n": [n], "at": [at]})
 
         def close(self) -> None:

@@ -10,6 +10,8 @@ from tests.driver.state.drivers import BEGIN, GROUPS, Drivers
 
 pytestmark = [pytest.mark.spark, pytest.mark.hdfs]
 
+AFTER = 8
+
 
 @pytest.fixture(scope="module")
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
@@ -26,11 +28,11 @@ def test_a_change_that_was_cut_off_is_undone_and_done_again(cluster, tmp_path, h
     was = counting.files()
     assert counting.partitions() == BEGIN
 
-    drivers.killed_at("verifying", Plan("first", 16, GROUPS))
-    assert counting.partitions() == 16 and was.keys() < counting.files().keys()
+    drivers.killed_at("verifying", Plan("first", AFTER, GROUPS))
+    assert counting.partitions() == AFTER and was.keys() < counting.files().keys()
 
     go_on = tmp_path / "go on"
-    second = Plan("second", 16, GROUPS)
+    second = Plan("second", AFTER, GROUPS)
     with drivers.started(second, hold_at=f"measuring={go_on}") as driver:
         status = driver.wait(
             lambda s: s.reconfiguring and s.reconfiguring.step == "measuring", "the second change"
@@ -43,9 +45,9 @@ def test_a_change_that_was_cut_off_is_undone_and_done_again(cluster, tmp_path, h
         go_on.touch()
         report = drivers.count(driver).reconfigurations[-1]
         assert (report.id, report.outcome, report.before, report.after) == (
-            *("second", "changed", BEGIN, 16),
+            *("second", "changed", BEGIN, AFTER),
         )
         drivers.end(driver)
     now = counting.files()
-    assert counting.partitions() == 16
+    assert counting.partitions() == AFTER
     assert {name: now[name] for name in was} == was
