@@ -1,24 +1,16 @@
 """A real ResourceManager with two NodeManagers, for tests: they run real containers.
 
-What must not change: all that a rig has started carries its mark, and ends with it, whatever
-becomes of the process that wanted it: `python -m dev.yarn` keeps the daemons, and ends when its
-standard input does (`tethered`).
+They end with who wanted them (`dev/hadoop/rig.py`): `python -m dev.yarn` keeps them.
 """
 
-import contextlib
 import json
-import os
-import secrets
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
-import psutil
 import requests
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -27,12 +19,11 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 from cryptography.x509.oid import NameOID
 
-from dagster_sparkscale.clusters.host.processes import carrying
-from dagster_sparkscale.clusters.java import java_home
-from dev.daemons import Daemons, Keeper, tail
+from dev.hadoop.rig import HadoopRig, kept
+from dev.hadoop.settings import xml
 from dev.processes import port_to_use
-from dev.yarn import jars, settings
-from dev.yarn.settings import MARK, Ports
+from dev.yarn import settings
+from dev.yarn.settings import Ports
 
 _MAIN = "org.apache.hadoop.yarn.server."
 _RM = _MAIN + "resourcemanager.ResourceManager"
@@ -41,22 +32,6 @@ _PROXY = _MAIN + "webproxy.WebAppProxyServer"
 _CERTIFICATE = "certificate.pem"
 _PASSWORD = "changeit"
 """Of a key that lives as long as a rig."""
-_JAVA = (
-    *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"),
-    *("--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.net=ALL-UNNAMED"),
-)
-_LOG = """\
-log4j.rootLogger=INFO,console
-log4j.appender.console=org.apache.log4j.ConsoleAppender
-log4j.appender.console.target=System.err
-log4j.appender.console.layout=org.apache.log4j.PatternLayout
-log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
-"""
-START_SECONDS = 120.0
-
-
-class RigFailed(RuntimeError):
-    """A daemon did not come up; carries the end of its log."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +50,7 @@ class Address:
     """Of the web proxy, where that is a server of its own."""
 
 
-class Rig(Daemons):
+class Rig(HadoopRig):
     """A ResourceManager and its NodeManagers. Not started yet.
 
     Args:
@@ -94,11 +69,9 @@ class Rig(Daemons):
         https: bool = False,
         proxy: bool = False,
     ) -> None:
-        self.folder = folder.absolute()
+        super().__init__(folder)
         self._https, self._proxy = https, proxy
         self._aggregate, self._passed = aggregate, passed
-        self._mark = secrets.token_hex(8)
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
     def address(self) -> Address:
@@ -108,7 +81,7 @@ class Rig(Daemons):
             f"{scheme}://127.0.0.1:{self._ports.web}",
             str(conf),
             str(self.folder),
-            self._mark,
+            self.mark,
             str(self.folder / _CERTIFICATE) if self._https else None,
             f"{scheme}://127.0.0.1:{proxy}" if proxy else None,
         )
@@ -119,43 +92,28 @@ class Rig(Daemons):
         Raises:
             RigFailed: a daemon has ended, or does not answer.
         """
-        self._classpath = f"{jars.install()}/*"
         self._write()
         self.start_manager()
         for number in range(settings.NODES):
-            self._launch(f"node{number}", _NM)
+            self.launch(f"node{number}", _NM)
         if self._proxy:
-            self._launch("proxy", _PROXY)
-        self._wait("all nodes", lambda: self._nodes() >= settings.NODES)
+            self.launch("proxy", _PROXY)
+        self.wait_until("all nodes", lambda: self._nodes() >= settings.NODES)
 
     def start_manager(self) -> None:
-        self._launch("rm", _RM)
+        self.launch("rm", _RM)
 
     def kill_manager(self) -> None:
         """Kill the ResourceManager, as where its machine fails. It has no recovery: one that is
         started after it knows of nothing."""
-        self._running.pop("rm").kill()
+        self.kill("rm")
 
     def kill_proxy(self) -> None:
         """Kill the web proxy, which is a server of its own."""
-        self._running.pop("proxy").kill()
+        self.kill("proxy")
 
-    def end(self) -> None:
-        """End all daemons and containers. Harmless when they have ended already."""
-        for process in self._running.values():
-            process.kill()
-            process.wait()
-        self._running.clear()
-        # Containers outlive their NodeManager, and may start more while they are killed.
-        while left := carrying(MARK, self._mark.__eq__):
-            for each in left:
-                with contextlib.suppress(psutil.Error):
-                    each.kill()
-            psutil.wait_procs(left, timeout=5)
-
-    def ended(self) -> str | None:
-        """The name of a daemon that has ended although nobody ended it."""
-        return next((name for name, each in self._running.items() if each.poll() is not None), None)
+    def told(self) -> str:
+        return json.dumps(asdict(self.address))
 
     def _write(self) -> None:
         nodes = [(port_to_use(0), port_to_use(0), port_to_use(0)) for _ in range(settings.NODES)]
@@ -174,37 +132,15 @@ class Rig(Daemons):
             self.folder.mkdir(parents=True, exist_ok=True)
             keystore = self.folder / "keystore"
             keystore.write_bytes(certified(self.folder / _CERTIFICATE, _PASSWORD))
-            served = settings.xml(settings.server(str(keystore), _PASSWORD))
+            served = xml(settings.server(str(keystore), _PASSWORD))
         for name, more in places.items():
-            conf = self.folder / name if name == "conf" else self.folder / name / "conf"
-            conf.mkdir(parents=True)
-            (conf / "core-site.xml").write_text(settings.xml(settings.common(here)))
-            (conf / "yarn-site.xml").write_text(settings.xml(common | more))
-            (conf / "capacity-scheduler.xml").write_text(settings.xml(settings.queues()))
+            conf = self.folder / name if name == "conf" else self.conf(name)
+            conf.mkdir(parents=True, exist_ok=True)
+            (conf / "core-site.xml").write_text(xml(settings.common(here)))
+            (conf / "yarn-site.xml").write_text(xml(common | more))
+            (conf / "capacity-scheduler.xml").write_text(xml(settings.queues()))
             if self._https:
                 (conf / "ssl-server.xml").write_text(served)
-            if name != "conf":
-                (conf / "log4j.properties").write_text(_LOG)
-
-    def _launch(self, name: str, main: str) -> None:
-        home = self.folder / name
-        env = {**os.environ, "JAVA_HOME": str(java_home()), MARK: self._mark}
-        for variable in ("HADOOP_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
-            env.pop(variable, None)
-        with open(home / "log", "ab") as log:
-            self._running[name] = subprocess.Popen(
-                [
-                    *(str(java_home() / "bin" / "java"), *_JAVA),
-                    *(f"-Dhadoop.home.dir={home}", f"-Djava.io.tmpdir={home}"),
-                    *("-cp", f"{home / 'conf'}:{self._classpath}", main),
-                ],
-                env=env,
-                cwd=home,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
 
     def _nodes(self) -> int:
         try:
@@ -214,15 +150,6 @@ class Rig(Daemons):
             return int(answer.json()["clusterMetrics"]["activeNodes"])
         except (OSError, ValueError, KeyError, TypeError):
             return 0
-
-    def _wait(self, what: str, there: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while not there():
-            name = self.ended()
-            if name or time.monotonic() > deadline:
-                log = self.folder / (name or "rm") / "log"
-                raise RigFailed(f"waited for {what}; the end of {log}:\n{tail(log)}")
-            time.sleep(0.1)
 
 
 def certified(certificate: Path, password: str) -> bytes:
@@ -258,13 +185,5 @@ def tethered(
     """
     options = ["--aggregate"] if aggregate else []
     options += [part for name in passed for part in ("--pass", name)]
-    log = folder.parent / f"{folder.name}.log"
-    with Keeper(log, "dev.yarn", "--folder", str(folder), *options) as keeper:
-        if (line := keeper.told()) is None:
-            raise RigFailed(log.read_text(errors="replace"))
+    with kept("dev.yarn", folder, *options) as line:
         yield Address(**json.loads(line))
-
-
-def told(address: Address) -> str:
-    """An address in one line, for whoever started the keeper."""
-    return json.dumps(asdict(address))

@@ -1,16 +1,15 @@
 """The settings of a small YARN on the loopback interface. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
+
+from dev.hadoop.settings import HERE, MARK
 
 NODES = 2
 NODE_MEMORY_MB = 8192
 NODE_CORES = 6
 NARROW = "narrow"
 """A queue that runs one application, lets a second one wait, and refuses a third."""
-MARK = "STREAMS_YARN_RIG"
-"""Environment variable of all that a rig has started, its containers included."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +42,18 @@ def yarn(
         https: whether all web services speak HTTPS alone.
         passed: variables that containers inherit of the NodeManager's environment.
     """
-    here = "127.0.0.1"
     inherited = ("JAVA_HOME", "PATH", "LANG", MARK, *passed)
     web = "webapp.https" if https else "webapp"
-    proxy = {"yarn.web-proxy.address": f"{here}:{ports.proxy}"} if ports.proxy else {}
+    proxy = {"yarn.web-proxy.address": f"{HERE}:{ports.proxy}"} if ports.proxy else {}
     return {
         "yarn.http.policy": "HTTPS_ONLY" if https else "HTTP_ONLY",
         **proxy,
-        "yarn.resourcemanager.hostname": here,
-        "yarn.resourcemanager.address": f"{here}:{ports.client}",
-        "yarn.resourcemanager.scheduler.address": f"{here}:{ports.scheduler}",
-        "yarn.resourcemanager.resource-tracker.address": f"{here}:{ports.tracker}",
-        "yarn.resourcemanager.admin.address": f"{here}:{ports.admin}",
-        f"yarn.resourcemanager.{web}.address": f"{here}:{ports.web}",
+        "yarn.resourcemanager.hostname": HERE,
+        "yarn.resourcemanager.address": f"{HERE}:{ports.client}",
+        "yarn.resourcemanager.scheduler.address": f"{HERE}:{ports.scheduler}",
+        "yarn.resourcemanager.resource-tracker.address": f"{HERE}:{ports.tracker}",
+        "yarn.resourcemanager.admin.address": f"{HERE}:{ports.admin}",
+        f"yarn.resourcemanager.{web}.address": f"{HERE}:{ports.web}",
         # Two of them are on one host.
         "yarn.scheduler.include-port-in-node-name": "true",
         "yarn.scheduler.minimum-allocation-mb": "128",
@@ -90,10 +88,10 @@ def node(folder: str, number: int, ports: Ports, https: bool = False) -> dict[st
     containers, localizer, port = ports.nodes[number]
     web = "webapp.https" if https else "webapp"
     return {
-        "yarn.nodemanager.hostname": "127.0.0.1",
-        "yarn.nodemanager.address": f"127.0.0.1:{containers}",
-        "yarn.nodemanager.localizer.address": f"127.0.0.1:{localizer}",
-        f"yarn.nodemanager.{web}.address": f"127.0.0.1:{port}",
+        "yarn.nodemanager.hostname": HERE,
+        "yarn.nodemanager.address": f"{HERE}:{containers}",
+        "yarn.nodemanager.localizer.address": f"{HERE}:{localizer}",
+        f"yarn.nodemanager.{web}.address": f"{HERE}:{port}",
         "yarn.nodemanager.local-dirs": f"{folder}/node{number}/local",
         "yarn.nodemanager.log-dirs": f"{folder}/node{number}/logs",
     }
@@ -117,12 +115,3 @@ def queues() -> dict[str, str]:
         f"{root}.{NARROW}.maximum-am-resource-percent": "0.01",
         f"{root}.{NARROW}.maximum-applications": "2",
     }
-
-
-def xml(settings: Mapping[str, str]) -> str:
-    """As Hadoop reads them."""
-    lines = (
-        f"<property><name>{escape(key)}</name><value>{escape(value)}</value></property>"
-        for key, value in settings.items()
-    )
-    return "\n".join(["<configuration>", *lines, "</configuration>", ""])

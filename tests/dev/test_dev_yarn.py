@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.clusters.host.processes import carrying
-from dev.yarn import jars, settings
+from dev.hadoop import jars
+from dev.hadoop.settings import xml
+from dev.yarn import settings
 from tests.waiting import HANGS, wait_for
 
 MIRRORS = """\
@@ -56,7 +58,7 @@ def test_each_jar_is_locked_once() -> None:
 
 
 def test_settings_are_written_as_hadoop_reads_them() -> None:
-    root = ET.fromstring(settings.xml({"a.b": "<1> & 2"}))
+    root = ET.fromstring(xml({"a.b": "<1> & 2"}))
     assert [(p.findtext("name"), p.findtext("value")) for p in root] == [("a.b", "<1> & 2")]
 
 

@@ -2,8 +2,9 @@
 
     counting.py FOLDER [QUERY...]
 
-Each query has a folder of its name in FOLDER, with `in`, `out` and `checkpoint` in it. What a batch
-has counted is a file of its number: one that is run again writes the same.
+Each query has a folder of its name in FOLDER, with `in`, `out` and `checkpoint` in it; where the
+setting `spark.sql.streaming.checkpointLocation` names another place for checkpoints, it is there.
+What a batch has counted is a file of its number: one that is run again writes the same.
 """
 
 import json
@@ -27,16 +28,17 @@ def start(place: Path) -> None:
         draft.rename(place / "out" / f"{batch}.json")
 
     lines = spark.readStream.schema("key string").csv(str(place / "in"))
-    (
+    query = (
         lines.groupBy("key")
         .count()
         .writeStream.queryName(place.name)
         .outputMode("update")
-        .option("checkpointLocation", str(place / "checkpoint"))
         .trigger(processingTime="1 second")
         .foreachBatch(write)
-        .start()
     )
+    if not spark.conf.get("spark.sql.streaming.checkpointLocation", None):
+        query = query.option("checkpointLocation", str(place / "checkpoint"))
+    query.start()
 
 
 for name in names:

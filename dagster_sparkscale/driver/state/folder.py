@@ -8,7 +8,14 @@ from typing import Any
 from dagster_sparkscale.driver.fence import without_credentials
 from dagster_sparkscale.driver.jvm import is_missing_file
 
-_LISTED = re.compile(r"path=(.*?); isDirectory=(?:true|false); length=(\d+); ")
+# `FileStatus.toString`. What LocatedFileStatus is made of by HDFS, S3A (`...[eTag=...]`) and ABFS
+# (`...{etag='...'} LocatedFileStatus{...`) has this in it too.
+_LISTED = re.compile(r"\w+Status\{path=(.*?); isDirectory=false; length=(\d+); replication=")
+
+
+def listed(text: str) -> list[tuple[str, int]]:
+    """Paths and sizes of the files in a list of them, as Java prints that."""
+    return [(path, int(size)) for path, size in _LISTED.findall(text)]
 
 
 class Folder:
@@ -47,12 +54,12 @@ class Folder:
         if not self._system.exists(root):
             return {}
         remote = self._jvm.org.apache.hadoop.util.functional.RemoteIterators
-        listed = remote.toList(self._system.listFiles(root, True))
+        there = remote.toList(self._system.listFiles(root, True))
         # All in one call: there may be tens of thousands.
-        told = _LISTED.findall(str(listed.toString()))
-        if len(told) != listed.size():
-            told = [(each.getPath().toString(), each.getLen()) for each in listed]
-        return {self._relative(path): int(size) for path, size in told}
+        told = listed(str(there.toString()))
+        if len(told) != there.size():  # a file system that prints them in words of its own
+            told = [(str(each.getPath().toString()), int(each.getLen())) for each in there]
+        return {self._relative(path): size for path, size in told}
 
     def _relative(self, path: str) -> str:
         if not path.startswith(self.path + "/"):

@@ -5,9 +5,13 @@ import uuid
 from collections import Counter
 from pathlib import Path
 
+from dagster_sparkscale.driver.state import layout
+from dev.hdfs.rig import Address
 from tests.conftest import PROGRAMS
 
 PROGRAM = PROGRAMS / "counting.py"
+CHECKPOINTS = "/checkpoints"
+"""On HDFS."""
 
 
 class Counting:
@@ -43,20 +47,34 @@ class Counting:
 
     def partitions(self) -> int:
         """Of the state, by the checkpoint's last batch."""
-        offsets = self.checkpoint / "offsets"
-        last = max((each for each in offsets.iterdir() if each.name.isdecimal()), key=_number)
-        conf = json.loads(last.read_text().splitlines()[1])["conf"]
+        offsets = {
+            int(name): content
+            for folder, name, content in (
+                (*path.rpartition("/")[::2], content) for path, content in self.files().items()
+            )
+            if folder == "offsets" and name.isdecimal()
+        }
+        conf = json.loads(offsets[max(offsets)].splitlines()[1])["conf"]
         return int(conf["spark.sql.shuffle.partitions"])
 
     def files(self) -> dict[str, bytes]:
         """All of its checkpoint that a change may touch."""
+        return {name: content for name, content in self._content().items() if layout.belongs(name)}
+
+    def _content(self) -> dict[str, bytes]:
         return {
             str(each.relative_to(self.checkpoint)): each.read_bytes()
-            for part in ("offsets", "commits", "state")
-            for each in (self.checkpoint / part).rglob("*")
+            for each in self.checkpoint.rglob("*")
             if each.is_file()
         }
 
 
-def _number(file: Path) -> int:
-    return int(file.name)
+class CountingOnHdfs(Counting):
+    """One whose checkpoint is on HDFS."""
+
+    def __init__(self, folder: Path, name: str, hdfs: Address) -> None:
+        super().__init__(folder, name)
+        self._hdfs, self._name = hdfs, name
+
+    def _content(self) -> dict[str, bytes]:
+        return self._hdfs.content(f"{CHECKPOINTS}/{self._name}")

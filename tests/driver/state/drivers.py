@@ -4,27 +4,54 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from dagster_sparkscale.driver.state import layout
+from dagster_sparkscale.driver.state import hook, layout
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN, Reconfiguration
 from dagster_sparkscale.observe.status import Status
+from dev.hdfs.rig import Address
 from tests.driver.running import Cluster, Driver
-from tests.driver.state.counted import PROGRAM, Counting
+from tests.driver.state.counted import CHECKPOINTS, PROGRAM, Counting, CountingOnHdfs
 from tests.waiting import HANGS, wait_for
 
 GROUPS = 16
+AS_ON_HDFS = {
+    # Spark's own choice; tests take a faster one for local folders (`tests/short_lives.py`).
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileContextBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.dfs.replication": "1",
+}
 BEGIN = 4
 
 
 class Drivers:
-    """Starts each with a folder of its own, for the queries in `data`."""
+    """Starts each with a folder of its own, for the queries in `data`.
 
-    def __init__(self, cluster: Cluster, folder: Path, *names: str) -> None:
+    Args:
+        hdfs: where their checkpoints are; None: in `data` too.
+        settings: of Spark, that all of them have.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: Path,
+        *names: str,
+        hdfs: Address | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._cluster, self._folder, self._started = cluster, folder, 0
         self._names = names or ("counts",)
         self.data = folder / "data"
-        self.queries = {name: Counting(self.data, name) for name in self._names}
+        self._settings = dict(settings or {})
+        if hdfs:
+            self._settings |= {hook.CHECKPOINTS: hdfs.url + CHECKPOINTS, **AS_ON_HDFS}
+        self.queries: dict[str, Counting] = {
+            name: CountingOnHdfs(self.data, name, hdfs) if hdfs else Counting(self.data, name)
+            for name in self._names
+        }
         self.counting = next(iter(self.queries.values()))
 
     @contextlib.contextmanager
@@ -41,6 +68,7 @@ class Drivers:
             layout.PARTITIONS: str(BEGIN),
             layout.PROVIDER: layout.ROCKSDB,
             "spark.sql.session.timeZone": "UTC",
+            **self._settings,
             **({PLAN: plan.to_json()} if plan else {}),
             **(settings or {}),
         }

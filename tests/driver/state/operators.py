@@ -84,7 +84,7 @@ def own_state(events: Any, _other: Any) -> Any:
 
 
 def transformed(events: Any, _other: Any) -> Any:
-    """transformWithState: a value, a list, a map and a timer each."""
+    """transformWithState: a value, a list and a map each."""
     import pandas
     from pyspark.sql.streaming import StatefulProcessor
 
@@ -124,6 +124,121 @@ def transformed(events: Any, _other: Any) -> Any:
     )
 
 
+def timed(events: Any, _other: Any) -> Any:
+    """transformWithState: a timer of the event time for each key, which tells and forgets it."""
+    import pandas
+    from pyspark.sql.streaming import StatefulProcessor
+
+    count = t.StructType([t.StructField("n", t.LongType())])
+
+    class Visits(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.handle = handle
+            self.count = handle.getValueState("count", count)
+
+        def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Any]:
+            n, last = self.count.get()[0] if self.count.exists() else 0, 0
+            for each in rows:
+                n += len(each)
+                last = max(last, int(each["second"].max()))
+            self.count.update((n,))
+            if not list(self.handle.listTimers()):
+                # Within this chunk or one of the next two, each key at a time of its own.
+                self.handle.registerTimer((last + 20 + int(key[0])) * 1000)
+            yield pandas.DataFrame({"key": [], "n": [], "at": []}).astype("int64")
+
+        def handleExpiredTimer(
+            self, key: Any, timerValues: Any, expiredTimerInfo: Any
+        ) -> Iterator[Any]:
+            n = int(self.count.get()[0])
+            self.count.clear()
+            at = int(expiredTimerInfo.getExpiryTimeInMs())
+            yield pandas.DataFrame({"key": [int(key[0])], "n": [n], "at": [at]})
+
+        def close(self) -> None:
+            pass
+
+    late = events.withWatermark("at", "5 seconds").withColumn("second", f.unix_timestamp("at"))
+    return late.groupBy("key").transformWithStateInPandas(
+        statefulProcessor=Visits(),
+        outputStructType="key long, n long, at long",
+        outputMode="append",
+        timeMode="eventTime",
+    )
+
+
+def expiring(events: Any, _other: Any) -> Any:
+    """transformWithState: a value, a list and a map that are forgotten after an hour."""
+    import pandas
+    from pyspark.sql.streaming import StatefulProcessor
+
+    count = t.StructType([t.StructField("n", t.LongType())])
+    hour = 3_600_000
+
+    class Counting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.count = handle.getValueState("count", count, ttlDurationMs=hour)
+            self.seen = handle.getListState("seen", count, ttlDurationMs=hour)
+            self.by_value = handle.getMapState("by_value", count, count, ttlDurationMs=hour)
+
+        def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Any]:
+            n = self.count.get()[0] if self.count.exists() else 0
+            for each in rows:
+                n += len(each)
+                self.seen.appendValue((len(each),))
+                for value in each["value"]:
+                    self.by_value.updateValue((int(value),), (n,))
+            self.count.update((n,))
+            values = sum(int(k[0]) * int(v[0]) for k, v in self.by_value.iterator())
+            listed = sum(int(each[0]) for each in self.seen.get())
+            yield pandas.DataFrame(
+                {"key": [int(key[0])], "n": [int(n)], "listed": [listed], "values": [values]}
+            )
+
+        def close(self) -> None:
+            pass
+
+    return events.groupBy("key").transformWithStateInPandas(
+        statefulProcessor=Counting(),
+        outputStructType="key int, n long, listed long, values long",
+        outputMode="update",
+        timeMode="processingTime",
+    )
+
+
+def by_rows(events: Any, _other: Any) -> Any:
+    """transformWithState, which is handed rows."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    count = t.StructType([t.StructField("n", t.LongType())])
+
+    class Counting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.count = handle.getValueState("count", count)
+            self.by_value = handle.getMapState("by_value", count, count)
+
+        def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Any]:
+            n = self.count.get()[0] if self.count.exists() else 0
+            for row in rows:
+                n, at = n + 1, (int(row["value"]),)
+                old = self.by_value.getValue(at)[0] if self.by_value.containsKey(at) else 0
+                self.by_value.updateValue(at, (old + 1,))
+            self.count.update((n,))
+            values = sum(int(k[0]) * int(v[0]) for k, v in self.by_value.iterator())
+            yield Row(key=key[0], n=n, values=values)
+
+        def close(self) -> None:
+            pass
+
+    return events.groupBy("key").transformWithState(
+        statefulProcessor=Counting(),
+        outputStructType="key int, n long, values long",
+        outputMode="update",
+        timeMode="none",
+    )
+
+
 Query = Callable[[Any, Any], Any]
 OPERATORS: dict[str, tuple[Query, str]] = {
     "aggregation": (aggregation, "update"),
@@ -136,4 +251,20 @@ OPERATORS: dict[str, tuple[Query, str]] = {
     "sessions": (sessions, "append"),
     "own_state": (own_state, "update"),
     "transformed": (transformed, "update"),
+    "by_rows": (by_rows, "update"),
+    "timed": (timed, "append"),
+    "expiring": (expiring, "update"),
 }
+ENDLESS = ("expiring",)
+"""Where time of the clock counts Spark runs one batch without data after the other: a trigger that
+ends once there is no more to do never ends."""
+_STORE = "spark.sql.streaming.stateStore"
+_FORMAT_2 = {f"{_STORE}.checkpointFormatVersion": "2"}
+_CHANGELOGS = f"{_STORE}.rocksdb.changelogCheckpointing.enabled"
+VARIANTS = {
+    "format-2": _FORMAT_2,
+    "format-2-changelogs": {**_FORMAT_2, _CHANGELOGS: "true"},
+    "changelogs": {_CHANGELOGS: "true"},
+    "no-changelogs": {_CHANGELOGS: "false"},
+}
+"""Settings of Spark that have state stored in other forms."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.driver.state.operators import VARIANTS
 from tests.driver.state.test_cut_off import cut_off
 
 pytestmark = pytest.mark.spark
@@ -12,3 +13,8 @@ STEPS = ["checking", "measuring", "writing down", "rewriting", "verifying", "und
 @pytest.mark.parametrize("step", STEPS)
 def test_nothing_is_lost_or_counted_twice(cluster, tmp_path, step):
     cut_off(cluster, tmp_path, step)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_also_as_the_state_can_be_stored_otherwise(cluster, tmp_path, variant):
+    cut_off(cluster, tmp_path, "verifying", VARIANTS[variant])

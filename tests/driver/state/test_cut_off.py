@@ -1,5 +1,6 @@
 """Drivers that change the state of their query, and that are killed in the middle of it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, the_one
 pytestmark = pytest.mark.spark
 
 
-def cut_off(cluster: Cluster, folder: Path, step: str) -> None:
+def cut_off(
+    cluster: Cluster, folder: Path, step: str, settings: Mapping[str, str] | None = None
+) -> None:
     """Kill a driver at `step`; the next one has the old state, or the new, and counts on."""
-    drivers = Drivers(cluster, folder)
+    drivers = Drivers(cluster, folder, settings=settings)
     counting = drivers.counting
     with drivers.started() as driver:
         drivers.count(driver)

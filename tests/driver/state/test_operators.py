@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,19 @@ from tests.waiting import patience
 pytestmark = pytest.mark.spark
 
 
-def twins(folder: Path, numbers: str, *operators: str, key_groups: int = 16) -> list[Any]:
+def twins(
+    folder: Path,
+    numbers: str,
+    *operators: str,
+    key_groups: int = 16,
+    settings: Mapping[str, str] | None = None,
+) -> list[Any]:
     """What `tests.driver.state.twins` tells of each operator."""
     command = [sys.executable, "-m", "tests.driver.state.twins"]
-    log = folder / "twins.log"
+    log, given = folder / "twins.log", json.dumps(dict(settings or {}))
     with log.open("wb") as errors:
         done = subprocess.run(
-            [*command, str(folder), str(key_groups), numbers, *operators],
+            [*command, str(folder), str(key_groups), numbers, given, *operators],
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment(),

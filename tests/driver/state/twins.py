@@ -1,12 +1,14 @@
 """Runs queries and their twins, of which one has its partitions changed between any two chunks.
 
-    python -m tests.driver.state.twins FOLDER KEY_GROUPS NUMBERS OPERATOR...
+    python -m tests.driver.state.twins FOLDER KEY_GROUPS NUMBERS SETTINGS OPERATOR...
 
-Prints a line of JSON an operator: what both wrote for each chunk, and what each change came to.
+SETTINGS are more of Spark's, as JSON. Prints a line of JSON an operator: what both wrote for each
+chunk, and what each change came to.
 """
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,14 @@ from dagster_sparkscale.driver.state.folder import Folder
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.reporting import Reporting
-from tests.driver.state.operators import CHUNKS, OPERATORS, SCHEMA, chunk
+from tests.driver.state.operators import CHUNKS, ENDLESS, OPERATORS, SCHEMA, chunk
 
 BEGIN = 4
 """Partitions of every query in the beginning."""
+NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
-def session() -> Any:
+def session(settings: Mapping[str, str]) -> Any:
     return (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -32,6 +35,7 @@ def session() -> Any:
         .config("spark.sql.shuffle.partitions", str(BEGIN))
         .config("spark.sql.session.timeZone", "UTC")
         .config(layout.PROVIDER, layout.ROCKSDB)
+        .config(map=dict(settings))
         .getOrCreate()
     )
 
@@ -39,7 +43,7 @@ def session() -> Any:
 def change(spark: Any, checkpoint: str, partitions: int, key_groups: int) -> dict[str, Any]:
     """Change the partitions of a query that does not run; what that came to."""
     folder = Folder(spark, checkpoint)
-    told = Reporting(f"to {partitions}", "twin")
+    told = Reporting(f"to {partitions}", "twin", before=None, after=partitions)
     plan = Plan(told.told.id, partitions, key_groups, plain_hash=bool(key_groups % partitions))
     reconfigure.change(spark, folder, Journal(folder), plan, told, spark.version)
     return asdict(told.told)
@@ -51,6 +55,7 @@ class Twin:
     def __init__(self, spark: Any, folder: Path, operator: str) -> None:
         self._spark, self._folder = spark, folder
         self._query, self._mode = OPERATORS[operator]
+        spark.conf.set(NO_DATA_BATCHES, operator not in ENDLESS)
         self.checkpoint = str(folder / "checkpoint")
         (folder / "in").mkdir(parents=True)
 
@@ -82,8 +87,8 @@ def _at(second: int) -> str:
     return f"2026-01-01 00:{second // 60:02d}:{second % 60:02d}"
 
 
-def main(place: str, key_groups: str, numbers: str, *operators: str) -> None:
-    spark = session()
+def main(place: str, key_groups: str, numbers: str, settings: str, *operators: str) -> None:
+    spark = session(json.loads(settings))
     for operator in operators:
         folder = Path(place) / operator
         kept, changed = (Twin(spark, folder / name, operator) for name in ("kept", "changed"))

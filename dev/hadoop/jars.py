@@ -1,4 +1,4 @@
-"""The jars of Hadoop's ResourceManager and NodeManager, from a Maven repository.
+"""The jars of Hadoop's daemons, of YARN and of HDFS, from a Maven repository.
 
 `jars.lock` names each with its SHA-256; the Ivy that Spark brings fetches them: from Maven Central,
 or, where `~/.m2/settings.xml` has a mirror of it, from there.
@@ -16,7 +16,7 @@ from dev.installing import InstallFailed, call, once
 
 _ROOT = Path(__file__).resolve().parents[2]
 LOCK = Path(__file__).parent / "jars.lock"
-INSTALLED = _ROOT / ".cache" / "yarn" / "jars"
+INSTALLED = _ROOT / ".cache" / "hadoop" / "jars"
 _SECONDS = 900.0
 _CENTRAL = ("*", "central", "external:*")
 
@@ -77,7 +77,7 @@ def _check(jar: Jar, path: Path) -> None:
 
 
 def _module(jars: list[Jar]) -> Iterator[str]:
-    yield '<ivy-module version="2.0"><info organisation="dev" module="yarn"/><dependencies>'
+    yield '<ivy-module version="2.0"><info organisation="dev" module="hadoop"/><dependencies>'
     for jar in jars:
         yield (
             f'<dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.revision}" '

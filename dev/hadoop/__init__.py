@@ -1,0 +1,1 @@
+"""Hadoop's own daemons on this machine, for tests: what YARN and HDFS have in common."""
