@@ -27,14 +27,17 @@ class Listener:
     JSON is fetched in one. An exception must not get back into Spark's listener bus.
     """
 
-    def __init__(self, queries: Queries, lifetime: Lifetime) -> None:
-        self._queries, self._lifetime = queries, lifetime
+    def __init__(
+        self, queries: Queries, lifetime: Lifetime, progressed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._queries, self._lifetime, self._progressed = queries, lifetime, progressed
 
     def onQueryStarted(self, event: Any) -> None:
         self._pass_on(lambda told: self._queries.started(told, self._lifetime), event)
 
     def onQueryProgress(self, event: Any) -> None:
         self._pass_on(self._queries.progressed, event)
+        self._progressed()
 
     def onQueryIdle(self, event: Any) -> None:
         self._pass_on(self._queries.idled, event)
@@ -122,6 +125,14 @@ class StructuredStreaming:
             with self._lock:
                 self._known[run] = known
 
+    def _remember_soon(self) -> None:
+        """On a thread of its own: Spark's bus of events must not wait for a file system. At once,
+        as the driver may be about to end."""
+        with self._lock:
+            some = bool(self._known)
+        if some:
+            threading.Thread(target=self._remember_key_groups, daemon=True).start()
+
     def _remember_key_groups(self) -> None:
         """Of the queries that have turned out to keep state since they started."""
         with self._lock:
@@ -151,7 +162,7 @@ class StructuredStreaming:
 
         ensure_callback_server_started(context._gateway)
         wrapper = context._jvm.org.apache.spark.sql.streaming
-        listener = Listener(self._queries, lifetime)
+        listener = Listener(self._queries, lifetime, self._remember_soon)
         manager.addListener(wrapper.PythonStreamingQueryListenerWrapper(listener))
 
     def _forget(self) -> None:
@@ -179,7 +190,6 @@ class StructuredStreaming:
         Ends the queries of a SparkContext that is gone.
         """
         self._queries.end_with_context()
-        self._remember_key_groups()
         active = set(self._queries.active())
         self._handles = {run: handle for run, handle in self._handles.items() if run in active}
         if not active <= set(self._handles):

@@ -68,6 +68,14 @@ def test_the_last_change_is_the_last_that_is_over():
     assert last_change(status(reconfigurations=(doing,))) is None
 
 
+def test_where_this_driver_changed_nothing_the_last_change_is_one_before_it():
+    old, newer = change(query="a", began_at=5.0), change(query="b", began_at=7.0)
+    seen = said(kept_by("a", last=old), kept_by("b", last=newer), PLAIN)
+    assert (last_change(seen), last_change(seen, "a")) == (newer, old)
+    own = change(query="a", began_at=9.0)
+    assert last_change(replace(seen, reconfigurations=(own,)), "a") == own
+
+
 def test_partitions_have_the_rows_that_were_counted_last():
     counted = {"partition_rows": (1, 3), "partition_rows_after": (2, 2)}
     assert rows_of_partitions(change(**counted)) == (2, 2)

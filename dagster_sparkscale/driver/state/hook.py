@@ -208,6 +208,6 @@ class Known:
 
     def begun_with(self) -> QueryState | None:
         """The state that it starts with, as far as that is known before a batch tells more."""
-        return (
-            None if self.partitions is None else self.told(QueryState(partitions=self.partitions))
-        )
+        if self.partitions is None:
+            return None
+        return self.told(QueryState(partitions=self.partitions))

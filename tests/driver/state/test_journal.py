@@ -1,0 +1,64 @@
+"""What is left in the checkpoint for the drivers to come."""
+
+import pytest
+
+from dagster_sparkscale.driver.state.journal import Begun, Journal
+from dagster_sparkscale.driver.wire import Reconfiguration
+from tests.driver.state.disk import Disk
+
+CHANGE = Begun("plan", 7, 4, 8, {"offsets/7": 20, "state/0/1/8.zip": 300})
+LAST = Reconfiguration("plan", "counts", "over", 5.0, "changed", before=4, after=8, rows=9)
+
+
+@pytest.fixture
+def journal(tmp_path) -> Journal:
+    return Journal(Disk(tmp_path))
+
+
+def test_of_a_new_checkpoint_nothing_is_known(journal):
+    assert not journal.there
+    assert (journal.key_groups(), journal.begun(), journal.last()) == (None, None, None)
+
+
+def test_key_groups_are_remembered(journal):
+    journal.remember(64)
+    assert journal.there
+    assert journal.key_groups() == 64
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"7", b'{"key_groups": "x"}', b'{"key_groups": 0}'])
+def test_what_was_cut_off_is_not_there(journal, tmp_path, text):
+    (tmp_path / "_sparkscale_state").mkdir()
+    for name in ("key_groups", "begun", "verified", "last"):
+        (tmp_path / "_sparkscale_state" / name).write_bytes(text)
+    assert (journal.key_groups(), journal.begun(), journal.last()) == (None, None, None)
+    assert not journal.is_verified(CHANGE)
+
+
+def test_a_change_is_begun_verified_and_closed(journal):
+    journal.begin(CHANGE)
+    assert journal.begun() == CHANGE
+    assert not journal.is_verified(CHANGE)
+    journal.verify(CHANGE)
+    assert journal.is_verified(CHANGE)
+    journal.close()
+    assert journal.begun() is None
+    assert not journal.is_verified(CHANGE)
+
+
+def test_what_was_verified_of_one_change_says_nothing_of_the_next(journal):
+    journal.verify(CHANGE)  # of one that could not be closed to the end
+    journal.begin(CHANGE)
+    assert not journal.is_verified(CHANGE)
+
+
+def test_what_the_last_change_came_to_is_read_back(journal):
+    journal.note(LAST)
+    assert journal.last() == LAST
+
+
+def test_what_another_release_has_noted_is_passed_over(journal, tmp_path):
+    journal.note(LAST)
+    file = tmp_path / "_sparkscale_state" / "last"
+    file.write_text(file.read_text().replace('"rows"', '"lines"'))
+    assert journal.last() is None
