@@ -69,10 +69,11 @@ def test_the_last_change_is_the_last_that_is_over():
 
 
 def test_where_this_driver_changed_nothing_the_last_change_is_one_before_it():
-    old, newer = change(query="a", began_at=5.0), change(query="b", began_at=7.0)
+    newer = change(query="b")
+    old = replace(change(query="a"), began_at=newer.began_at - 60)
     seen = said(kept_by("a", last=old), kept_by("b", last=newer), PLAIN)
     assert (last_change(seen), last_change(seen, "a")) == (newer, old)
-    own = change(query="a", began_at=9.0)
+    own = change(query="a", outcome="undone")
     assert last_change(replace(seen, reconfigurations=(own,)), "a") == own
 
 
