@@ -34,7 +34,8 @@ def test_also_as_a_join_can_be_stored_otherwise(tmp_path, version):
 
 
 def test_a_join_whose_keys_spark_can_t_tell_from_its_state_is_left_as_it_is(tmp_path):
-    """Spark 4.3 reads the state of format 4 as that of format 3."""
+    """Spark 4.3 would write state of format 4 that it can't read itself: `Invalid byte array backed
+    UnsafeRow` in the next batch."""
     for told in twins(tmp_path, "16,8", "inner_join", settings={JOIN: "4"}):
         for report in told["changes"]:
             assert report["outcome"] == "refused"
