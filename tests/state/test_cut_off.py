@@ -116,6 +116,13 @@ class TestKilledInTheMiddle:
             Run(world)
         assert len(submissions(world)) == 2
 
+    def test_one_whose_checkpoint_is_another_s_is_not_started_again(self, world):
+        reason = "the checkpoint has been taken by driver 9 of 'other'"
+        plays(world, [dies(world, exit_reason=reason, fenced=True)], [runs(4)])
+        with pytest.raises(NotDone, match="may not have its checkpoint: .* driver 9 of 'other'"):
+            Run(world)
+        assert len(submissions(world)) == 2
+
     def test_one_that_somebody_stops_before_the_next_start_stays_stopped(self, world):
         def stopped(stream):
             driver = world.streams["clicks"].driver
