@@ -119,7 +119,7 @@ class TestKilledInTheMiddle:
     def test_one_whose_checkpoint_is_another_s_is_not_started_again(self, world):
         reason = "the checkpoint has been taken by driver 9 of 'other'"
         plays(world, [dies(world, exit_reason=reason, fenced=True)], [runs(4)])
-        with pytest.raises(NotDone, match="may not have its checkpoint: .* driver 9 of 'other'"):
+        with pytest.raises(NotDone, match=r"may not have its checkpoint: .* driver 9 of 'other'"):
             Run(world)
         assert len(submissions(world)) == 2
 
