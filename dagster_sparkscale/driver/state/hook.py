@@ -54,8 +54,9 @@ class StateHook:
         self._lock = threading.Lock()
         """Held while a checkpoint is worked on: one after the other."""
         self._reports: list[Reporting] = []
-        self._done: set[str] = set()
-        """Checkpoints that the plan was carried out on."""
+        self._started: set[str] = set()
+        """Checkpoints of the queries that were started: a plan is for the first start of each.
+        Later, an earlier run of the query may still be active, until Spark stops it for the new."""
 
     @property
     def reconfigurations(self) -> tuple[Reconfiguration, ...]:
@@ -69,7 +70,8 @@ class StateHook:
             options: of its writer.
 
         Returns:
-            What is known of its state; None where it has no checkpoint of its own.
+            What is known of its state; None where it has no checkpoint of its own, or nothing can
+            be known of it.
 
         Raises:
             Exception: it must not be started: what an earlier driver has begun of its state can't
@@ -86,47 +88,54 @@ class StateHook:
         with self._lock:
             return self._prepare(session, checkpoint, name)
 
-    def _prepare(self, session: Any, checkpoint: str, name: str | None) -> "Known":
-        folder = Folder(session, checkpoint)
-        journal = Journal(folder)
-        # As the agent calls it; a new one without a name has none yet.
-        label = name or read_id(folder) or folder.path.rpartition("/")[2]
-
-        def report(id: str, before: int | None, after: int) -> Reporting:
-            begun = Reporting(id, label, before=before, after=after)
-            self._reports.append(begun)
-            return begun
-
+    def _prepare(self, session: Any, checkpoint: str, name: str | None) -> "Known | None":
         try:
+            folder = Folder(session, checkpoint)
+            journal = Journal(folder)
+            # As the agent calls it; a new one without a name has none yet.
+            label = name or read_id(folder) or folder.path.rpartition("/")[2]
             there = journal.there
         except Exception as error:
             if self._declared.key_groups is not None:
                 raise
-            say(f"{folder.name} can't be looked at: {first_line(error)}")
-            there = False
+            say(f"the checkpoint of query {name!r} can't be looked at: {first_line(error)}")
+            return None
+        reports: list[Reporting] = []
+
+        def report(id: str, before: int | None, after: int) -> Reporting:
+            begun = Reporting(id, label, before=before, after=after)
+            reports.append(begun)
+            self._tell(begun)
+            return begun
+
         if there:
-            before = len(self._reports)
             reconfigure.resume(folder, journal, report)
-            for resumed in self._reports[before:]:
+            for resumed in reports:
                 _note(journal, resumed)
-        known = self._known(session, folder, journal)
-        plan = self._declared.plan
-        if plan is not None and self._is_meant(plan, folder, name, label):
-            self._done.add(folder.path)
+        plan, is_first = self._declared.plan, folder.path not in self._started
+        self._started.add(folder.path)
+        if plan is not None and is_first and _is_meant(plan, folder, name, label):
+            self._known(session, folder, journal)  # its key groups are remembered before it
             begun = report(plan.id, None, plan.partitions)
             reconfigure.change(session, folder, journal, plan, begun, self._version)
             _note(journal, begun)
-            known = self._known(session, folder, journal)
-        return known
+        return self._known(session, folder, journal)
 
-    def _is_meant(self, plan: Plan, folder: Folder, name: str | None, label: str) -> bool:
-        if folder.path in self._done:
-            return False
-        if plan.query is not None:
-            return plan.query in (name, label)
-        return bool(folder.names(layout.STATE))
+    def _tell(self, begun: Reporting) -> None:
+        """In the place of one of the same, such as of a program that tries to start it for ever."""
+        same = (begun.told.id, begun.told.query)
+        others = [each for each in self._reports if (each.told.id, each.told.query) != same]
+        self._reports = [*others, begun]
 
-    def _known(self, session: Any, folder: Folder, journal: Journal) -> "Known":
+    def _known(self, session: Any, folder: Folder, journal: Journal) -> "Known | None":
+        """What is known; None where it can't be looked up, which keeps no query from starting."""
+        try:
+            return self._look_up(session, folder, journal)
+        except Exception as error:
+            say(f"of the state in {folder.name} nothing can be known: {first_line(error)}")
+            return None
+
+    def _look_up(self, session: Any, folder: Folder, journal: Journal) -> "Known":
         logs = read_logs(folder)
         bound = logs.bound if logs else None
         remembered = journal.key_groups() if journal.there else None
@@ -154,6 +163,12 @@ class StateHook:
             counted=session.conf.get(COUNTED, "true").lower() == "true",
         )
         return known if known.partitions is None else known.remember()
+
+
+def _is_meant(plan: Plan, folder: Folder, name: str | None, label: str) -> bool:
+    if plan.query is not None:
+        return plan.query in (name, label)
+    return bool(folder.names(layout.STATE))
 
 
 def _note(journal: Journal, report: Reporting) -> None:

@@ -61,7 +61,7 @@ class Journal:
         """As they are remembered; None: they are not."""
         told = _loaded(self._folder.read(_KEY_GROUPS))
         count = told.get("key_groups") if told else None
-        return count if _is_whole(count) and count > 0 else None
+        return int(count) if count is not None and _is_whole(count) and count > 0 else None
 
     def remember(self, key_groups: int) -> None:
         self._folder.write(_KEY_GROUPS, json.dumps({"key_groups": key_groups}).encode())
