@@ -105,6 +105,10 @@ class Journal:
     def verify(self, change: Begun) -> None:
         self._folder.write(_VERIFIED, json.dumps({"id": change.id}).encode())
 
+    def unverify(self) -> None:
+        """Before what was begun is undone: what says that it stays goes first."""
+        self._folder.delete(_VERIFIED)
+
     def is_verified(self, change: Begun) -> bool:
         told = _loaded(self._folder.read(_VERIFIED))
         return told is not None and told.get("id") == change.id

@@ -13,6 +13,7 @@ stay. A kill at any point leaves what the next start, by `resume`, undoes or clo
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
@@ -95,12 +96,14 @@ def change(
     before, noted = begun
     try:
         why = _rewrite(session, folder, plan, told, before, noted)
+        _need_ours(journal, noted)
+        why = why or _verified(journal, noted)
         if why is None:
-            journal.verify(noted)
             told.step("closing")
             _close(journal)
             told.over("changed")
         else:
+            journal.unverify()
             _put_back(folder, journal, noted, told, why)
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
@@ -152,7 +155,15 @@ def _begin(
 
     told.step("writing down")
     noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
-    journal.begin(noted)
+    if missing := layout.unlisted(noted.files, logs.batch):
+        # What is not in it would be deleted if the change is undone.
+        raise Refusal(f"its file system lists only some of its files, and not {missing[0]}")
+    try:
+        journal.begin(noted)
+    except Exception:
+        with suppress(Exception):  # it may be there, whole, all the same
+            journal.close()
+        raise
     return before, noted
 
 
@@ -181,6 +192,26 @@ def _rewrite(
     told.measured_after(after)
     found = compare.faults(before, after, plan.key_groups)
     return f"the new state is not the same: {'; '.join(found)}" if found else None
+
+
+def _need_ours(journal: Journal, noted: Begun) -> None:
+    """A driver that was cut off from its cluster and its checkpoint for long may come back to find
+    that another has undone this and runs: all of that one's files would be taken for this change's.
+
+    Raises:
+        RuntimeError: what has begun is not what this driver has begun.
+    """
+    if journal.begun() != noted:
+        raise RuntimeError("another driver has undone or closed it meanwhile")
+
+
+def _verified(journal: Journal, noted: Begun) -> str | None:
+    """Have it stay; why it may not, in words; None: it does."""
+    try:
+        journal.verify(noted)
+    except Exception as error:
+        return f"it can't be written down that the new state is right: {first_line(error)}"
+    return None
 
 
 def _close(journal: Journal) -> None:

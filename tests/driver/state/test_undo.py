@@ -98,6 +98,19 @@ def test_a_query_that_ran_on_is_left_as_it_is(tmp_path):
     assert resumed(tmp_path) == []
 
 
+def test_a_batch_that_has_begun_on_the_new_state_is_not_taken_back(tmp_path):
+    """Its sink may have some of it."""
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    Journal(disk).begin(change_of(disk))
+    rewrite(disk, tmp_path, 8)
+    put(tmp_path, "offsets/4", entry(8))
+    was = content(tmp_path)
+    (report,) = resumed(tmp_path)
+    assert report.told.reason is not None and "has begun batch 4 since" in report.told.reason
+    assert content(tmp_path) == was
+
+
 def test_a_batch_of_the_query_itself_is_none_of_the_change(tmp_path):
     checkpoint(tmp_path)
     disk = Disk(tmp_path)
