@@ -1,7 +1,7 @@
 """What is done for the state of a query each time that the program is about to start it."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,10 +47,17 @@ def declared(settings: Mapping[str, str]) -> Declared:
 
 
 class StateHook:
-    """Looks after the state of the queries of one driver. Safe for threads."""
+    """Looks after the state of the queries of one driver. Safe for threads.
 
-    def __init__(self, version: str, told: Declared) -> None:
-        self._version, self._declared = version, told
+    Args:
+        version: of Spark.
+        stopping: whether the driver was asked to stop.
+    """
+
+    def __init__(
+        self, version: str, told: Declared, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._version, self._declared, self._stopping = version, told, stopping
         self._lock = threading.Lock()
         """Held while a checkpoint is worked on: one after the other."""
         self._reports: list[Reporting] = []
@@ -117,7 +124,7 @@ class StateHook:
         if plan is not None and is_first and _is_meant(plan, folder, name, label):
             self._known(session, folder, journal)  # its key groups are remembered before it
             begun = report(plan.id, None, plan.partitions)
-            reconfigure.change(session, folder, journal, plan, begun, self._version)
+            reconfigure.change(session, folder, journal, plan, begun, self._version, self._stopping)
             _note(journal, begun)
         return self._known(session, folder, journal)
 

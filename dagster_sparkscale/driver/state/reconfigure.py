@@ -72,18 +72,25 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
 
 
 def change(
-    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+    session: Any,
+    folder: Folder,
+    journal: Journal,
+    plan: Plan,
+    told: Reporting,
+    version: str,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> None:
     """Carry `plan` out on the checkpoint in `folder`, and tell `told` what it comes to.
 
     Args:
         version: of Spark.
+        stopping: whether the driver was asked to stop: then nothing is begun that its end may cut.
 
     Raises:
         InTheMiddle: it went wrong, and can't be put back now.
     """
     try:
-        begun = _begin(session, folder, journal, plan, told, version)
+        begun = _begin(session, folder, journal, plan, told, version, stopping)
     except Refusal as refusal:
         told.over("refused", str(refusal))
         return
@@ -110,7 +117,13 @@ def change(
 
 
 def _begin(
-    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+    session: Any,
+    folder: Folder,
+    journal: Journal,
+    plan: Plan,
+    told: Reporting,
+    version: str,
+    stopping: Callable[[], bool],
 ) -> tuple[Fingerprint, Begun] | None:
     """All up to the point where it is written down what there is; None: there is nothing to do.
 
@@ -146,6 +159,7 @@ def _begin(
     if not of:
         raise Refusal("it keeps no state")
 
+    _refuse_to_be_cut(stopping)
     told.step("measuring")
     was = logs.bound.partitions
     before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
@@ -153,6 +167,7 @@ def _begin(
     if faults := compare.faults_of(before):
         raise Refusal(faults[0])
 
+    _refuse_to_be_cut(stopping)
     told.step("writing down")
     noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
     if missing := layout.unlisted(noted.files, logs.batch):
@@ -192,6 +207,11 @@ def _rewrite(
     told.measured_after(after)
     found = compare.faults(before, after, plan.key_groups)
     return f"the new state is not the same: {'; '.join(found)}" if found else None
+
+
+def _refuse_to_be_cut(stopping: Callable[[], bool]) -> None:
+    if stopping():
+        raise Refusal("its driver was asked to stop before anything was touched")
 
 
 def _need_ours(journal: Journal, noted: Begun) -> None:

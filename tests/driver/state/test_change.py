@@ -30,7 +30,12 @@ def _states(monkeypatch) -> Iterator[None]:
     yield
 
 
-def changed(disk: Disk, place: Path, meanwhile: Callable[[], None] = lambda: None) -> Reporting:
+def changed(
+    disk: Disk,
+    place: Path,
+    meanwhile: Callable[[], None] = lambda: None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Reporting:
     told = Reporting("plan", "counts")
 
     def repartition(_path: str, partitions: int, _exactly_once: bool) -> None:
@@ -39,7 +44,7 @@ def changed(disk: Disk, place: Path, meanwhile: Callable[[], None] = lambda: Non
 
     session = SimpleNamespace(_streamingCheckpointManager=SimpleNamespace(repartition=repartition))
     plan = Plan("plan", 8, 8)
-    reconfigure.change(session, disk, Journal(disk), plan, told, "4.3.0")
+    reconfigure.change(session, disk, Journal(disk), plan, told, "4.3.0", stopping)
     return told
 
 
@@ -143,3 +148,14 @@ def test_what_another_driver_has_undone_meanwhile_is_that_one_s(tmp_path, right)
     with pytest.raises(reconfigure.InTheMiddle, match="another driver has undone or closed it"):
         changed(Disk(tmp_path), tmp_path, meanwhile)
     assert content(tmp_path) == runs
+
+
+@pytest.mark.parametrize("step", ["checking", "measuring"])
+def test_a_driver_that_was_asked_to_stop_begins_none(tmp_path, step):
+    """Its end may come before the change is through: a pod has 30 s."""
+    checkpoint(tmp_path)
+    was = content(tmp_path)
+    asked = iter([step == "checking", True])
+    came, reason = outcome(changed(Disk(tmp_path), tmp_path, stopping=lambda: next(asked)).told)
+    assert came == "refused" and "was asked to stop" in reason
+    assert content(tmp_path) == was
