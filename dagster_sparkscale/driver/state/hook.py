@@ -19,6 +19,8 @@ from .reporting import Reporting
 CHECKPOINT = "checkpointLocation"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+MOST_TOLD = 1024
+"""Numbers of a list that are told of the last change; there may be 32768 key groups."""
 
 
 @dataclass(frozen=True)
@@ -164,12 +166,28 @@ class StateHook:
             provider,
             partitions=bound.partitions if bound and folder.names(layout.STATE) else None,
             key_groups=remembered,
-            last=journal.last() if journal.there else None,
+            last=_in_short(journal.last()) if journal.there else None,
             note=note,
             asked=asked,
             counted=session.conf.get(COUNTED, "true").lower() == "true",
         )
         return known if known.partitions is None else known.remember()
+
+
+def _in_short(change: Reconfiguration | None) -> Reconfiguration | None:
+    """Without the lists that are too long to be in every status of every driver to come."""
+    if change is None:
+        return None
+    return replace(
+        change,
+        group_rows=_told(change.group_rows),
+        partition_rows=_told(change.partition_rows),
+        partition_rows_after=_told(change.partition_rows_after),
+    )
+
+
+def _told(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return numbers if numbers is None or len(numbers) <= MOST_TOLD else None
 
 
 def _is_meant(plan: Plan, folder: Folder, name: str | None, label: str) -> bool:

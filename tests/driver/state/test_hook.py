@@ -1,5 +1,6 @@
 """What is done each time that a program starts a query, with its checkpoint on this disk."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from dagster_sparkscale.driver.state.hook import Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.undo import files_of
+from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import Disk, checkpoint, entry, put, rewrite
 
 PLAN = Plan("plan", 16, 16)
@@ -104,3 +106,17 @@ def test_key_groups_are_those_from_before_the_plan(tmp_path):
     assert told.reason is not None and "has 16 key groups" in told.reason
     assert entry(4).splitlines()[1] in (tmp_path / "offsets/2").read_text()
     assert layout.OURS in {each.name for each in tmp_path.iterdir()}
+
+
+def test_what_the_last_change_came_to_is_told_without_its_longest_lists(tmp_path):
+    """Each status has it, of each query, for as long as nothing is changed: with all 32768 key
+    groups, those of 50 queries are more than Dagster takes."""
+    checkpoint(tmp_path)
+    told = Reconfiguration("plan", "counts", "over", 5.0, "changed", rows=32768, key_groups=32768)
+    told = replace(told, group_rows=(1,) * 32768, partition_rows=(8192,) * 4)
+    Journal(Disk(tmp_path)).note(told)
+    known = started(StateHook("4.3.0", Declared(32768)), tmp_path)
+    assert known is not None and known.last is not None
+    assert known.last.group_rows is None
+    assert known.last.rows == 32768
+    assert list(known.last.partition_rows or ()) == [8192] * 4
