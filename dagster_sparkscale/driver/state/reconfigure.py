@@ -27,6 +27,7 @@ from .journal import Begun, Journal
 from .logs import read_logs
 from .plans import Plan
 from .reporting import Reporting
+from .tasks import grouped, wait_until_still
 from .undo import files_of, ran_on, undo
 
 LEAST = "4.2"
@@ -187,11 +188,13 @@ def _rewrite(
 ) -> str | None:
     """Change the state and verify it; why it may not stay, in words; None: it may."""
     told.step("rewriting")
-    try:
-        # Exactly-once: or Spark would skip a batch that is not done, and read its input again.
-        session._streamingCheckpointManager.repartition(folder.path, plan.partitions, True)
-    except Exception as error:
-        return f"Spark could not change it: {first_line(error)}"
+    with grouped(session, f"sparkscale {folder.path}", f"state -> {plan.partitions}") as running:
+        try:
+            # Exactly-once: or Spark would skip a batch that is not done, and read its input again.
+            session._streamingCheckpointManager.repartition(folder.path, plan.partitions, True)
+        except Exception as error:
+            wait_until_still(running)
+            return f"Spark could not change it: {first_line(error)}"
     told.step("verifying")
     try:
         after = fingerprint(

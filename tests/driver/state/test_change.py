@@ -1,18 +1,20 @@
 """A change whose file system fails at one moment, with Spark's part of it played on this disk."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from dagster_sparkscale.driver.state import reconfigure
+from dagster_sparkscale.driver.state import reconfigure, tasks
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Part
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.reporting import Reporting
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import Died, Disk, checkpoint, content, entry, put, rewrite
+from tests.waiting import HANGS
 
 STORE = (0, "default")
 
@@ -30,11 +32,43 @@ def _states(monkeypatch) -> Iterator[None]:
     yield
 
 
+class Context:
+    """A SparkContext, as far as it tells of the tasks of a job."""
+
+    def __init__(self) -> None:
+        self.properties: dict[str, str | None] = {"spark.jobGroup.id": "the program's"}
+        self.tasks: list[threading.Thread] = []
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self.properties.get(name)
+
+    def setLocalProperty(self, name: str, value: str | None) -> None:
+        self.properties[name] = value
+
+    def setJobGroup(self, group: str, description: str) -> None:
+        self.properties |= {"spark.jobGroup.id": group, "spark.job.description": description}
+
+    def statusTracker(self) -> "Context":
+        return self
+
+    def getJobIdsForGroup(self, group: str) -> list[int]:
+        assert group == self.properties["spark.jobGroup.id"] != "the program's"
+        return [1]
+
+    def getJobInfo(self, job: int) -> SimpleNamespace:
+        return SimpleNamespace(stageIds=[1, 2])
+
+    def getStageInfo(self, stage: int) -> SimpleNamespace | None:
+        running = sum(task.is_alive() for task in self.tasks)
+        return SimpleNamespace(numActiveTasks=running) if stage == 1 else None
+
+
 def changed(
     disk: Disk,
     place: Path,
     meanwhile: Callable[[], None] = lambda: None,
     stopping: Callable[[], bool] = lambda: False,
+    context: Context | None = None,
 ) -> Reporting:
     told = Reporting("plan", "counts")
 
@@ -42,7 +76,10 @@ def changed(
         rewrite(disk, place, partitions)
         meanwhile()
 
-    session = SimpleNamespace(_streamingCheckpointManager=SimpleNamespace(repartition=repartition))
+    session = SimpleNamespace(
+        _streamingCheckpointManager=SimpleNamespace(repartition=repartition),
+        sparkContext=context or Context(),
+    )
     plan = Plan("plan", 8, 8)
     reconfigure.change(session, disk, Journal(disk), plan, told, "4.3.0", stopping)
     return told
@@ -158,4 +195,52 @@ def test_a_driver_that_was_asked_to_stop_begins_none(tmp_path, step):
     asked = iter([step == "checking", True])
     came, reason = outcome(changed(Disk(tmp_path), tmp_path, stopping=lambda: next(asked)).told)
     assert came == "refused" and "was asked to stop" in reason
+    assert content(tmp_path) == was
+
+
+class Failing:
+    """One task has failed, and with it the job; another is about to write a partition's state."""
+
+    def __init__(self, disk: Disk, context: Context) -> None:
+        self._disk, self._context = disk, context
+        self.go_on = threading.Event()
+
+    def __call__(self) -> None:
+        task = threading.Thread(target=self._write)
+        self._context.tasks.append(task)
+        task.start()
+        raise RuntimeError("a task has failed")
+
+    def _write(self) -> None:
+        self.go_on.wait(HANGS)
+        self._disk.write("state/0/1/4.zip", b"of the new partition 1")
+
+
+def test_what_a_task_of_a_failed_job_writes_late_is_undone_too(tmp_path):
+    """Else the query would find it, as a snapshot of its own next batch."""
+    checkpoint(tmp_path)
+    was, disk, context = content(tmp_path), Disk(tmp_path), Context()
+    failing = Failing(disk, context)
+    threading.Timer(0.3, failing.go_on.set).start()
+    came, reason = outcome(changed(disk, tmp_path, failing, context=context).told)
+    context.tasks[0].join(HANGS)
+    assert came == "undone" and "a task has failed" in reason
+    assert content(tmp_path) == was
+    assert context.properties["spark.jobGroup.id"] == "the program's"
+
+
+def test_tasks_that_do_not_end_leave_it_to_a_driver_with_executors_of_its_own(
+    tmp_path, monkeypatch
+):
+    checkpoint(tmp_path)
+    was, disk, context = content(tmp_path), Disk(tmp_path), Context()
+    failing = Failing(disk, context)
+    monkeypatch.setattr(tasks, "WITHIN", 0.2)
+    with pytest.raises(reconfigure.InTheMiddle, match="1 tasks of the change have not ended"):
+        changed(disk, tmp_path, failing, context=context)
+    failing.go_on.set()
+    context.tasks[0].join(HANGS)
+    told = Reporting("plan", "counts")
+    reconfigure.resume(disk, Journal(disk), lambda *_, **__: told)
+    assert told.told.outcome == "undone"
     assert content(tmp_path) == was
