@@ -62,14 +62,15 @@ class StateHook:
         self._version, self._declared, self._stopping = version, told, stopping
         self._lock = threading.Lock()
         """Held while a checkpoint is worked on: one after the other."""
-        self._reports: list[Reporting] = []
+        self._reports: Mapping[tuple[str, str], Reporting] = {}
+        """By checkpoint and the plan's id. A program may try for ever to start a query."""
         self._started: set[str] = set()
         """Checkpoints of the queries that were started: a plan is for the first start of each.
         Later, an earlier run of the query may still be active, until Spark stops it for the new."""
 
     @property
     def reconfigurations(self) -> tuple[Reconfiguration, ...]:
-        return tuple(report.told for report in list(self._reports))
+        return tuple(report.told for report in self._reports.values())
 
     def before_start(self, session: Any, options: Mapping[str, str]) -> "Known | None":
         """Have the checkpoint of a query that is about to start in order, and changed as planned.
@@ -114,7 +115,9 @@ class StateHook:
         def report(id: str, before: int | None, after: int) -> Reporting:
             begun = Reporting(id, label, before=before, after=after)
             reports.append(begun)
-            self._tell(begun)
+            key = (folder.path, id)
+            others = {known: each for known, each in self._reports.items() if known != key}
+            self._reports = {**others, key: begun}  # the agent's threads read it
             return begun
 
         if there:
@@ -129,12 +132,6 @@ class StateHook:
             reconfigure.change(session, folder, journal, plan, begun, self._version, self._stopping)
             _note(journal, begun)
         return self._known(session, folder, journal)
-
-    def _tell(self, begun: Reporting) -> None:
-        """In the place of one of the same, such as of a program that tries to start it for ever."""
-        same = (begun.told.id, begun.told.query)
-        others = [each for each in self._reports if (each.told.id, each.told.query) != same]
-        self._reports = [*others, begun]
 
     def _known(self, session: Any, folder: Folder, journal: Journal) -> "Known | None":
         """What is known; None where it can't be looked up, which keeps no query from starting."""

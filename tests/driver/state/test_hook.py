@@ -120,3 +120,11 @@ def test_what_the_last_change_came_to_is_told_without_its_longest_lists(tmp_path
     assert known.last.group_rows is None
     assert known.last.rows == 32768
     assert list(known.last.partition_rows or ()) == [8192] * 4
+
+
+def test_two_queries_of_one_name_in_two_sessions_are_told_of_both(tmp_path):
+    its = StateHook("4.3.0", Declared(16, False, PLAN))
+    for name in ("one", "other"):
+        checkpoint(tmp_path / name)
+        started(its, tmp_path / name)
+    assert [(each.id, each.query) for each in its.reconfigurations] == [("plan", "counts")] * 2
