@@ -13,6 +13,7 @@ stay. A kill at any point leaves what the next start, by `resume`, undoes or clo
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
@@ -26,6 +27,7 @@ from .journal import Begun, Journal
 from .logs import read_logs
 from .plans import Plan
 from .reporting import Reporting
+from .tasks import grouped, wait_until_still
 from .undo import files_of, ran_on, undo
 
 LEAST = "4.2"
@@ -71,18 +73,25 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
 
 
 def change(
-    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+    session: Any,
+    folder: Folder,
+    journal: Journal,
+    plan: Plan,
+    told: Reporting,
+    version: str,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> None:
     """Carry `plan` out on the checkpoint in `folder`, and tell `told` what it comes to.
 
     Args:
         version: of Spark.
+        stopping: whether the driver was asked to stop: then nothing is begun that its end may cut.
 
     Raises:
         InTheMiddle: it went wrong, and can't be put back now.
     """
     try:
-        begun = _begin(session, folder, journal, plan, told, version)
+        begun = _begin(session, folder, journal, plan, told, version, stopping)
     except Refusal as refusal:
         told.over("refused", str(refusal))
         return
@@ -95,19 +104,27 @@ def change(
     before, noted = begun
     try:
         why = _rewrite(session, folder, plan, told, before, noted)
+        _need_ours(journal, noted)
+        why = why or _verified(journal, noted)
         if why is None:
-            journal.verify(noted)
             told.step("closing")
             _close(journal)
             told.over("changed")
         else:
+            journal.unverify()
             _put_back(folder, journal, noted, told, why)
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
 
 
 def _begin(
-    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+    session: Any,
+    folder: Folder,
+    journal: Journal,
+    plan: Plan,
+    told: Reporting,
+    version: str,
+    stopping: Callable[[], bool],
 ) -> tuple[Fingerprint, Begun] | None:
     """All up to the point where it is written down what there is; None: there is nothing to do.
 
@@ -143,6 +160,7 @@ def _begin(
     if not of:
         raise Refusal("it keeps no state")
 
+    _refuse_to_be_cut(stopping)
     told.step("measuring")
     was = logs.bound.partitions
     before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
@@ -150,9 +168,18 @@ def _begin(
     if faults := compare.faults_of(before):
         raise Refusal(faults[0])
 
+    _refuse_to_be_cut(stopping)
     told.step("writing down")
     noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
-    journal.begin(noted)
+    if missing := layout.unlisted(noted.files, logs.batch):
+        # What is not in it would be deleted if the change is undone.
+        raise Refusal(f"its file system lists only some of its files, and not {missing[0]}")
+    try:
+        journal.begin(noted)
+    except Exception:
+        with suppress(Exception):  # it may be there, whole, all the same
+            journal.close()
+        raise
     return before, noted
 
 
@@ -161,11 +188,13 @@ def _rewrite(
 ) -> str | None:
     """Change the state and verify it; why it may not stay, in words; None: it may."""
     told.step("rewriting")
-    try:
-        # Exactly-once: or Spark would skip a batch that is not done, and read its input again.
-        session._streamingCheckpointManager.repartition(folder.path, plan.partitions, True)
-    except Exception as error:
-        return f"Spark could not change it: {first_line(error)}"
+    with grouped(session, f"sparkscale {folder.path}", f"state -> {plan.partitions}") as running:
+        try:
+            # Exactly-once: or Spark would skip a batch that is not done, and read its input again.
+            session._streamingCheckpointManager.repartition(folder.path, plan.partitions, True)
+        except Exception as error:
+            wait_until_still(running)
+            return f"Spark could not change it: {first_line(error)}"
     told.step("verifying")
     try:
         after = fingerprint(
@@ -181,6 +210,31 @@ def _rewrite(
     told.measured_after(after)
     found = compare.faults(before, after, plan.key_groups)
     return f"the new state is not the same: {'; '.join(found)}" if found else None
+
+
+def _refuse_to_be_cut(stopping: Callable[[], bool]) -> None:
+    if stopping():
+        raise Refusal("its driver was asked to stop before anything was touched")
+
+
+def _need_ours(journal: Journal, noted: Begun) -> None:
+    """A driver that was cut off from its cluster and its checkpoint for long may come back to find
+    that another has undone this and runs: all of that one's files would be taken for this change's.
+
+    Raises:
+        RuntimeError: what has begun is not what this driver has begun.
+    """
+    if journal.begun() != noted:
+        raise RuntimeError("another driver has undone or closed it meanwhile")
+
+
+def _verified(journal: Journal, noted: Begun) -> str | None:
+    """Have it stay; why it may not, in words; None: it does."""
+    try:
+        journal.verify(noted)
+    except Exception as error:
+        return f"it can't be written down that the new state is right: {first_line(error)}"
+    return None
 
 
 def _close(journal: Journal) -> None:

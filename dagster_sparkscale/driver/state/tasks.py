@@ -1,0 +1,57 @@
+"""Tells when the tasks of Spark jobs have ended, also those of a job that has failed.
+
+A job fails with the first task that fails for good. Its others go on for as long as they are in a
+step that asks nobody, such as writing a partition's new state: what they write comes later than the
+error. So nothing may be undone, or run, on what a failed job has written before they have ended.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+WITHIN = 120.0
+"""Seconds that tasks have to end in."""
+_POLL = 0.1
+_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
+class StillRunning(RuntimeError):
+    """Tasks have not ended in time."""
+
+
+@contextmanager
+def grouped(session: Any, group: str, description: str) -> Iterator[Callable[[], int]]:
+    """Have the jobs of this thread be of a group while the context lasts. Gives what tells how many
+    tasks of its jobs, with those that have failed, run now."""
+    context = session.sparkContext
+    before = {name: context.getLocalProperty(name) for name in _PROPERTIES}
+    context.setJobGroup(group, description)
+    try:
+        yield lambda: _running(context, group)
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)
+
+
+def _running(context: Any, group: str) -> int:
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+    told = [tracker.getStageInfo(stage) for stage in stages]
+    return sum(stage.numActiveTasks for stage in told if stage is not None)
+
+
+def wait_until_still(running: Callable[[], int]) -> None:
+    """Return when no task runs.
+
+    Raises:
+        StillRunning: some do after `WITHIN` seconds.
+    """
+    deadline = time.monotonic() + WITHIN
+    while (count := running()) > 0:
+        if time.monotonic() >= deadline:
+            raise StillRunning(
+                f"{count} tasks of the change have not ended {WITHIN:g} s after it failed"
+            )
+        time.sleep(_POLL)
