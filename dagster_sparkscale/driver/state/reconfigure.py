@@ -6,7 +6,7 @@
     rewriting      Spark's own offline repartitioning
     verifying      the fingerprint of the new state: the same rows, each where Spark looks for it
     undoing        only where something went wrong: what was added is deleted
-    closing        what was written down is deleted
+    closing        the query's sink passes over the batch; what was written down is deleted
 
 What must not change: nothing is touched before it is written down; what is not verified does not
 stay. A kill at any point leaves what the next start, by `resume`, undoes or closes.
@@ -41,11 +41,17 @@ class Refusal(Exception):
     """The state is left as it is; the text says why."""
 
 
-def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], Reporting]) -> None:
+def resume(
+    folder: Folder,
+    journal: Journal,
+    report: Callable[[str, int, int], Reporting],
+    pass_over: Callable[[int], None] = lambda batch: None,
+) -> None:
     """Undo or close what an earlier driver has begun; nothing to do if there is nothing.
 
     Args:
         report: begins a report of a change, given its id and the numbers of partitions.
+        pass_over: has the query's sink know that a batch writes nothing.
 
     Raises:
         InTheMiddle: it can't be done now.
@@ -57,6 +63,7 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
     try:
         if journal.is_verified(change):
             told.step("closing")
+            pass_over(change.batch + 1)
             _close(journal)
             told.over("changed", "an earlier driver had done it, and was ended before it said so")
             return
@@ -71,12 +78,19 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
 
 
 def change(
-    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+    session: Any,
+    folder: Folder,
+    journal: Journal,
+    plan: Plan,
+    told: Reporting,
+    version: str,
+    pass_over: Callable[[int], None] = lambda batch: None,
 ) -> None:
     """Carry `plan` out on the checkpoint in `folder`, and tell `told` what it comes to.
 
     Args:
         version: of Spark.
+        pass_over: has the query's sink know that a batch writes nothing.
 
     Raises:
         InTheMiddle: it went wrong, and can't be put back now.
@@ -98,6 +112,8 @@ def change(
         if why is None:
             journal.verify(noted)
             told.step("closing")
+            # Not before it is certain that the batch stays, and before anybody forgets to do it.
+            pass_over(noted.batch + 1)
             _close(journal)
             told.over("changed")
         else:
