@@ -55,8 +55,8 @@ class Fingerprint:
 def stores(session: Any, checkpoint: str) -> tuple[Store, ...]:
     """The stores of each stateful operator of a query, by the metadata in its checkpoint."""
     listed = session.read.format("state-metadata").load(checkpoint)
-    rows = listed.select("operatorId", "stateStoreName").distinct().collect()
-    return tuple(sorted((int(row[0]), str(row[1])) for row in rows))
+    rows = listed.select("operatorId", "stateStoreName").collect()
+    return tuple(sorted({(int(row[0]), str(row[1])) for row in rows}))
 
 
 def fingerprint(

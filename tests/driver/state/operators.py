@@ -265,6 +265,5 @@ VARIANTS = {
     "format-2": _FORMAT_2,
     "format-2-changelogs": {**_FORMAT_2, _CHANGELOGS: "true"},
     "changelogs": {_CHANGELOGS: "true"},
-    "no-changelogs": {_CHANGELOGS: "false"},
 }
 """Settings of Spark that have state stored in other forms."""

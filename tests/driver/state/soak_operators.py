@@ -8,6 +8,8 @@ from tests.driver.state.test_operators import check, twins
 pytestmark = pytest.mark.spark
 
 NUMBERS = [16, 8, 1, 8, 5, 2]
+JOIN = "spark.sql.streaming.join.stateFormatVersion"
+"""2, unless it is set."""
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -24,10 +26,19 @@ def test_also_as_the_state_can_be_stored_otherwise(tmp_path, variant):
         check(told, NUMBERS)
 
 
-@pytest.mark.parametrize("version", ["1", "2", "3", "4"])
+@pytest.mark.parametrize("version", ["1", "3"])
 def test_also_as_a_join_can_be_stored_otherwise(tmp_path, version):
-    settings = {"spark.sql.streaming.join.stateFormatVersion": version}
-    for told in twins(
-        tmp_path, ",".join(map(str, NUMBERS)), "inner_join", "left_join", settings=settings
-    ):
+    numbers = ",".join(map(str, NUMBERS))
+    for told in twins(tmp_path, numbers, "inner_join", "left_join", settings={JOIN: version}):
         check(told, NUMBERS)
+
+
+def test_a_join_whose_keys_spark_can_t_tell_from_its_state_is_left_as_it_is(tmp_path):
+    """Spark 4.3 would write state of format 4 that it can't read itself: `Invalid byte array backed
+    UnsafeRow` in the next batch."""
+    for told in twins(tmp_path, "16,8", "inner_join", settings={JOIN: "4"}):
+        for report in told["changes"]:
+            assert report["outcome"] == "refused"
+            assert "are not where Spark looks for their keys" in report["reason"]
+        assert any(kept for kept, _ in told["chunks"]), "it writes nothing"
+        assert all(kept == changed for kept, changed in told["chunks"])
