@@ -174,8 +174,8 @@ def forget_what_is_stored_otherwise(
         evaluation = record.evaluation if record is not None else None
         # Of one that a run has planned and not told there is nothing but that plan, whatever was
         # told before.
-        told = isinstance(evaluation, dg.AssetCheckEvaluation)
-        if not told or evaluation.passed != (memory.checks[key.name] == "passed"):
+        told = evaluation.passed if isinstance(evaluation, dg.AssetCheckEvaluation) else None
+        if told != (memory.checks[key.name] == "passed"):
             del memory.checks[key.name]
 
 
