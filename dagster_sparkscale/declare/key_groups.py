@@ -97,7 +97,7 @@ class KeyGroups:
         below, above = self._around(partitions)
         return (
             f"must divide {self.count}, the number of key groups, as {below} and {above} do; "
-            "plain_hash = True allows any other, for which every key may move"
+            "State(plain_hash=True) allows any other, for which every key may move"
         )
 
     def partition_of(self, group: int, partitions: int) -> int:

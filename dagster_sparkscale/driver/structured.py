@@ -18,6 +18,8 @@ _OPTIONS = "_sparkscale_options"
 """Attribute of a DataStreamWriter: the options that the program has given it."""
 _QUERY_NAME = 4
 """Place of the query's name among the arguments of `start` and `toTable`."""
+_OUTPUT = {"start": "path", "toTable": "tableName"}
+"""The first of these arguments."""
 
 
 class Listener:
@@ -99,7 +101,7 @@ class StructuredStreaming:
                     self._attach(writer._spark)
                 except Exception as error:
                     say(f"a query cannot be listened to: {type(error).__name__}: {error}")
-                known = self._look_after_state(writer, args, options)
+                known = self._look_after_state(writer, _original.__name__, args, options)
                 query = _original(writer, *args, **options)
                 try:
                     self._note_interval(query._jsq)
@@ -111,14 +113,17 @@ class StructuredStreaming:
             setattr(DataStreamWriter, name, begin)
 
     def _look_after_state(
-        self, writer: Any, args: Sequence[Any], options: Mapping[str, Any]
+        self, writer: Any, by: str, args: Sequence[Any], options: Mapping[str, Any]
     ) -> Known | None:
         assert self._state is not None
         given = {**getattr(writer, _OPTIONS, {}), **options}
         if len(args) > _QUERY_NAME:
             given["queryName"] = args[_QUERY_NAME]
+        if args:
+            given[_OUTPUT[by]] = args[0]
         told = {name: str(value) for name, value in given.items() if value is not None}
-        return self._state.before_start(writer._spark, told)
+        table = told.get(_OUTPUT["toTable"]) if by == "toTable" else None
+        return self._state.before_start(writer._spark, told, table)
 
     def _note_state(self, query: Any, known: Known | None) -> None:
         if known is not None:

@@ -172,8 +172,10 @@ def forget_what_is_stored_otherwise(
     for key in keys:
         record = stored.get(key)
         evaluation = record.evaluation if record is not None else None
-        passed = memory.checks[key.name] == "passed"
-        if evaluation is None or evaluation.passed != passed:
+        # Of one that a run has planned and not told there is nothing but that plan, whatever was
+        # told before.
+        told = evaluation.passed if isinstance(evaluation, dg.AssetCheckEvaluation) else None
+        if told != (memory.checks[key.name] == "passed"):
             del memory.checks[key.name]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.health import Finding, Health
 from dagster_sparkscale.watch.sighting import Sighting
@@ -127,7 +128,7 @@ def row(
         gave_up=isinstance(decision, Hold) and decision.gave_up,
         restarts=_restarts(driver, now),
         looping=loops(driver, now),
-        waits=_waits(assessment, driver, operation),
+        waits=_waits(assessment, sighting, operation),
         failing=_failing(assessment.health.items()),
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
     )
@@ -220,13 +221,17 @@ def _restarts(driver: Driver | None, now: float) -> int | None:
     return sum(1 for at in driver.restarted_at if now - at < RESTARTS_WITHIN)
 
 
-def _waits(assessment: Assessment, driver: Driver | None, operation: str | None) -> str | None:
+def _waits(assessment: Assessment, sighting: Sighting, operation: str | None) -> str | None:
+    driver, status = sighting.driver, sighting.status
+    doing = in_progress(status.reconfiguring) if status and status.reconfiguring else None
     if driver is not None and driver.hold is not None:
         return f"held by {driver.hold.by}, in the middle of: {driver.hold.step}"
     if assessment.waits is not None:
         return assessment.waits
     if operation is not None:
-        return f"{operation} is in progress"
+        return f"{operation} is in progress" + (f": {doing}" if doing else "")
+    if doing is not None:
+        return doing
     if assessment.acts:
         return f"a run of {assessment.decision.operation} is asked for"
     seen = assessment.seen

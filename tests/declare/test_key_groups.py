@@ -57,8 +57,8 @@ def test_no_reason_against_a_number_exactly_where_it_is_among_them(
         (129, "must be at most 128, as there are 128 key groups"),
         (
             48,
-            "must divide 128, the number of key groups, as 32 and 64 do; plain_hash = True allows "
-            "any other, for which every key may move",
+            "must divide 128, the number of key groups, as 32 and 64 do; State(plain_hash=True) "
+            "allows any other, for which every key may move",
         ),
     ],
 )

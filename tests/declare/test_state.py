@@ -60,7 +60,7 @@ ZONE = 'must be the name of a timezone, such as "Europe/Berlin" or "UTC"'
         (
             {"partitions": 48},
             "partitions = 48: must divide 128, the number of key groups, as 32 and 64 do; "
-            "plain_hash = True allows any other, for which every key may move",
+            "State(plain_hash=True) allows any other, for which every key may move",
         ),
         (
             {"partitions": 129, "plain_hash": True},

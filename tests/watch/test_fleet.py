@@ -15,6 +15,7 @@ from dagster_sparkscale.watch.fleet import Row, as_dicts, in_trouble, orphan_row
 from dagster_sparkscale.watch.orphans import Orphan
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, batch, driver, scaled, status, structured
+from tests.state.saying import change
 from tests.watch.fleets import NOW, failing, fleets, line
 
 STREAM = scaled(max_executors=8)
@@ -128,6 +129,13 @@ class TestWhatWaits:
         assert not made.acts
         held = seen(operation="stop run 1a2b", batches=(batch(6),))
         assert held.waits == "stop run 1a2b is in progress"
+
+    def test_a_change_of_state_says_how_far_it_is(self):
+        doing = {"reconfigurations": (change(step="rewriting"),)}
+        words = "reconfiguring the state of query 'counts': rewriting"
+        run = "reconfigure_state run 1a2b"
+        assert seen(operation=run, **doing).waits == f"{run} is in progress: {words}"
+        assert seen(**doing).waits == words, "as where recovery undoes it"
 
     def test_a_decision_that_is_not_due(self):
         made = seen(due=False, **OVERLOADED)

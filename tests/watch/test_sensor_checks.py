@@ -3,6 +3,10 @@
 import re
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationPlanned,
+)
+from dagster._core.events import DagsterEvent
 
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.health import Health
@@ -113,6 +117,28 @@ class TestChecksThatAreStoredOtherwise:
         assert checks["running"] is False
         clock[0] += 60
         assert "running" not in deployed.tick().checks()
+
+    def test_one_that_a_start_has_planned_and_not_told_comes_back(self, deployed, clock):
+        """As a run does of every check that it could tell of, and not all can be told so early."""
+        overload(deployed, batch_seconds=5)
+        assert deployed.tick().checks()["batches_completing"] is True
+        run = "5e1c0000-0000-0000-0000-000000000001"
+        planned = dg.AssetCheckKey(dg.AssetKey("clicks"), "batches_completing")
+        deployed.instance.report_dagster_event(
+            DagsterEvent(
+                event_type_value="ASSET_CHECK_EVALUATION_PLANNED",
+                job_name="a",
+                event_specific_data=AssetCheckEvaluationPlanned(
+                    asset_key=planned.asset_key, check_name=planned.name
+                ),
+            ),
+            run_id=run,
+        )
+        clock[0] += 3600
+        tick = deployed.tick()
+        assert tick.checks()["batches_completing"] is True
+        assert "running" in tick.told()[0].metadata["state"].value
+        assert tick.data.skip_message is None or "can't be told" not in tick.data.skip_message
 
     def test_those_of_an_asset_that_was_wiped_come_back(self, deployed, clock):
         overload(deployed, batch_seconds=5)

@@ -9,7 +9,7 @@ from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.looks import first_line
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QueryState, Reconfiguration
 
-from . import layout, plans, reconfigure
+from . import layout, plans, reconfigure, sink
 from .folder import Folder
 from .journal import Journal
 from .logs import read_id, read_logs
@@ -72,12 +72,15 @@ class StateHook:
     def reconfigurations(self) -> tuple[Reconfiguration, ...]:
         return tuple(report.told for report in self._reports.values())
 
-    def before_start(self, session: Any, options: Mapping[str, str]) -> "Known | None":
+    def before_start(
+        self, session: Any, options: Mapping[str, str], table: str | None = None
+    ) -> "Known | None":
         """Have the checkpoint of a query that is about to start in order, and changed as planned.
 
         Args:
             session: its SparkSession.
             options: of its writer.
+            table: that it writes to; None: it is started by `start`.
 
         Returns:
             What is known of its state; None where it has no checkpoint of its own, or nothing can
@@ -96,9 +99,16 @@ class StateHook:
                 return None  # a temporary one, or an unnamed query's, which is a new one each time
             checkpoint = f"{common.rstrip('/')}/{name}"
         with self._lock:
-            return self._prepare(session, checkpoint, name)
+            return self._prepare(session, checkpoint, name, given.get("path"), table)
 
-    def _prepare(self, session: Any, checkpoint: str, name: str | None) -> "Known | None":
+    def _prepare(
+        self,
+        session: Any,
+        checkpoint: str,
+        name: str | None,
+        output: str | None,
+        table: str | None,
+    ) -> "Known | None":
         try:
             folder = Folder(session, checkpoint)
             journal = Journal(folder)
@@ -120,8 +130,13 @@ class StateHook:
             self._reports = {**others, key: begun}  # the agent's threads read it
             return begun
 
+        def pass_over(batch: int) -> None:
+            into = output if table is None else sink.location(session, table)
+            if into is not None:
+                sink.pass_over(session, into, batch)
+
         if there:
-            reconfigure.resume(folder, journal, report)
+            reconfigure.resume(folder, journal, report, pass_over)
             for resumed in reports:
                 _note(journal, resumed)
         plan, is_first = self._declared.plan, folder.path not in self._started
@@ -129,7 +144,11 @@ class StateHook:
         if plan is not None and is_first and _is_meant(plan, folder, name, label):
             self._known(session, folder, journal)  # its key groups are remembered before it
             begun = report(plan.id, None, plan.partitions)
-            reconfigure.change(session, folder, journal, plan, begun, self._version, self._stopping)
+            reconfigure.change(
+                *(session, folder, journal, plan, begun, self._version),
+                stopping=self._stopping,
+                pass_over=pass_over,
+            )
             _note(journal, begun)
         return self._known(session, folder, journal)
 

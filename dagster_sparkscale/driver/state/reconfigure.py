@@ -6,7 +6,7 @@
     rewriting      Spark's own offline repartitioning
     verifying      the fingerprint of the new state: the same rows, each where Spark looks for it
     undoing        only where something went wrong: what was added is deleted
-    closing        what was written down is deleted
+    closing        the query's sink passes over the batch; what was written down is deleted
 
 What must not change: nothing is touched before it is written down; what is not verified does not
 stay. A kill at any point leaves what the next start, by `resume`, undoes or closes.
@@ -43,11 +43,17 @@ class Refusal(Exception):
     """The state is left as it is; the text says why."""
 
 
-def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], Reporting]) -> None:
+def resume(
+    folder: Folder,
+    journal: Journal,
+    report: Callable[[str, int, int], Reporting],
+    pass_over: Callable[[int], None] = lambda batch: None,
+) -> None:
     """Undo or close what an earlier driver has begun; nothing to do if there is nothing.
 
     Args:
         report: begins a report of a change, given its id and the numbers of partitions.
+        pass_over: has the query's sink know that a batch writes nothing.
 
     Raises:
         InTheMiddle: it can't be done now.
@@ -59,6 +65,7 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
     try:
         if journal.is_verified(change):
             told.step("closing")
+            pass_over(change.batch + 1)
             _close(journal)
             told.over("changed", "an earlier driver had done it, and was ended before it said so")
             return
@@ -80,12 +87,14 @@ def change(
     told: Reporting,
     version: str,
     stopping: Callable[[], bool] = lambda: False,
+    pass_over: Callable[[int], None] = lambda batch: None,
 ) -> None:
     """Carry `plan` out on the checkpoint in `folder`, and tell `told` what it comes to.
 
     Args:
         version: of Spark.
         stopping: whether the driver was asked to stop: then nothing is begun that its end may cut.
+        pass_over: has the query's sink know that a batch writes nothing.
 
     Raises:
         InTheMiddle: it went wrong, and can't be put back now.
@@ -108,6 +117,8 @@ def change(
         why = why or _verified(journal, noted)
         if why is None:
             told.step("closing")
+            # Not before it is certain that the batch stays, and before anybody forgets to do it.
+            pass_over(noted.batch + 1)
             _close(journal)
             told.over("changed")
         else:

@@ -3,7 +3,7 @@ HDFS is looked at for real in `test_on_hdfs.py`, that of a local folder wherever
 
 import pytest
 
-from dagster_sparkscale.driver.state.folder import listed
+from dagster_sparkscale.driver.state.folder import listed, local_files
 
 REST = (
     "; replication=1; blocksize=134217728; modification_time=1763886000000; access_time=0; "
@@ -48,3 +48,11 @@ def test_paths_and_sizes_are_read_from_each_file_system(root, printed):
 def test_what_is_printed_otherwise_is_not_taken_for_a_file():
     assert listed("[]") == []
     assert listed("[/data/c/offsets/0, /data/c/offsets/1]") == []
+
+
+def test_files_of_this_host_are_told_as_hadoop_does_without_its_checksums(tmp_path):
+    for name in ("offsets/0", "state/0/5/1_a.zip", "offsets/.0.crc", ".hidden", "state/x.crc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    told = ("offsets/0", "state/0/5/1_a.zip", ".hidden", "state/x.crc")
+    assert local_files(str(tmp_path)) == {name: len(name) for name in told}
