@@ -16,6 +16,8 @@ from .wire import Reconfiguration
 
 _OPTIONS = "_sparkscale_options"
 """Attribute of a DataStreamWriter: the options that the program has given it."""
+_TABLE = "tableName"
+"""The first argument of `toTable`."""
 _QUERY_NAME = 4
 """Place of the query's name among the arguments of `start` and `toTable`."""
 
@@ -88,16 +90,22 @@ class StructuredStreaming:
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
         _note_options(DataStreamWriter)
-        for name in ("start", "toTable"):
+        for name, first in (("start", "path"), ("toTable", _TABLE)):
             original = getattr(DataStreamWriter, name)
 
             @functools.wraps(original)
-            def begin(writer: Any, *args: Any, _original: Any = original, **options: Any) -> Any:
+            def begin(
+                writer: Any,
+                *args: Any,
+                _original: Any = original,
+                _first: str = first,
+                **options: Any,
+            ) -> Any:
                 try:
                     self._attach(writer._spark)
                 except Exception as error:
                     say(f"a query cannot be listened to: {type(error).__name__}: {error}")
-                known = self._look_after_state(writer, args, options)
+                known = self._look_after_state(writer, _first, args, options)
                 query = _original(writer, *args, **options)
                 try:
                     self._note_interval(query._jsq)
@@ -109,14 +117,17 @@ class StructuredStreaming:
             setattr(DataStreamWriter, name, begin)
 
     def _look_after_state(
-        self, writer: Any, args: Sequence[Any], options: Mapping[str, Any]
+        self, writer: Any, first: str, args: Sequence[Any], options: Mapping[str, Any]
     ) -> Known | None:
         assert self._state is not None
         given = {**getattr(writer, _OPTIONS, {}), **options}
+        if args:
+            given[first] = args[0]
+        table = given.pop(_TABLE, None) if first == _TABLE else None
         if len(args) > _QUERY_NAME:
             given["queryName"] = args[_QUERY_NAME]
         told = {name: str(value) for name, value in given.items() if value is not None}
-        return self._state.before_start(writer._spark, told)
+        return self._state.before_start(writer._spark, told, table)
 
     def _note_state(self, query: Any, known: Known | None) -> None:
         if known is not None:

@@ -13,6 +13,7 @@ from . import layout, plans, reconfigure
 from .folder import Folder
 from .journal import Journal
 from .logs import read_id, read_logs
+from .output import Output
 from .plans import Plan
 from .reporting import Reporting
 
@@ -61,12 +62,15 @@ class StateHook:
     def reconfigurations(self) -> tuple[Reconfiguration, ...]:
         return tuple(report.told for report in list(self._reports))
 
-    def before_start(self, session: Any, options: Mapping[str, str]) -> "Known | None":
+    def before_start(
+        self, session: Any, options: Mapping[str, str], table: str | None = None
+    ) -> "Known | None":
         """Have the checkpoint of a query that is about to start in order, and changed as planned.
 
         Args:
             session: its SparkSession.
             options: of its writer.
+            table: that it writes to; None: it writes to no table of the catalog.
 
         Returns:
             What is known of its state; None where it has no checkpoint of its own.
@@ -84,9 +88,9 @@ class StateHook:
                 return None  # a temporary one, or an unnamed query's, which is a new one each time
             checkpoint = f"{common.rstrip('/')}/{name}"
         with self._lock:
-            return self._prepare(session, checkpoint, name)
+            return self._prepare(session, checkpoint, name, Output(session, given, table))
 
-    def _prepare(self, session: Any, checkpoint: str, name: str | None) -> "Known":
+    def _prepare(self, session: Any, checkpoint: str, name: str | None, output: Output) -> "Known":
         folder = Folder(session, checkpoint)
         journal = Journal(folder)
         # As the agent calls it; a new one without a name has none yet.
@@ -106,7 +110,7 @@ class StateHook:
             there = False
         if there:
             before = len(self._reports)
-            reconfigure.resume(folder, journal, report)
+            reconfigure.resume(folder, journal, report, output)
             for resumed in self._reports[before:]:
                 _note(journal, resumed)
         known = self._known(session, folder, journal)
@@ -114,7 +118,7 @@ class StateHook:
         if plan is not None and self._is_meant(plan, folder, name, label):
             self._done.add(folder.path)
             begun = report(plan.id, None, plan.partitions)
-            reconfigure.change(session, folder, journal, plan, begun, self._version)
+            reconfigure.change(session, folder, journal, plan, begun, self._version, output)
             _note(journal, begun)
             known = self._known(session, folder, journal)
         return known

@@ -25,6 +25,7 @@ from .folder import Folder
 from .journal import Begun, Journal
 from .logs import read_logs
 from .plans import Plan
+from .output import Output
 from .reporting import Reporting
 from .undo import files_of, ran_on, undo
 
@@ -41,7 +42,12 @@ class Refusal(Exception):
     """The state is left as it is; the text says why."""
 
 
-def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], Reporting]) -> None:
+def resume(
+    folder: Folder,
+    journal: Journal,
+    report: Callable[[str, int, int], Reporting],
+    output: Output,
+) -> None:
     """Undo or close what an earlier driver has begun; nothing to do if there is nothing.
 
     Args:
@@ -52,6 +58,7 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
     """
     change = journal.begun()
     if change is None:
+        output: what the query writes to.
         return
     told = report(change.id, change.before, change.after)
     try:
@@ -63,6 +70,7 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
         cut = "its driver was ended in the middle of it"
         if ran := ran_on(folder, change):  # started past us
             journal.close()
+            output.pass_over(change.batch + 1)
             told.over("failed", f"{cut}, and {ran}: left as it is")
             return
         _put_back(folder, journal, change, told, cut)
@@ -71,7 +79,13 @@ def resume(folder: Folder, journal: Journal, report: Callable[[str, int, int], R
 
 
 def change(
-    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+    session: Any,
+    folder: Folder,
+    journal: Journal,
+    plan: Plan,
+    told: Reporting,
+    version: str,
+    output: Output,
 ) -> None:
     """Carry `plan` out on the checkpoint in `folder`, and tell `told` what it comes to.
 
@@ -83,11 +97,13 @@ def change(
     """
     try:
         begun = _begin(session, folder, journal, plan, told, version)
+        output: what the query writes to.
     except Refusal as refusal:
         told.over("refused", str(refusal))
         return
     except Exception as error:
         told.over("refused", f"before anything was touched: {first_line(error)}")
+        output.last_written()  # what can't be told now could not be gone on with afterwards
         return
     if begun is None:
         told.over("unchanged", f"it has {plan.partitions} partitions already")
@@ -104,6 +120,7 @@ def change(
             _put_back(folder, journal, noted, told, why)
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
+            output.pass_over(noted.batch + 1)
 
 
 def _begin(

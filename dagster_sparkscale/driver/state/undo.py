@@ -53,6 +53,9 @@ def ran_on(folder: Folder, change: Begun) -> str | None:
     committed = read_latest(folder, layout.COMMITS)
     if committed is not None and committed > change.batch + 1:
         return f"the query has run on since, to batch {committed}"
+    begun = read_latest(folder, layout.OFFSETS)
+    if begun is not None and begun > change.batch + 1:
+        return f"the query has begun batch {begun} since"
     try:
         bound = read_bound(folder, change.batch + 1)
     except layout.Unreadable:

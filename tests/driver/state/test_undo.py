@@ -17,14 +17,24 @@ def change_of(disk: Disk, before: int = 4, after: int = 8) -> Begun:
     return Begun("plan", 2, before, after, files_of(disk))
 
 
-def resumed(root: Path, lives: int | None = None) -> list[Reporting]:
+class Noting:
+    """A query's output: the batches that were passed over in it."""
+
+    def __init__(self) -> None:
+        self.passed_over: list[int] = []
+
+    def pass_over(self, batch: int) -> None:
+        self.passed_over.append(batch)
+
+
+def resumed(root: Path, lives: int | None = None, output: Noting | None = None) -> list[Reporting]:
     disk, reports = Disk(root, lives), []
 
     def report(id: str, before: int, after: int) -> Reporting:
         reports.append(Reporting(id, "counts", before=before, after=after))
         return reports[-1]
 
-    reconfigure.resume(disk, Journal(disk), report)
+    reconfigure.resume(disk, Journal(disk), report, output or Noting())
     return reports
 
 
@@ -83,6 +93,32 @@ def test_a_kill_at_any_point_leaves_the_old_state_or_the_new_one(
         assert now[name] == was[name]
 
 
+@pytest.mark.parametrize("verified", [False, True])
+def test_the_batch_of_a_change_that_stays_is_passed_over_in_the_output(tmp_path, verified):
+    checkpoint(tmp_path)
+    disk, output = Disk(tmp_path), Noting()
+    journal, change = Journal(disk), change_of(disk)
+    journal.begin(change)
+    rewrite(disk, tmp_path, 8)
+    if verified:
+        journal.verify(change)
+    resumed(tmp_path, output=output)
+    assert output.passed_over == ([3] if verified else [])
+
+
+def test_a_batch_that_is_in_progress_on_the_new_partitions_is_not_undone(tmp_path):
+    """Its sink may have had it already."""
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    Journal(disk).begin(change_of(disk))
+    rewrite(disk, tmp_path, 8)
+    put(tmp_path, "offsets/4", entry(8))
+    was = content(tmp_path)
+    (report,) = resumed(tmp_path)
+    assert report.told.reason is not None and "has begun batch 4 since" in report.told.reason
+    assert content(tmp_path) == was
+
+
 def test_a_query_that_ran_on_is_left_as_it_is(tmp_path):
     checkpoint(tmp_path)
     disk = Disk(tmp_path)
@@ -128,6 +164,6 @@ def test_a_disk_that_fails_keeps_the_query_from_starting(tmp_path):
 
     failing = Failing(tmp_path)
     with pytest.raises(reconfigure.InTheMiddle, match="no room for a deletion"):
-        reconfigure.resume(failing, Journal(failing), report)
+        reconfigure.resume(failing, Journal(failing), report, Noting())
     assert reports[0].told.outcome == "failed"
     assert resumed(tmp_path)[0].told.outcome == "undone"
