@@ -29,6 +29,10 @@ class Folder:
         self._system = path.getFileSystem(conf)
         self._root = self._system.makeQualified(path)
         self.path = str(self._root.toString())
+        uri = self._root.toUri()
+        escapes = uri.getRawPath() != uri.getPath()
+        self.escaped = str(uri.toString()) if escapes else None
+        """Its path with escapes, such as `%20`; None: it needs none."""
         self.name = without_credentials(self.path)
         """For people."""
 

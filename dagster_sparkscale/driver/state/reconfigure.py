@@ -15,12 +15,13 @@ stay. A kill at any point leaves what the next start, by `resume`, undoes or clo
 from collections.abc import Callable
 from typing import Any
 
+from dagster_sparkscale.driver.fence import without_credentials
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.looks import first_line
 from dagster_sparkscale.driver.releases import TooOld, need
 
 from . import compare, layout, plans
-from .fingerprint import Fingerprint, fingerprint, stores
+from .fingerprint import Fingerprint, Keyless, fingerprint, stores
 from .folder import Folder
 from .journal import Begun, Journal
 from .logs import read_logs
@@ -32,6 +33,10 @@ from .undo import files_of, ran_on, undo
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
 
+_TASKS_END = 120.0
+"""Seconds that the tasks of a rewriting that is over have to end."""
+_JOINS = 3
+"""The last format of the state of joins whose keys Spark 4.3 tells from it."""
 
 class InTheMiddle(RuntimeError):
     """The checkpoint is in the middle of a change and can't be put back now: its query must not
@@ -157,12 +162,28 @@ def _begin(
     if why := layout.why_not_settled(logs):
         raise Refusal(why)
     of = stores(session, folder.path)
+    if folder.escaped is not None:
+        # By `StreamingUtils.resolvedCheckpointLocation`, unlike the query itself.
+        there = without_credentials(folder.escaped)
+        raise Refusal(
+            f"the path of its checkpoint, {folder.name}, has a space or another sign that a URL "
+            f"does not have: Spark would look for its state in {there}"
+        )
     if not of:
         raise Refusal("it keeps no state")
 
+    if layout.JOIN in of.values() and logs.bound.join_format > _JOINS:
+        # From one partition on, `measuring` would not tell: all keys are where they belong there.
+        raise Refusal(
+            f"it joins streams by state of format {logs.bound.join_format}: Spark would write what "
+            f"it can't read; up to {_JOINS} it can be changed. A checkpoint keeps its format"
+        )
     told.step("measuring")
     was = logs.bound.partitions
-    before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
+    try:
+        before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
+    except Keyless as error:
+        raise Refusal(f"{error}: more partitions than one are of no use to it") from None
     told.measured(before, key_groups)
     if faults := compare.faults_of(before):
         raise Refusal(faults[0])
