@@ -25,18 +25,19 @@ from .fingerprint import Fingerprint, Keyless, fingerprint, stores
 from .folder import Folder
 from .journal import Begun, Journal
 from .logs import read_logs
-from .plans import Plan
 from .output import Output
+from .plans import Plan
 from .reporting import Reporting
+from .tasks import Tasks
 from .undo import files_of, ran_on, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
-
 _TASKS_END = 120.0
 """Seconds that the tasks of a rewriting that is over have to end."""
 _JOINS = 3
 """The last format of the state of joins whose keys Spark 4.3 tells from it."""
+
 
 class InTheMiddle(RuntimeError):
     """The checkpoint is in the middle of a change and can't be put back now: its query must not
@@ -57,25 +58,25 @@ def resume(
 
     Args:
         report: begins a report of a change, given its id and the numbers of partitions.
+        output: what the query writes to.
 
     Raises:
         InTheMiddle: it can't be done now.
     """
     change = journal.begun()
     if change is None:
-        output: what the query writes to.
         return
     told = report(change.id, change.before, change.after)
     try:
         if journal.is_verified(change):
             told.step("closing")
+            output.pass_over(change.batch + 1)
             _close(journal)
             told.over("changed", "an earlier driver had done it, and was ended before it said so")
             return
         cut = "its driver was ended in the middle of it"
         if ran := ran_on(folder, change):  # started past us
             journal.close()
-            output.pass_over(change.batch + 1)
             told.over("failed", f"{cut}, and {ran}: left as it is")
             return
         _put_back(folder, journal, change, told, cut)
@@ -96,19 +97,19 @@ def change(
 
     Args:
         version: of Spark.
+        output: what the query writes to.
 
     Raises:
         InTheMiddle: it went wrong, and can't be put back now.
     """
     try:
+        output.last_written()  # what can't be told now could not be gone on with afterwards
         begun = _begin(session, folder, journal, plan, told, version)
-        output: what the query writes to.
     except Refusal as refusal:
         told.over("refused", str(refusal))
         return
     except Exception as error:
         told.over("refused", f"before anything was touched: {first_line(error)}")
-        output.last_written()  # what can't be told now could not be gone on with afterwards
         return
     if begun is None:
         told.over("unchanged", f"it has {plan.partitions} partitions already")
@@ -119,13 +120,13 @@ def change(
         if why is None:
             journal.verify(noted)
             told.step("closing")
+            output.pass_over(noted.batch + 1)
             _close(journal)
             told.over("changed")
         else:
             _put_back(folder, journal, noted, told, why)
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
-            output.pass_over(noted.batch + 1)
 
 
 def _begin(
@@ -161,7 +162,6 @@ def _begin(
         )
     if why := layout.why_not_settled(logs):
         raise Refusal(why)
-    of = stores(session, folder.path)
     if folder.escaped is not None:
         # By `StreamingUtils.resolvedCheckpointLocation`, unlike the query itself.
         there = without_credentials(folder.escaped)
@@ -169,15 +169,16 @@ def _begin(
             f"the path of its checkpoint, {folder.name}, has a space or another sign that a URL "
             f"does not have: Spark would look for its state in {there}"
         )
+    of = stores(session, folder.path)
     if not of:
         raise Refusal("it keeps no state")
-
     if layout.JOIN in of.values() and logs.bound.join_format > _JOINS:
         # From one partition on, `measuring` would not tell: all keys are where they belong there.
         raise Refusal(
             f"it joins streams by state of format {logs.bound.join_format}: Spark would write what "
             f"it can't read; up to {_JOINS} it can be changed. A checkpoint keeps its format"
         )
+
     told.step("measuring")
     was = logs.bound.partitions
     try:
@@ -199,11 +200,16 @@ def _rewrite(
 ) -> str | None:
     """Change the state and verify it; why it may not stay, in words; None: it may."""
     told.step("rewriting")
+    tasks = Tasks(session)
     try:
         # Exactly-once: or Spark would skip a batch that is not done, and read its input again.
-        session._streamingCheckpointManager.repartition(folder.path, plan.partitions, True)
+        with tasks:
+            session._streamingCheckpointManager.repartition(folder.path, plan.partitions, True)
     except Exception as error:
+        # Of a job that has failed, tasks go on: one that is at its commit writes its files yet.
+        tasks.until_over(_TASKS_END)
         return f"Spark could not change it: {first_line(error)}"
+    tasks.until_over(_TASKS_END)  # slower copies of some, by `spark.speculation`
     told.step("verifying")
     try:
         after = fingerprint(
