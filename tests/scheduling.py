@@ -35,6 +35,11 @@ _LONGEST_FIRST = (
     "tests/sources/kinesis/test_data_lost.py",
     "tests/driver/test_structured.py",
     "tests/driver/test_dstreams.py",
+    "tests/e2e/test_state.py",
+    "tests/driver/state/test_reconfigure.py",
+    "tests/driver/state/test_cut_off.py",
+    "tests/driver/state/test_on_hdfs.py",
+    "tests/driver/state/test_operators.py",
     "tests/e2e/test_restart.py",
     "tests/e2e/test_cli.py",
 )

@@ -109,7 +109,9 @@ def _run(
         lend_to_program()
         stopper.hold_back_the_program()
         settings = dict(context.getConf().getAll())
-        agent.structured.install(StateHook(str(context.version), declared(settings)))
+        agent.structured.install(
+            StateHook(str(context.version), declared(settings), lambda: stopper.requested)
+        )
         say_where_asked_for()
         try:
             tell()

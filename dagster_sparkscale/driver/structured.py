@@ -71,6 +71,8 @@ class StructuredStreaming:
         self._state: StateHook | None = None
         self._known: dict[str, Known] = {}
         """Of each active query whose key groups may still be to be remembered, by run id."""
+        self._remembering = threading.Lock()
+        """Held by the thread that does so: of a file system that hangs there is one."""
 
     def install(self, state: StateHook) -> None:
         """Have the session of a query listened to, and its state seen to, before the query starts.
@@ -141,11 +143,18 @@ class StructuredStreaming:
         as the driver may be about to end."""
         with self._lock:
             some = bool(self._known)
-        if some:
+        if some and not self._remembering.locked():
             threading.Thread(target=self._remember_key_groups, daemon=True).start()
 
     def _remember_key_groups(self) -> None:
         """Of the queries that have turned out to keep state since they started."""
+        if self._remembering.acquire(blocking=False):
+            try:
+                self._remember_those_that_have_told()
+            finally:
+                self._remembering.release()
+
+    def _remember_those_that_have_told(self) -> None:
         with self._lock:
             known = dict(self._known)
         stateful, active = set(self._queries.stateful()), set(self._queries.active())

@@ -194,8 +194,9 @@ class Answer:
     ages: Mapping[str, float | None] | None = None
     """Seconds since each part of Spark was last seen, by its name: `executors`, `receivers`,
     `dstreams`, `queries`; null: not yet. One that is held up grows old alone."""
-    reconfigurations: tuple[Reconfiguration, ...] = ()
-    """What this driver has changed of the state of its queries, or is changing, in order."""
+    reconfigurations: tuple[Reconfiguration, ...] | None = None
+    """What this driver has changed of the state of its queries, or is changing, in order. None: it
+    is of a release that knows nothing of state, and tells nothing of it."""
     api: int = 1
 
     def as_json(self) -> dict[str, Any]:

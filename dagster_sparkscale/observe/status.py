@@ -77,6 +77,8 @@ class Status:
     `queries`; None for one it has not seen yet."""
     reconfigurations: tuple[Reconfiguration, ...] = field(default=(), hash=False)
     """What the driver has changed of the state of its queries, or is changing, in order."""
+    tells_state: bool = True
+    """Whether it tells what its queries keep: not where it was started by an older release."""
 
     @property
     def reconfiguring(self) -> Reconfiguration | None:
@@ -132,7 +134,8 @@ class Status:
             spark_version=answer.spark_version,
             missing=answer.missing,
             ages=answer.ages,
-            reconfigurations=answer.reconfigurations,
+            reconfigurations=answer.reconfigurations or (),
+            tells_state=answer.reconfigurations is not None,
         )
 
 

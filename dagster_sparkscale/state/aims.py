@@ -168,6 +168,11 @@ def _answering(stream: Stream, driver: Driver | None, status: Status | None) -> 
         raise _No(f"{in_progress(status.reconfiguring)}: wait until it is over")
     if status.phase != "running":
         raise _No(f"{stream.name!r}: its driver is {status.phase}: try again when it runs")
+    if not status.tells_state:
+        raise _No(
+            f"{stream.name!r}: its driver was started by an older release of dagster_sparkscale, "
+            "which tells nothing of state: restart the stream, and try again"
+        )
     if status.spark_version is None:
         raise _No("its driver has not told its release of Spark: try again in a minute")
     if is_before(LEAST_SPARK, status.spark_version):

@@ -94,6 +94,15 @@ class Following:
             if each.id == self.id:
                 self.results[each.query] = each
                 self._tell_step(status.epoch, each)
+        # A driver that has done it and died before it was asked has left that in the checkpoint.
+        told = {each.query for each in status.reconfigurations}
+        for last in (q.state.last for q in status.queries if q.state is not None):
+            if last is None or last.id != self.id or last.query in told:
+                continue
+            known = self.results.get(last.query)
+            if known is None or known.outcome is None:
+                self.results[last.query] = last
+                self._tell_step(status.epoch, last)
 
     def _tell_step(self, epoch: int, now: Reconfiguration) -> None:
         told = self._told.setdefault((epoch, now.query), set())

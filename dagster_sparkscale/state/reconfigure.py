@@ -192,12 +192,18 @@ def _cut(with_plan: Driver, now: Driver) -> str:
     """How the driver with the plan ended before it was through.
 
     Raises:
-        NotDone: somebody has stopped the stream.
+        NotDone: somebody has stopped the stream, or another driver has its checkpoint.
     """
     if now.state is DriverState.STOPPED:
         raise NotDone(
             f"driver {now.epoch} was stopped in the middle of it. What was begun is undone or "
             "closed by the next start: materialize its asset to start it"
+        )
+    if now.fenced:
+        # As for recovery: the next one would be refused too, or take from another what it works on.
+        raise NotDone(
+            f"driver {now.epoch} ended, as it may not have its checkpoint: {now.exit_reason}. "
+            "Materialize the stream once that is settled: the start undoes or closes what was begun"
         )
     if now.epoch != with_plan.epoch:
         return f"driver {with_plan.epoch} ended in the middle of it, and driver {now.epoch} came"

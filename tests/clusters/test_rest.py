@@ -10,6 +10,7 @@ import pytest
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.standalone import rest
 from tests.clusters.answering import Agent, drips
+from tests.waiting import patience
 
 DEAD = "http://127.0.0.1:9"
 STANDBY = "Current state is not alive: STANDBY. Can only accept driver submissions in ALIVE state."
@@ -65,6 +66,7 @@ def posted(handler: BaseHTTPRequestHandler) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("soon_given_up")
 def test_no_answer_to_what_was_asked_is_no_refusal(agent: Agent, standby: Agent) -> None:
     agent.act = lambda handler: posted(handler) and handler.connection.close()
     with pytest.raises(rest.Unanswered, match="gave no answer"):
@@ -88,6 +90,13 @@ def test_a_failure_after_it_was_asked_is_no_refusal(agent: Agent, code: int, bod
         rest.create([agent.url], {})
 
 
+@pytest.fixture
+def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever does not answer."""
+    monkeypatch.setattr(rest, "TIMEOUT", patience(2.0))
+
+
+@pytest.mark.usefixtures("soon_given_up")
 def test_a_master_that_is_frozen_is_passed_over_and_given_no_driver(
     agent: Agent, standby: Agent
 ) -> None:
@@ -111,6 +120,7 @@ def test_a_master_that_drips_is_given_up(
     assert not sent.is_set()
 
 
+@pytest.mark.usefixtures("soon_given_up")
 def test_where_all_are_frozen_no_driver_was_made(agent: Agent) -> None:
     agent.act = lambda handler: handler.connection.close()
     with pytest.raises(ClusterError, match="no master takes drivers") as caught:

@@ -63,6 +63,7 @@ def answer() -> dict:
         ],
         "last_seq": 77,
         "rates": {"clicks": {"maxRecordsPerTrigger": 1000, "maxSpanPerTrigger": 2.5}},
+        "reconfigurations": [],
     }
 
 
@@ -378,9 +379,18 @@ def written(status: Status) -> dict:
         ],
         "last_seq": status.last_seq,
         "rates": status.rates,
+        "reconfigurations": [],
     }
 
 
 @given(statuses)
 def test_a_status_comes_back_from_the_wire_as_it_was(status):
     assert read(written(status)) == status
+
+
+def test_an_older_agent_that_knows_nothing_of_state_is_told_from_one_that_has_changed_none():
+    assert read(answer()).tells_state
+    content = answer()
+    del content["reconfigurations"]
+    older = read(content)
+    assert not older.tells_state and older.reconfigurations == ()

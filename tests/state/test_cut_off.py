@@ -49,6 +49,23 @@ class TestKilledInTheMiddle:
         came = Run(world).came
         assert (came.driver.epoch, came.results[0].outcome) == (3, "changed")
 
+    @pytest.mark.parametrize("seen", [(), (change(step="rewriting"),)])
+    def test_done_before_it_was_asked_it_has_left_word_in_the_checkpoint(self, world, seen):
+        now = (kept_by(partitions=8, last=change("p1")),)
+        plays(
+            world,
+            [tells(*seen), dies(world)],
+            [tells(queries=now, batch_seconds=1.0)],
+        )
+        came = Run(world).came
+        assert (came.driver.epoch, came.results[0].outcome) == (3, "changed")
+
+    def test_what_an_earlier_run_has_left_there_is_not_taken_for_it(self, world):
+        now = (kept_by(partitions=4, last=change("p0")),)
+        plays(world, [dies(world)], [tells(queries=now, batch_seconds=1.0)])
+        with pytest.raises(NotDone, match="has not done anything about its state"):
+            Run(world)
+
     def test_before_anything_was_begun_nothing_is_left_of_it(self, world):
         plays(world, [tells(change(step="measuring")), dies(world)], [runs(4)])
         with pytest.raises(NotDone) as failed:
@@ -113,6 +130,13 @@ class TestKilledInTheMiddle:
     def test_one_that_somebody_has_stopped_stays_stopped(self, world):
         plays(world, [tells(change(step="rewriting")), dies(world, DriverState.STOPPED)])
         with pytest.raises(NotDone, match="driver 2 was stopped in the middle of it"):
+            Run(world)
+        assert len(submissions(world)) == 2
+
+    def test_one_whose_checkpoint_is_another_s_is_not_started_again(self, world):
+        reason = "the checkpoint has been taken by driver 9 of 'other'"
+        plays(world, [dies(world, exit_reason=reason, fenced=True)], [runs(4)])
+        with pytest.raises(NotDone, match=r"may not have its checkpoint: .* driver 9 of 'other'"):
             Run(world)
         assert len(submissions(world)) == 2
 

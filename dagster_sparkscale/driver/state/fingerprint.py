@@ -60,7 +60,7 @@ def stores(session: Any, checkpoint: str) -> Mapping[Store, str]:
     """The stores of each stateful operator of a query, with the operator's name in Spark, by the
     metadata in its checkpoint."""
     listed = session.read.format("state-metadata").load(checkpoint)
-    rows = listed.select("operatorId", "stateStoreName", "operatorName").distinct().collect()
+    rows = listed.select("operatorId", "stateStoreName", "operatorName").collect()
     return {(int(row[0]), str(row[1])): str(row[2]) for row in sorted(rows)}
 
 

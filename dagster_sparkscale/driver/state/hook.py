@@ -1,7 +1,7 @@
 """What is done for the state of a query each time that the program is about to start it."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,8 @@ from .reporting import Reporting
 CHECKPOINT = "checkpointLocation"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+MOST_TOLD = 1024
+"""Numbers of a list that are told of the last change; there may be 32768 key groups."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +50,28 @@ def declared(settings: Mapping[str, str]) -> Declared:
 
 
 class StateHook:
-    """Looks after the state of the queries of one driver. Safe for threads."""
+    """Looks after the state of the queries of one driver. Safe for threads.
 
-    def __init__(self, version: str, told: Declared) -> None:
-        self._version, self._declared = version, told
+    Args:
+        version: of Spark.
+        stopping: whether the driver was asked to stop.
+    """
+
+    def __init__(
+        self, version: str, told: Declared, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._version, self._declared, self._stopping = version, told, stopping
         self._lock = threading.Lock()
         """Held while a checkpoint is worked on: one after the other."""
-        self._reports: list[Reporting] = []
-        self._done: set[str] = set()
-        """Checkpoints that the plan was carried out on."""
+        self._reports: Mapping[tuple[str, str], Reporting] = {}
+        """By checkpoint and the plan's id. A program may try for ever to start a query."""
+        self._started: set[str] = set()
+        """Checkpoints of the queries that were started: a plan is for the first start of each.
+        Later, an earlier run of the query may still be active, until Spark stops it for the new."""
 
     @property
     def reconfigurations(self) -> tuple[Reconfiguration, ...]:
-        return tuple(report.told for report in list(self._reports))
+        return tuple(report.told for report in self._reports.values())
 
     def before_start(
         self, session: Any, options: Mapping[str, str], table: str | None = None
@@ -73,7 +84,8 @@ class StateHook:
             table: that it writes to; None: it writes to no table of the catalog.
 
         Returns:
-            What is known of its state; None where it has no checkpoint of its own.
+            What is known of its state; None where it has no checkpoint of its own, or nothing can
+            be known of it.
 
         Raises:
             Exception: it must not be started: what an earlier driver has begun of its state can't
@@ -90,47 +102,54 @@ class StateHook:
         with self._lock:
             return self._prepare(session, checkpoint, name, Output(session, given, table))
 
-    def _prepare(self, session: Any, checkpoint: str, name: str | None, output: Output) -> "Known":
-        folder = Folder(session, checkpoint)
-        journal = Journal(folder)
-        # As the agent calls it; a new one without a name has none yet.
-        label = name or read_id(folder) or folder.path.rpartition("/")[2]
-
-        def report(id: str, before: int | None, after: int) -> Reporting:
-            begun = Reporting(id, label, before=before, after=after)
-            self._reports.append(begun)
-            return begun
-
+    def _prepare(
+        self, session: Any, checkpoint: str, name: str | None, output: Output
+    ) -> "Known | None":
         try:
+            folder = Folder(session, checkpoint)
+            journal = Journal(folder)
+            # As the agent calls it; a new one without a name has none yet.
+            label = name or read_id(folder) or folder.path.rpartition("/")[2]
             there = journal.there
         except Exception as error:
             if self._declared.key_groups is not None:
                 raise
-            say(f"{folder.name} can't be looked at: {first_line(error)}")
-            there = False
+            say(f"the checkpoint of query {name!r} can't be looked at: {first_line(error)}")
+            return None
+        reports: list[Reporting] = []
+
+        def report(id: str, before: int | None, after: int) -> Reporting:
+            begun = Reporting(id, label, before=before, after=after)
+            reports.append(begun)
+            key = (folder.path, id)
+            others = {known: each for known, each in self._reports.items() if known != key}
+            self._reports = {**others, key: begun}  # the agent's threads read it
+            return begun
+
         if there:
-            before = len(self._reports)
             reconfigure.resume(folder, journal, report, output)
-            for resumed in self._reports[before:]:
+            for resumed in reports:
                 _note(journal, resumed)
-        known = self._known(session, folder, journal)
-        plan = self._declared.plan
-        if plan is not None and self._is_meant(plan, folder, name, label):
-            self._done.add(folder.path)
+        plan, is_first = self._declared.plan, folder.path not in self._started
+        self._started.add(folder.path)
+        if plan is not None and is_first and _is_meant(plan, folder, name, label):
+            self._known(session, folder, journal)  # its key groups are remembered before it
             begun = report(plan.id, None, plan.partitions)
-            reconfigure.change(session, folder, journal, plan, begun, self._version, output)
+            reconfigure.change(
+                session, folder, journal, plan, begun, self._version, self._stopping, output
+            )
             _note(journal, begun)
-            known = self._known(session, folder, journal)
-        return known
+        return self._known(session, folder, journal)
 
-    def _is_meant(self, plan: Plan, folder: Folder, name: str | None, label: str) -> bool:
-        if folder.path in self._done:
-            return False
-        if plan.query is not None:
-            return plan.query in (name, label)
-        return bool(folder.names(layout.STATE))
+    def _known(self, session: Any, folder: Folder, journal: Journal) -> "Known | None":
+        """What is known; None where it can't be looked up, which keeps no query from starting."""
+        try:
+            return self._look_up(session, folder, journal)
+        except Exception as error:
+            say(f"of the state in {folder.name} nothing can be known: {first_line(error)}")
+            return None
 
-    def _known(self, session: Any, folder: Folder, journal: Journal) -> "Known":
+    def _look_up(self, session: Any, folder: Folder, journal: Journal) -> "Known":
         logs = read_logs(folder)
         bound = logs.bound if logs else None
         remembered = journal.key_groups() if journal.there else None
@@ -152,12 +171,34 @@ class StateHook:
             provider,
             partitions=bound.partitions if bound and folder.names(layout.STATE) else None,
             key_groups=remembered,
-            last=journal.last() if journal.there else None,
+            last=_in_short(journal.last()) if journal.there else None,
             note=note,
             asked=asked,
             counted=session.conf.get(COUNTED, "true").lower() == "true",
         )
         return known if known.partitions is None else known.remember()
+
+
+def _in_short(change: Reconfiguration | None) -> Reconfiguration | None:
+    """Without the lists that are too long to be in every status of every driver to come."""
+    if change is None:
+        return None
+    return replace(
+        change,
+        group_rows=_told(change.group_rows),
+        partition_rows=_told(change.partition_rows),
+        partition_rows_after=_told(change.partition_rows_after),
+    )
+
+
+def _told(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return numbers if numbers is None or len(numbers) <= MOST_TOLD else None
+
+
+def _is_meant(plan: Plan, folder: Folder, name: str | None, label: str) -> bool:
+    if plan.query is not None:
+        return plan.query in (name, label)
+    return bool(folder.names(layout.STATE))
 
 
 def _note(journal: Journal, report: Reporting) -> None:

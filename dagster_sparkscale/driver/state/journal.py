@@ -6,14 +6,16 @@
     last          what the last change came to, for people
 
 A change that has begun and was not verified is undone by the next start; one that was verified is
-closed. Each file is whole once it is written; one that can't be read was cut off while it was
-written, before what it announces was done.
+closed. Each file is whole once it is written; one that is no whole JSON was cut off while it was
+written, before what it announces was done. One that is whole and not understood is another
+release's: of what has begun that is an error, for it must be undone by somebody.
 """
 
 import json
+import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dagster_sparkscale.driver.wire import Reconfiguration
@@ -24,6 +26,10 @@ from .layout import OURS
 _KEY_GROUPS, _BEGUN, _VERIFIED, _LAST = (
     f"{OURS}/{name}" for name in ("key_groups", "begun", "verified", "last")
 )
+
+
+class NotUnderstood(RuntimeError):
+    """What has begun was written down by another release, in a way that this one can't read."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Journal:
         """As they are remembered; None: they are not."""
         told = _loaded(self._folder.read(_KEY_GROUPS))
         count = told.get("key_groups") if told else None
-        return count if isinstance(count, int) and count > 0 else None
+        return int(count) if count is not None and _is_whole(count) and count > 0 else None
 
     def remember(self, key_groups: int) -> None:
         self._folder.write(_KEY_GROUPS, json.dumps({"key_groups": key_groups}).encode())
@@ -63,23 +69,34 @@ class Journal:
     def last(self) -> Reconfiguration | None:
         """What the last change came to; None: there was none, or that can't be told."""
         told = _loaded(self._folder.read(_LAST))
-        try:
-            return None if told is None else Reconfiguration(**told)
-        except TypeError:  # another release has written it
-            return None
+        return None if told is None else _change_of(told)
 
     def note(self, change: Reconfiguration) -> None:
         self._folder.write(_LAST, json.dumps(asdict(change)).encode())
 
     def begun(self) -> Begun | None:
-        """What has begun and is not closed; None: nothing."""
+        """What has begun and is not closed; None: nothing.
+
+        Raises:
+            NotUnderstood: something has, and it can't be told what.
+        """
         content = self._folder.read(_BEGUN)
         if content is None:
             return None
         try:
-            return Begun(**json.loads(zlib.decompress(content)))
-        except (zlib.error, ValueError, TypeError):
+            told: Any = json.loads(zlib.decompress(content))
+        except (zlib.error, ValueError):
             return None  # cut off while it was written: nothing was touched yet
+        try:
+            change = Begun(**{field.name: told[field.name] for field in fields(Begun)})
+        except (KeyError, TypeError):
+            change = None
+        if change is None or not _is_right(change):
+            raise NotUnderstood(
+                f"a change of state has begun in {self._folder.name}, and what {_BEGUN} says of it "
+                "is another release's: start the stream once with that release"
+            )
+        return change
 
     def begin(self, change: Begun) -> None:
         self._folder.delete(_VERIFIED)  # of one that could not be closed to the end
@@ -87,6 +104,10 @@ class Journal:
 
     def verify(self, change: Begun) -> None:
         self._folder.write(_VERIFIED, json.dumps({"id": change.id}).encode())
+
+    def unverify(self) -> None:
+        """Before what was begun is undone: what says that it stays goes first."""
+        self._folder.delete(_VERIFIED)
 
     def is_verified(self, change: Begun) -> bool:
         told = _loaded(self._folder.read(_VERIFIED))
@@ -104,3 +125,46 @@ def _loaded(content: bytes | None) -> dict[str, Any] | None:
     except ValueError:
         return None
     return told if isinstance(told, dict) else None
+
+
+def _is_right(change: Begun) -> bool:
+    return (
+        isinstance(change.id, str)
+        and all(map(_is_whole, (change.batch, change.before, change.after)))
+        and isinstance(change.files, dict)
+        and all(map(_is_whole, change.files.values()))
+    )
+
+
+def _change_of(told: Mapping[str, Any]) -> Reconfiguration | None:
+    """None: another release has written it. It goes into the status, of which all would be lost by
+    one value that is of another type."""
+    try:
+        change = Reconfiguration(**told)
+    except TypeError:
+        return None
+    texts = (change.id, change.query, change.step)
+    numbers = (change.before, change.after, change.key_groups, change.rows)
+    lists = (change.group_rows, change.partition_rows, change.partition_rows_after)
+    seconds = {} if change.seconds is None else change.seconds
+    is_right = (
+        all(isinstance(each, str) for each in texts)
+        and all(each is None or isinstance(each, str) for each in (change.outcome, change.reason))
+        and all(each is None or _is_whole(each) for each in numbers)
+        and all(each is None or _is_list(each) for each in lists)
+        and isinstance(seconds, dict)
+        and all(map(_is_number, (change.began_at, *seconds.values())))
+    )
+    return change if is_right else None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_whole, value))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+def _is_number(value: Any) -> bool:
+    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))

@@ -110,6 +110,12 @@ def added(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
     )
 
 
+def unlisted(files: Iterable[str], batch: int) -> tuple[str, ...]:
+    """What must be among the files of a checkpoint whose last batch is done, and is not."""
+    needed = {f"{OFFSETS}/{batch}", f"{COMMITS}/{batch}"}
+    return tuple(sorted(needed.difference(files)))
+
+
 def emptied(before: Iterable[str], gone: Iterable[str]) -> tuple[str, ...]:
     """The folders that held nothing but what is gone, the deepest first."""
     folders = _parents(gone) - _parents(before)

@@ -13,6 +13,7 @@ stay. A kill at any point leaves what the next start, by `resume`, undoes or clo
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from dagster_sparkscale.driver.fence import without_credentials
@@ -28,13 +29,11 @@ from .logs import read_logs
 from .output import Output
 from .plans import Plan
 from .reporting import Reporting
-from .tasks import Tasks
+from .tasks import grouped, wait_until_still
 from .undo import files_of, ran_on, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
-_TASKS_END = 120.0
-"""Seconds that the tasks of a rewriting that is over have to end."""
 _JOINS = 3
 """The last format of the state of joins whose keys Spark 4.3 tells from it."""
 
@@ -52,13 +51,13 @@ def resume(
     folder: Folder,
     journal: Journal,
     report: Callable[[str, int, int], Reporting],
-    output: Output,
+    output: Output | None = None,
 ) -> None:
     """Undo or close what an earlier driver has begun; nothing to do if there is nothing.
 
     Args:
         report: begins a report of a change, given its id and the numbers of partitions.
-        output: what the query writes to.
+        output: what the query writes to; None: nothing that notes batches.
 
     Raises:
         InTheMiddle: it can't be done now.
@@ -70,7 +69,7 @@ def resume(
     try:
         if journal.is_verified(change):
             told.step("closing")
-            output.pass_over(change.batch + 1)
+            _pass_over(output, change)
             _close(journal)
             told.over("changed", "an earlier driver had done it, and was ended before it said so")
             return
@@ -91,20 +90,23 @@ def change(
     plan: Plan,
     told: Reporting,
     version: str,
-    output: Output,
+    stopping: Callable[[], bool] = lambda: False,
+    output: Output | None = None,
 ) -> None:
     """Carry `plan` out on the checkpoint in `folder`, and tell `told` what it comes to.
 
     Args:
         version: of Spark.
-        output: what the query writes to.
+        output: what the query writes to; None: nothing that notes batches.
+        stopping: whether the driver was asked to stop: then nothing is begun that its end may cut.
 
     Raises:
         InTheMiddle: it went wrong, and can't be put back now.
     """
     try:
-        output.last_written()  # what can't be told now could not be gone on with afterwards
-        begun = _begin(session, folder, journal, plan, told, version)
+        if output is not None:
+            output.last_written()  # what can't be told now could not be gone on with afterwards
+        begun = _begin(session, folder, journal, plan, told, version, stopping)
     except Refusal as refusal:
         told.over("refused", str(refusal))
         return
@@ -117,20 +119,28 @@ def change(
     before, noted = begun
     try:
         why = _rewrite(session, folder, plan, told, before, noted)
+        _need_ours(journal, noted)
+        why = why or _verified(journal, noted)
         if why is None:
-            journal.verify(noted)
             told.step("closing")
-            output.pass_over(noted.batch + 1)
+            _pass_over(output, noted)
             _close(journal)
             told.over("changed")
         else:
+            journal.unverify()
             _put_back(folder, journal, noted, told, why)
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
 
 
 def _begin(
-    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+    session: Any,
+    folder: Folder,
+    journal: Journal,
+    plan: Plan,
+    told: Reporting,
+    version: str,
+    stopping: Callable[[], bool],
 ) -> tuple[Fingerprint, Begun] | None:
     """All up to the point where it is written down what there is; None: there is nothing to do.
 
@@ -179,6 +189,7 @@ def _begin(
             f"it can't read; up to {_JOINS} it can be changed. A checkpoint keeps its format"
         )
 
+    _refuse_to_be_cut(stopping)
     told.step("measuring")
     was = logs.bound.partitions
     try:
@@ -189,9 +200,18 @@ def _begin(
     if faults := compare.faults_of(before):
         raise Refusal(faults[0])
 
+    _refuse_to_be_cut(stopping)
     told.step("writing down")
     noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
-    journal.begin(noted)
+    if missing := layout.unlisted(noted.files, logs.batch):
+        # What is not in it would be deleted if the change is undone.
+        raise Refusal(f"its file system lists only some of its files, and not {missing[0]}")
+    try:
+        journal.begin(noted)
+    except Exception:
+        with suppress(Exception):  # it may be there, whole, all the same
+            journal.close()
+        raise
     return before, noted
 
 
@@ -200,16 +220,13 @@ def _rewrite(
 ) -> str | None:
     """Change the state and verify it; why it may not stay, in words; None: it may."""
     told.step("rewriting")
-    tasks = Tasks(session)
-    try:
-        # Exactly-once: or Spark would skip a batch that is not done, and read its input again.
-        with tasks:
+    with grouped(session, f"sparkscale {folder.path}", f"state -> {plan.partitions}") as running:
+        try:
+            # Exactly-once: or Spark would skip a batch that is not done, and read its input again.
             session._streamingCheckpointManager.repartition(folder.path, plan.partitions, True)
-    except Exception as error:
-        # Of a job that has failed, tasks go on: one that is at its commit writes its files yet.
-        tasks.until_over(_TASKS_END)
-        return f"Spark could not change it: {first_line(error)}"
-    tasks.until_over(_TASKS_END)  # slower copies of some, by `spark.speculation`
+        except Exception as error:
+            wait_until_still(running)
+            return f"Spark could not change it: {first_line(error)}"
     told.step("verifying")
     try:
         after = fingerprint(
@@ -225,6 +242,36 @@ def _rewrite(
     told.measured_after(after)
     found = compare.faults(before, after, plan.key_groups)
     return f"the new state is not the same: {'; '.join(found)}" if found else None
+
+
+def _refuse_to_be_cut(stopping: Callable[[], bool]) -> None:
+    if stopping():
+        raise Refusal("its driver was asked to stop before anything was touched")
+
+
+def _need_ours(journal: Journal, noted: Begun) -> None:
+    """A driver that was cut off from its cluster and its checkpoint for long may come back to find
+    that another has undone this and runs: all of that one's files would be taken for this change's.
+
+    Raises:
+        RuntimeError: what has begun is not what this driver has begun.
+    """
+    if journal.begun() != noted:
+        raise RuntimeError("another driver has undone or closed it meanwhile")
+
+
+def _verified(journal: Journal, noted: Begun) -> str | None:
+    """Have it stay; why it may not, in words; None: it does."""
+    try:
+        journal.verify(noted)
+    except Exception as error:
+        return f"it can't be written down that the new state is right: {first_line(error)}"
+    return None
+
+
+def _pass_over(output: Output | None, change: Begun) -> None:
+    if output is not None:
+        output.pass_over(change.batch + 1)
 
 
 def _close(journal: Journal) -> None:

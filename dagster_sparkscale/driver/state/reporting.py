@@ -44,9 +44,8 @@ class Reporting:
 
     def over(self, outcome: str, reason: str | None = None) -> None:
         """It has come to that."""
-        self._enter("over")
-        self.tell(outcome=outcome, reason=reason)
-        told = self._told
+        self._enter("over", outcome=outcome, reason=reason)
+        told = self.told
         numbers = f"{told.before} -> {told.after} partitions" if told.before else "partitions"
         because = f": {reason}" if reason else ""
         say(f"state of query {told.query!r}: {numbers}: {outcome}{because}")
@@ -59,11 +58,11 @@ class Reporting:
     def measured_after(self, state: Fingerprint) -> None:
         self.tell(partition_rows_after=state.partition_rows())
 
-    def _enter(self, name: str) -> None:
+    def _enter(self, name: str, **more: Any) -> None:
         with self._lock:
             now = time.monotonic()
             before, took = self._told.step, now - self._since
             if name != before or self._seconds:
                 self._seconds[before] = round(self._seconds.get(before, 0.0) + took, 3)
             self._since = now
-            self._told = replace(self._told, step=name, seconds=dict(self._seconds))
+            self._told = replace(self._told, step=name, seconds=dict(self._seconds), **more)

@@ -1,59 +1,57 @@
-"""Follows the tasks of Spark's jobs, which may go on after their job has failed."""
+"""Tells when the tasks of Spark jobs have ended, also those of a job that has failed.
+
+A job fails with the first task that fails for good. Its others go on for as long as they are in a
+step that asks nobody, such as writing a partition's new state: what they write comes later than the
+error. So nothing may be undone, or run, on what a failed job has written before they have ended.
+"""
 
 import time
-import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-_GROUP = "spark.jobGroup.id"
-_POLL = 0.2
-_QUIET = 2
-"""Looks in a row that find none: Spark tells of tasks a little late."""
+WITHIN = 120.0
+"""Seconds that tasks have to end in."""
+_POLL = 0.1
+_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 class StillRunning(RuntimeError):
-    """Tasks go on."""
+    """Tasks have not ended in time."""
 
 
-class Tasks:
-    """Those of the jobs that this thread starts in the context."""
+@contextmanager
+def grouped(session: Any, group: str, description: str) -> Iterator[Callable[[], int]]:
+    """Have the jobs of this thread be of a group while the context lasts. Gives what tells how many
+    tasks of its jobs, with those that have failed, run now."""
+    context = session.sparkContext
+    before = {name: context.getLocalProperty(name) for name in _PROPERTIES}
+    context.setJobGroup(group, description)
+    try:
+        yield lambda: _running(context, group)
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)
 
-    def __init__(self, session: Any) -> None:
-        self._context = session._sc
-        self._group = f"sparkscale-{uuid.uuid4().hex}"
-        self._before: str | None = None
 
-    def __enter__(self) -> "Tasks":
-        self._before = self._context.getLocalProperty(_GROUP)
-        self._context.setLocalProperty(_GROUP, self._group)
-        return self
+def _running(context: Any, group: str) -> int:
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+    told = [tracker.getStageInfo(stage) for stage in stages]
+    return sum(stage.numActiveTasks for stage in told if stage is not None)
 
-    def __exit__(self, *_: object) -> None:
-        self._context.setLocalProperty(_GROUP, self._before)
 
-    def running(self) -> int:
-        """How many run now, also of jobs that have ended."""
-        tracker = self._context._jsc.sc().statusTracker()
-        count = 0
-        for job in tracker.getJobIdsForGroup(self._group):
-            told = tracker.getJobInfo(job)
-            for stage in told.get().stageIds() if told.isDefined() else ():
-                at = tracker.getStageInfo(stage)
-                count += at.get().numActiveTasks() if at.isDefined() else 0
-        return count
+def wait_until_still(running: Callable[[], int]) -> None:
+    """Return when no task runs.
 
-    def until_over(self, within: float) -> None:
-        """Wait until none runs any more.
-
-        Args:
-            within: seconds.
-
-        Raises:
-            StillRunning: they do still.
-        """
-        deadline, quiet = time.monotonic() + within, 0
-        while quiet < _QUIET:
-            running = self.running()
-            quiet = 0 if running else quiet + 1
-            if running and time.monotonic() >= deadline:
-                raise StillRunning(f"{running} tasks of it still run after {within:g} s")
-            time.sleep(_POLL)
+    Raises:
+        StillRunning: some do after `WITHIN` seconds.
+    """
+    deadline = time.monotonic() + WITHIN
+    while (count := running()) > 0:
+        if time.monotonic() >= deadline:
+            raise StillRunning(
+                f"{count} tasks of the change have not ended {WITHIN:g} s after it failed"
+            )
+        time.sleep(_POLL)

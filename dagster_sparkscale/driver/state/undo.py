@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.looks import first_line
+
 from . import layout
 from .folder import Folder
 from .journal import Begun
@@ -39,7 +42,10 @@ def undo(folder: Folder, change: Begun) -> Undone:
     for name in gone:
         folder.delete(name)
     for name in layout.emptied(change.files, gone):
-        folder.delete_empty(name)
+        try:
+            folder.delete_empty(name)
+        except Exception as error:  # an empty folder harms nobody
+            say(f"{folder.name}/{name} stays, though empty: {first_line(error)}")
     return Undone(len(gone), layout.lost(change.files, files_of(folder)))
 
 
@@ -54,7 +60,7 @@ def ran_on(folder: Folder, change: Begun) -> str | None:
     if committed is not None and committed > change.batch + 1:
         return f"the query has run on since, to batch {committed}"
     begun = read_latest(folder, layout.OFFSETS)
-    if begun is not None and begun > change.batch + 1:
+    if begun is not None and begun > change.batch + 1:  # and may have given some of it away
         return f"the query has begun batch {begun} since"
     try:
         bound = read_bound(folder, change.batch + 1)

@@ -96,6 +96,7 @@ def test_a_chain_of_swaps_never_breaks(steps: list[str]) -> None:
 
 def test_many_at_once_each_make_a_revision_of_their_own(register: Register) -> None:
     made: list[int] = []
+    overtaken: set[int] = set()
 
     def count() -> None:
         while len(made) < 60:
@@ -103,6 +104,9 @@ def test_many_at_once_each_make_a_revision_of_their_own(register: Register) -> N
             try:
                 register.swap(revision, str(revision).encode())
             except Conflict:
+                # Who is held up for so long that it would have been removed is told that it was.
+                if int(texts(register) or 0) >= revision + KEPT:
+                    overtaken.add(revision)
                 continue
             made.append(revision)
 
@@ -111,7 +115,8 @@ def test_many_at_once_each_make_a_revision_of_their_own(register: Register) -> N
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(made) == list(range(1, len(made) + 1))
+    assert len(made) == len(set(made))
+    assert set(range(1, max(made) + 1)) - set(made) <= overtaken
 
 
 def test_processes_conflict_as_threads_do(register: Register) -> None:

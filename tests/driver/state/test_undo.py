@@ -134,6 +134,19 @@ def test_a_query_that_ran_on_is_left_as_it_is(tmp_path):
     assert resumed(tmp_path) == []
 
 
+def test_a_batch_that_has_begun_on_the_new_state_is_not_taken_back(tmp_path):
+    """Its sink may have some of it."""
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    Journal(disk).begin(change_of(disk))
+    rewrite(disk, tmp_path, 8)
+    put(tmp_path, "offsets/4", entry(8))
+    was = content(tmp_path)
+    (report,) = resumed(tmp_path)
+    assert report.told.reason is not None and "has begun batch 4 since" in report.told.reason
+    assert content(tmp_path) == was
+
+
 def test_a_batch_of_the_query_itself_is_none_of_the_change(tmp_path):
     checkpoint(tmp_path)
     disk = Disk(tmp_path)
@@ -167,3 +180,21 @@ def test_a_disk_that_fails_keeps_the_query_from_starting(tmp_path):
         reconfigure.resume(failing, Journal(failing), report, Noting())
     assert reports[0].told.outcome == "failed"
     assert resumed(tmp_path)[0].told.outcome == "undone"
+
+
+def test_an_empty_folder_that_stays_keeps_no_query_from_starting(tmp_path):
+    """Such as one with checksums in it whose file is gone: Hadoop does not list these, and says
+    that the folder is not empty."""
+    checkpoint(tmp_path)
+    disk, was = Disk(tmp_path), content(tmp_path)
+    Journal(disk).begin(change_of(disk))
+    rewrite(disk, tmp_path, 8)
+
+    class Full(Disk):
+        def delete_empty(self, folder: str) -> None:
+            raise OSError(f"Directory {folder} is not empty")
+
+    full, told = Full(tmp_path), Reporting("plan", "counts")
+    reconfigure.resume(full, Journal(full), lambda *_, **__: told)
+    assert told.told.outcome == "undone"
+    assert content(tmp_path) == was

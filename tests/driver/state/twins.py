@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 from dagster_sparkscale.driver.state import layout, reconfigure
 from dagster_sparkscale.driver.state.folder import Folder
 from dagster_sparkscale.driver.state.journal import Journal
-from dagster_sparkscale.driver.state.output import Output
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.reporting import Reporting
 from tests.driver.state.operators import CHUNKS, ENDLESS, OPERATORS, SCHEMA, chunk
@@ -46,8 +45,7 @@ def change(spark: Any, checkpoint: str, partitions: int, key_groups: int) -> dic
     folder = Folder(spark, checkpoint)
     told = Reporting(f"to {partitions}", "twin", before=None, after=partitions)
     plan = Plan(told.told.id, partitions, key_groups, plain_hash=bool(key_groups % partitions))
-    output = Output(spark, {})  # to no files
-    reconfigure.change(spark, folder, Journal(folder), plan, told, spark.version, output)
+    reconfigure.change(spark, folder, Journal(folder), plan, told, spark.version)
     return asdict(told.told)
 
 

@@ -1,0 +1,47 @@
+"""Key groups are remembered while the query runs, by a thread of their own."""
+
+import threading
+
+from dagster_sparkscale.driver.history import History
+from dagster_sparkscale.driver.private_spark import PrivateSpark
+from dagster_sparkscale.driver.queries import Queries
+from dagster_sparkscale.driver.structured import StructuredStreaming
+from dagster_sparkscale.driver.wire import QueryState
+from tests.waiting import HANGS, wait_for
+
+STARTED = {"name": "counts", "id": "i", "runId": "run", "timestamp": "2026-01-31T12:00:00.000Z"}
+
+
+class Hanging:
+    """What is known of a query whose file system hangs until it is let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.let_go = 0, threading.Event()
+
+    def remember(self) -> "Hanging":
+        self.asked += 1
+        assert self.let_go.wait(HANGS)
+        return self
+
+    def told(self, state: QueryState) -> QueryState:
+        return QueryState(partitions=state.partitions, key_groups=16)
+
+
+def test_of_a_file_system_that_hangs_there_is_one_thread_however_many_batches_there_are():
+    queries = Queries(History(), 1000)
+    streaming = StructuredStreaming(queries, PrivateSpark())
+    queries.started(STARTED)
+    known = Hanging()
+    queries.set_known("run", lambda state: state, QueryState(partitions=4))
+    streaming._known["run"] = known
+    streaming._remember_soon()
+    wait_for("it to hang", lambda: known.asked)
+    threads = threading.active_count()
+    for _ in range(20):  # batches
+        streaming._remember_soon()
+    assert (known.asked, threading.active_count()) == (1, threads)
+    known.let_go.set()
+    wait_for("it to be told", lambda: queries.listed({})[0].state.key_groups == 16)
+    wait_for("the thread to end", lambda: threading.active_count() < threads)
+    streaming._remember_soon()
+    assert (known.asked, threading.active_count()) == (1, threads - 1)
