@@ -33,6 +33,9 @@ class Asked:
     """None: what is declared, or else what is recommended."""
     query: str | None = None
     """None: whichever has another number than it should."""
+    again: bool = True
+    """Whether to try what did not go well when it was tried last. A person may have mended the
+    cause; a maintenance window would restart the stream for nothing each time."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,8 @@ def aim(
         for each in wanted:
             if each.after != each.before:
                 _refuse_misfit(state, each.after)
+                if not asked.again:
+                    _refuse_to_repeat(told, each)
     except _No as why:
         return Refused(str(why))
     if all(each.after == each.before for each in wanted):
@@ -281,6 +286,17 @@ def _moves(state: State, before: int, after: int) -> str:
 def _refuse_misfit(state: State, partitions: int) -> None:
     if why := state.groups.why_not(partitions, state.plain_hash):
         raise _No(f"partitions = {partitions}: {why}")
+
+
+def _refuse_to_repeat(status: Status, each: OfQuery) -> None:
+    last = last_change(status, each.query)
+    if last is None or last.outcome in ("changed", "unchanged"):
+        return
+    if (last.before, last.after) == (each.before, each.after):
+        raise _No(
+            f"query {each.query!r}: the last try, to {last.after} partitions, was "
+            f"{last.outcome}: {last.reason}. When that is mended, run reconfigure_state by hand"
+        )
 
 
 def _change(state: State, wanted: Sequence[OfQuery], query: str | None, id: str) -> Change:

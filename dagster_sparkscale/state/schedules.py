@@ -50,7 +50,7 @@ def _schedule(
         if busy is not None:
             return dg.SkipReason(f"{busy} is in progress: the next window sees to it")
         cluster = streams.cluster(context)
-        seen = _in_time(lambda: look(cluster, stream, Asked(), id=NAME), deadline)
+        seen = _in_time(lambda: look(cluster, stream, Asked(again=False), id=NAME), deadline)
         if isinstance(seen, str):
             return dg.SkipReason(f"it can't be told what is to be done: {seen}")
         driver, found = seen

@@ -361,3 +361,24 @@ def test_whatever_a_driver_says_what_is_not_known_never_counts_as_fine(
     }
     assert plan_of(found.plan.to_json()) == found.plan
     assert found.lines
+
+
+class TestAMaintenanceWindow:
+    """What did not go well is not tried again by itself, with a restart for nothing each time."""
+
+    def tried(self, again: bool, **last) -> Aim:
+        fields = {"outcome": "refused", "reason": "it has no keys", **last}
+        return aimed(None, kept_by(last=change(**fields)), asked=Asked(8, again=again))
+
+    def test_it_is_refused_with_what_it_came_to(self):
+        tried = self.tried(again=False)
+        assert isinstance(tried, Refused)
+        assert "the last try, to 8 partitions, was refused: it has no keys" in tried.why
+        assert isinstance(self.tried(again=False, outcome="undone"), Refused)
+
+    def test_a_person_may_try_again(self):
+        assert isinstance(self.tried(again=True), Change)
+
+    def test_another_number_is_another_try(self):
+        assert isinstance(self.tried(again=False, after=16), Change)
+        assert isinstance(self.tried(again=False, outcome="changed"), Change)

@@ -1,11 +1,15 @@
 """Counts and hashes the rows of a query's state, by key group and partition, on its executors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 Store = tuple[int, str]
 """Number of an operator, and name of one of its stores."""
+
+
+class Keyless(Exception):
+    """An operator has no keys by which its rows are distributed; the text says which."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +56,18 @@ class Fingerprint:
         return tuple(rows)
 
 
-def stores(session: Any, checkpoint: str) -> tuple[Store, ...]:
-    """The stores of each stateful operator of a query, by the metadata in its checkpoint."""
+def stores(session: Any, checkpoint: str) -> Mapping[Store, str]:
+    """The stores of each stateful operator of a query, with the operator's name in Spark, by the
+    metadata in its checkpoint."""
     listed = session.read.format("state-metadata").load(checkpoint)
-    rows = listed.select("operatorId", "stateStoreName").collect()
-    return tuple(sorted({(int(row[0]), str(row[1])) for row in rows}))
+    rows = listed.select("operatorId", "stateStoreName", "operatorName").collect()
+    return {(int(row[0]), str(row[1])): str(row[2]) for row in sorted(rows)}
 
 
 def fingerprint(
     session: Any,
     checkpoint: str,
-    of: tuple[Store, ...],
+    of: Iterable[Store],
     batch: int,
     partitions: int,
     key_groups: int,
@@ -73,6 +78,10 @@ def fingerprint(
     distributed (StatePartitionKeyExtractor), and each partition of the state as one of the data
     (StatePartitionReaderAllColumnFamilies). Spark itself looks for a row in partition
     `pmod(hash(key), partitions)` (HashPartitioning).
+
+    Raises:
+        Keyless: for an operator without keys Spark has one partition only (SinglePartition), the
+            first, whatever the hash of no key at all is; its repartitioning goes by that hash.
     """
     found = {
         store: _of_store(session, checkpoint, store, batch, partitions, key_groups) for store in of
@@ -94,6 +103,8 @@ def _of_store(
         .option("_readAllColumnFamilies", "true")
         .load(checkpoint)
     )
+    if not rows.schema["partition_key"].dataType.fields:
+        raise Keyless(f"operator {operator} keeps one state of all rows, which has no keys")
     row = f.xxhash64("column_family_name", "key_bytes", "value_bytes")
     placed = f.hash("partition_key")
     grouped = (

@@ -50,6 +50,10 @@ class Folder:
         self._root = self._system.makeQualified(path)
         self.path = str(self._root.toString())
         self._local = str(self._root.toUri().getPath()) if _is_local(self._root) else None
+        uri = self._root.toUri()
+        escapes = uri.getRawPath() != uri.getPath()
+        self.escaped = str(uri.toString()) if escapes else None
+        """Its path with escapes, such as `%20`; None: it needs none."""
         self.name = without_credentials(self.path)
         """For people."""
 

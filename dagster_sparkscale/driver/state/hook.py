@@ -144,12 +144,13 @@ class StateHook:
         if plan is not None and is_first and _is_meant(plan, folder, name, label):
             self._known(session, folder, journal)  # its key groups are remembered before it
             begun = report(plan.id, None, plan.partitions)
-            reconfigure.change(
+            counts = reconfigure.change(
                 *(session, folder, journal, plan, begun, self._version),
                 stopping=self._stopping,
                 pass_over=pass_over,
             )
-            _note(journal, begun)
+            if counts:
+                _note(journal, begun)
         return self._known(session, folder, journal)
 
     def _known(self, session: Any, folder: Folder, journal: Journal) -> "Known | None":
@@ -213,12 +214,11 @@ def _is_meant(plan: Plan, folder: Folder, name: str | None, label: str) -> bool:
 
 
 def _note(journal: Journal, report: Reporting) -> None:
-    """For the drivers to come: what a change that was begun came to."""
-    if report.told.outcome in ("changed", "undone", "failed"):
-        try:
-            journal.note(report.told)
-        except Exception as error:  # for people alone
-            say(f"what the change came to can't be noted: {first_line(error)}")
+    """For the drivers to come: what a change came to."""
+    try:
+        journal.note(report.told)
+    except Exception as error:  # for people, and for windows, alone
+        say(f"what the change came to can't be noted: {first_line(error)}")
 
 
 @dataclass(frozen=True)

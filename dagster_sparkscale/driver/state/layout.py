@@ -19,6 +19,11 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 """What Spark takes where nothing is set."""
+JOIN = "symmetricHashJoin"
+"""The operator that joins two streams, as Spark calls it."""
+JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+_JOIN_FORMAT = 1
+"""Of a checkpoint that does not say."""
 
 
 class Unreadable(ValueError):
@@ -32,6 +37,8 @@ class Bound:
     partitions: int | None
     """None: an entry of a Spark that did not write it down."""
     provider: str
+    join_format: int = _JOIN_FORMAT
+    """Of the state of joins, if there are any."""
 
 
 def latest(names: Iterable[str]) -> int | None:
@@ -53,7 +60,11 @@ def bound(entry: str, where: str) -> Bound:
     try:
         conf: Any = json.loads(lines[1]).get("conf", {})
         partitions = conf.get(PARTITIONS)
-        return Bound(None if partitions is None else int(partitions), str(conf.get(PROVIDER, HDFS)))
+        return Bound(
+            None if partitions is None else int(partitions),
+            str(conf.get(PROVIDER, HDFS)),
+            int(conf.get(JOIN_FORMAT, _JOIN_FORMAT)),
+        )
     except (ValueError, TypeError, AttributeError) as error:
         raise Unreadable(f"{where}: its settings can't be read: {error}") from None
 

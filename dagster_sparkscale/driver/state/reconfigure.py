@@ -16,12 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from dagster_sparkscale.driver.fence import without_credentials
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.looks import first_line
 from dagster_sparkscale.driver.releases import TooOld, need
 
 from . import compare, layout, plans
-from .fingerprint import Fingerprint, fingerprint, stores
+from .fingerprint import Fingerprint, Keyless, fingerprint, stores
 from .folder import Folder
 from .journal import Begun, Journal
 from .logs import read_logs
@@ -32,6 +33,8 @@ from .undo import files_of, ran_on, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
+_JOINS = 3
+"""The last format of the state of joins whose keys Spark 4.3 tells from it."""
 
 
 class InTheMiddle(RuntimeError):
@@ -41,6 +44,10 @@ class InTheMiddle(RuntimeError):
 
 class Refusal(Exception):
     """The state is left as it is; the text says why."""
+
+
+class NotNow(Refusal):
+    """It may be changed by a later try."""
 
 
 def resume(
@@ -88,13 +95,17 @@ def change(
     version: str,
     stopping: Callable[[], bool] = lambda: False,
     pass_over: Callable[[int], None] = lambda batch: None,
-) -> None:
+) -> bool:
     """Carry `plan` out on the checkpoint in `folder`, and tell `told` what it comes to.
 
     Args:
         version: of Spark.
         stopping: whether the driver was asked to stop: then nothing is begun that its end may cut.
         pass_over: has the query's sink know that a batch writes nothing.
+
+    Returns:
+        Whether that is worth to be noted for the drivers to come: it would come to the same again,
+        or has been done.
 
     Raises:
         InTheMiddle: it went wrong, and can't be put back now.
@@ -103,13 +114,13 @@ def change(
         begun = _begin(session, folder, journal, plan, told, version, stopping)
     except Refusal as refusal:
         told.over("refused", str(refusal))
-        return
+        return not isinstance(refusal, NotNow)
     except Exception as error:
         told.over("refused", f"before anything was touched: {first_line(error)}")
-        return
+        return False
     if begun is None:
         told.over("unchanged", f"it has {plan.partitions} partitions already")
-        return
+        return False
     before, noted = begun
     try:
         why = _rewrite(session, folder, plan, told, before, noted)
@@ -126,6 +137,7 @@ def change(
             _put_back(folder, journal, noted, told, why)
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
+    return True
 
 
 def _begin(
@@ -149,7 +161,7 @@ def _begin(
         raise Refusal(str(error)) from None
     logs = read_logs(folder)
     if logs is None:
-        raise Refusal("it has not run a batch yet: it begins with the number that is set")
+        raise NotNow("it has not run a batch yet: it begins with the number that is set")
     key_groups = journal.key_groups() or plan.key_groups
     told.tell(before=logs.bound.partitions, key_groups=key_groups)
     if logs.bound.partitions is None:
@@ -166,15 +178,31 @@ def _begin(
             "partitions only of RocksDBStateStoreProvider. A checkpoint keeps its provider"
         )
     if why := layout.why_not_settled(logs):
-        raise Refusal(why)
+        raise NotNow(why)
+    if folder.escaped is not None:
+        # By `StreamingUtils.resolvedCheckpointLocation`, unlike the query itself.
+        there = without_credentials(folder.escaped)
+        raise Refusal(
+            f"the path of its checkpoint, {folder.name}, has a space or another sign that a URL "
+            f"does not have: Spark would look for its state in {there}"
+        )
     of = stores(session, folder.path)
     if not of:
         raise Refusal("it keeps no state")
+    if layout.JOIN in of.values() and logs.bound.join_format > _JOINS:
+        # From one partition on, `measuring` would not tell: all keys are where they belong there.
+        raise Refusal(
+            f"it joins streams by state of format {logs.bound.join_format}: Spark would write what "
+            f"it can't read; up to {_JOINS} it can be changed. A checkpoint keeps its format"
+        )
 
     _refuse_to_be_cut(stopping)
     told.step("measuring")
     was = logs.bound.partitions
-    before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
+    try:
+        before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
+    except Keyless as error:
+        raise Refusal(f"{error}: more partitions than one are of no use to it") from None
     told.measured(before, key_groups)
     if faults := compare.faults_of(before):
         raise Refusal(faults[0])
@@ -184,7 +212,7 @@ def _begin(
     noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
     if missing := layout.unlisted(noted.files, logs.batch):
         # What is not in it would be deleted if the change is undone.
-        raise Refusal(f"its file system lists only some of its files, and not {missing[0]}")
+        raise NotNow(f"its file system lists only some of its files, and not {missing[0]}")
     try:
         journal.begin(noted)
     except Exception:
@@ -206,6 +234,7 @@ def _rewrite(
         except Exception as error:
             wait_until_still(running)
             return f"Spark could not change it: {first_line(error)}"
+        wait_until_still(running)  # the slower ones of tasks that were run twice (speculation)
     told.step("verifying")
     try:
         after = fingerprint(
@@ -225,7 +254,7 @@ def _rewrite(
 
 def _refuse_to_be_cut(stopping: Callable[[], bool]) -> None:
     if stopping():
-        raise Refusal("its driver was asked to stop before anything was touched")
+        raise NotNow("its driver was asked to stop before anything was touched")
 
 
 def _need_ours(journal: Journal, noted: Begun) -> None:
@@ -267,9 +296,12 @@ def _put_back(folder: Folder, journal: Journal, noted: Begun, told: Reporting, w
 
 
 def _in_the_middle(folder: Folder, told: Reporting, error: Exception) -> InTheMiddle:
+    # So py4j tells of a JVM that is gone.
+    gone = isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError"
+    why = "the JVM of its driver has ended" if gone else first_line(error)
     reason = (
         f"the state in {folder.name} is in the middle of a change, and can't be put back now: "
-        f"{first_line(error)}. The next start tries again"
+        f"{why}. The next start tries again"
     )
     told.over("failed", reason)
     return InTheMiddle(reason)

@@ -19,6 +19,7 @@ class Disk:
 
     def __init__(self, root: Path, lives: int | None = None) -> None:
         self._root, self.path, self.name = root, str(root), root.name
+        self.escaped = None
         self.lives = lives
 
     def _change(self) -> None:

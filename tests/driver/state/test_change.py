@@ -27,7 +27,7 @@ def _states(monkeypatch) -> Iterator[None]:
         parts = {(g, g % partitions): Part(1, (g, g), 0) for g in range(groups)}
         return Fingerprint(batch, partitions, {STORE: parts})
 
-    monkeypatch.setattr(reconfigure, "stores", lambda *_: (STORE,))
+    monkeypatch.setattr(reconfigure, "stores", lambda *_: {STORE: "stateStoreSave"})
     monkeypatch.setattr(reconfigure, "fingerprint", fingerprint)
     yield
 

@@ -11,6 +11,9 @@ def test_the_settings_of_a_batch():
     assert layout.bound(entry(16), "offsets/3") == Bound(16, layout.ROCKSDB)
     told = layout.bound('v1\n{"conf":{"spark.sql.shuffle.partitions":"5"}}\n{}', "offsets/3")
     assert told == Bound(5, layout.HDFS), "Spark's default, where nothing is noted"
+    assert told.join_format == 1
+    joins = 'v2\n{"conf":{"spark.sql.streaming.join.stateFormatVersion":"3"}}\n{}'
+    assert layout.bound(joins, "offsets/3").join_format == 3
     assert layout.bound("v1\n\n{}", "offsets/3").partitions is None
     assert layout.bound('v1\n{"conf":{}}\n{}', "offsets/3").partitions is None
 

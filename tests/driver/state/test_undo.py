@@ -17,14 +17,17 @@ def change_of(disk: Disk, before: int = 4, after: int = 8) -> Begun:
     return Begun("plan", 2, before, after, files_of(disk))
 
 
-def resumed(root: Path, lives: int | None = None) -> list[Reporting]:
+def resumed(
+    root: Path, lives: int | None = None, passed_over: list[int] | None = None
+) -> list[Reporting]:
     disk, reports = Disk(root, lives), []
 
     def report(id: str, before: int, after: int) -> Reporting:
         reports.append(Reporting(id, "counts", before=before, after=after))
         return reports[-1]
 
-    reconfigure.resume(disk, Journal(disk), report)
+    passed = [] if passed_over is None else passed_over
+    reconfigure.resume(disk, Journal(disk), report, passed.append)
     return reports
 
 
@@ -81,6 +84,32 @@ def test_a_kill_at_any_point_leaves_the_old_state_or_the_new_one(
     assert now.keys() - was.keys() if finished else now == was
     for name in was:
         assert now[name] == was[name]
+
+
+@pytest.mark.parametrize("verified", [False, True])
+def test_the_batch_of_a_change_that_stays_is_passed_over_in_the_output(tmp_path, verified):
+    checkpoint(tmp_path)
+    disk, passed_over = Disk(tmp_path), list[int]()
+    journal, change = Journal(disk), change_of(disk)
+    journal.begin(change)
+    rewrite(disk, tmp_path, 8)
+    if verified:
+        journal.verify(change)
+    resumed(tmp_path, passed_over=passed_over)
+    assert passed_over == ([3] if verified else [])
+
+
+def test_a_batch_that_is_in_progress_on_the_new_partitions_is_not_undone(tmp_path):
+    """Its sink may have had it already."""
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+    Journal(disk).begin(change_of(disk))
+    rewrite(disk, tmp_path, 8)
+    put(tmp_path, "offsets/4", entry(8))
+    was = content(tmp_path)
+    (report,) = resumed(tmp_path)
+    assert report.told.reason is not None and "has begun batch 4 since" in report.told.reason
+    assert content(tmp_path) == was
 
 
 def test_a_query_that_ran_on_is_left_as_it_is(tmp_path):

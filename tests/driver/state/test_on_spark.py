@@ -1,0 +1,50 @@
+"""What Spark itself does to the state of queries, and what is made of it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.driver.running import environment
+from tests.waiting import patience
+
+pytestmark = pytest.mark.spark
+
+
+def told_by(name, folder):
+    """What a part of `tests.driver.state.on_spark` prints."""
+    log = folder / "log"
+    with log.open("wb") as errors:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.driver.state.on_spark", name, str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(),
+            timeout=patience(180),
+            check=False,
+        )
+    assert done.returncode == 0, log.read_text()[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_state_without_keys_is_left_where_its_operator_looks_for_it(tmp_path):
+    """Spark's own repartitioning puts it where the hash of no key is, and the count begins anew."""
+    for before, outcome, reason, counted in told_by("keyless", tmp_path):
+        assert outcome == "refused", before
+        assert "one state of all rows, which has no keys" in reason
+        assert counted == [40, 80]
+
+
+def test_a_checkpoint_whose_path_spark_mistakes_is_left(tmp_path):
+    outcome, reason, there = told_by("escaped", tmp_path)
+    assert outcome == "refused" and "Spark would look for its state in " in reason
+    assert "/my%20checkpoint" in reason
+    assert there == ["in", "log", "my checkpoint"]
+
+
+def test_what_failed_is_put_back_once_none_of_its_tasks_writes_any_more(tmp_path):
+    """Where one task fails, the others go on with what they commit."""
+    outcome, reason, at_once, later = told_by("failing", tmp_path)
+    assert outcome == "undone" and "Spark could not change it" in reason
+    assert at_once == later == []
