@@ -7,7 +7,7 @@ started, for that would put a second driver on its checkpoint.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self
 
 from dagster_sparkscale.clusters.errors import ClusterError
@@ -77,6 +77,32 @@ class DurableHold:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """Settings that stand for those declared, until the declaration of them changes."""
+
+    settings: Mapping[str, str]
+    """Spark settings of every start."""
+    by: str
+    """Who, for people: `retune_backpressure run 1a2b3c4d`."""
+    at: float
+    """Seconds since the epoch."""
+    by_hand: bool = False
+    """Whether a person has said the values."""
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """What the declaration made of the same settings then: where it makes something else of one,
+    that is in force again."""
+    before: Mapping[str, str] = field(default_factory=dict)
+    """What was in force before, to go back to."""
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    """How the stream did before it, to compare with."""
+    verify_at: float | None = None
+    """When it is to be seen whether it did any good, seconds since the epoch; None: it was, or it
+    is not to be."""
+    outcome: str = ""
+    """What came of it, for people; empty: nothing yet."""
+
+
+@dataclass(frozen=True)
 class Record:
     """What is remembered of one stream. A field without a default is an error where it lacks."""
 
@@ -112,6 +138,11 @@ class Record:
     """Its asset's key; empty: not known."""
     executors: int | None = None
     """Last requested of the newest driver; None where there was none."""
+    rates: Mapping[str, Mapping[str, float]] | None = None
+    """Live limits of sources that were set last, by source and limit, for the next driver to begin
+    with; None: none ever were."""
+    tuning: Tuning | None = None
+    """What was tuned last; None: nothing ever was."""
 
     @classmethod
     def new(cls, id: str) -> Self:

@@ -22,6 +22,16 @@ PLAIN_HASH = "spark.sparkscale.state.plainHash"
 PLAN = "spark.sparkscale.state.plan"
 """Spark setting of one start: the change of state partitions to make before the queries start, the
 JSON of a `driver.state.plans.Plan`."""
+BACKPRESSURE = "spark.sparkscale.backpressure"
+"""Spark setting: that the driver is to limit what its sources take, and how, the JSON of a
+`driver.backpressure.plan.Plan`."""
+RATES = "spark.sparkscale.rates"
+"""Spark setting: the live limits that sources begin with, the JSON of what `PUT /v1/rates` takes."""
+SOURCE_OPTIONS = "spark.sparkscale.options."
+"""Begins the names of the Spark settings with the options of sources that a query reads once, when
+it starts: `spark.sparkscale.options.<source>.<option>`."""
+RECEIVER = "receiver-"
+"""Begins the names of the sources that are receivers: `receiver-0` is that of stream id 0."""
 REPORTS = "spark.sparkscale.source."
 """Begins the names of the system properties by which a DStream's sources tell of themselves."""
 
@@ -50,6 +60,41 @@ class Batch:
     cold: bool = False
     """The first batch with work of its query in this driver: it loads and compiles the code that
     later ones find ready, and says little of how long those take."""
+    executors: int | None = None
+    """Executors that were registered when it completed; None where that was not known."""
+    limit: float | None = None
+    """Records that the sources of its query might give it at most, by the limits in force when it
+    was planned; None: one of them had no limit, or that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What limits a source at present, and why."""
+
+    source: str
+    query: str | None = None
+    """The query that reads it, by `Query.name`; None where it is not known."""
+    rate: float | None = None
+    """Records per second that it may take; None: as many as it likes."""
+    by: str = "nobody"
+    """Whose limit is in force: `estimator`, `set` (by a person or by Dagster), `start` (it began
+    with that, and there was no estimate yet) or `nobody`."""
+    taken: bool | None = None
+    """Whether the source has shown that it heeds the limit; None: not known (yet)."""
+    estimator: str | None = None
+    """`work` or `pid`; None: none is at work on it."""
+    estimate: float | None = None
+    """Records per second that the estimator would give it; None: it has no estimate yet."""
+    estimated_at: float | None = None
+    """When that was, seconds since the epoch, by the driver's clock."""
+    reason: str | None = None
+    """How the estimator came to it, for people."""
+    records: int | None = None
+    """What it saw of the batch before: its records of this source."""
+    processing_ms: int | None = None
+    """How long that batch took."""
+    scheduling_ms: int | None = None
+    """How long it had waited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +239,8 @@ class Answer:
     ages: Mapping[str, float | None] | None = None
     """Seconds since each part of Spark was last seen, by its name: `executors`, `receivers`,
     `dstreams`, `queries`; null: not yet. One that is held up grows old alone."""
+    limits: tuple[Limit, ...] = ()
+    """What limits the sources that are known to take live limits."""
     reconfigurations: tuple[Reconfiguration, ...] | None = None
     """What this driver has changed of the state of its queries, or is changing, in order. None: it
     is of a release that knows nothing of state, and tells nothing of it."""

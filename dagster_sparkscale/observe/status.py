@@ -15,6 +15,7 @@ from dagster_sparkscale.driver.wire import (
     Answer,
     Batch,
     Executor,
+    Limit,
     Query,
     QueryState,
     Reconfiguration,
@@ -24,6 +25,7 @@ from dagster_sparkscale.typed_json import Malformed, read
 __all__ = [
     "Batch",
     "Executor",
+    "Limit",
     "MalformedStatus",
     "Query",
     "QueryState",
@@ -75,6 +77,8 @@ class Status:
     ages: Mapping[str, float | None] | None = field(default=None, hash=False)
     """Seconds since the agent last saw each part of Spark: `executors`, `receivers`, `dstreams`,
     `queries`; None for one it has not seen yet."""
+    limits: tuple[Limit, ...] = ()
+    """What limits the sources that are known to take live limits."""
     reconfigurations: tuple[Reconfiguration, ...] = field(default=(), hash=False)
     """What the driver has changed of the state of its queries, or is changing, in order."""
     tells_state: bool = True
@@ -134,6 +138,7 @@ class Status:
             spark_version=answer.spark_version,
             missing=answer.missing,
             ages=answer.ages,
+            limits=answer.limits,
             reconfigurations=answer.reconfigurations or (),
             tells_state=answer.reconfigurations is not None,
         )

@@ -1,0 +1,107 @@
+"""What a user declares of backpressure: live limits, and how limits are retuned."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dagster_sparkscale.declare.cron import check_cron, check_timezone
+from dagster_sparkscale.declare.declaration import Declaration, Number, Seconds
+
+Rate = Annotated[Number, Field(gt=0, le=1e12)]
+"""Records per second."""
+
+
+class BackpressurePolicy(Declaration):
+    """Limits what the sources of a stream may take, so that batches fit into their interval.
+
+    The driver estimates after each batch what the next one can take, and gives it to the sources
+    that take limits while they run: receivers of DStreams, and Python data sources that look (as
+    `kinesis-direct` does). Rates are records per second, of one source each.
+    """
+
+    estimator: Literal["work", "pid"] = "work"
+    """`work`: by how long a record of late has taken. `pid`: Spark's own `PIDRateEstimator`."""
+
+    initial_rate: Rate | None = None
+    """What a source begins with, until there is an estimate. None: `min_rate`, from which it grows
+    within a few batches; with `pid`, as in Spark, without a limit."""
+
+    min_rate: Rate = 100.0
+    """No limit is below it. Spark's default (spark.streaming.backpressure.pid.minRate)."""
+
+    max_rate: Rate | None = None
+    """No limit is above it. None: as far as the stream can keep up."""
+
+    target_ratio: Annotated[Number, Field(gt=0, le=1)] = 0.9
+    """With `work`: how much of the batch interval a batch is to take."""
+
+    proportional: Annotated[Number, Field(ge=0)] = 1.0
+    """With `pid`: weight of the last error."""
+
+    integral: Annotated[Number, Field(ge=0)] = 0.2
+    """With `pid`: weight of what waits."""
+
+    derivative: Annotated[Number, Field(ge=0)] = 0.0
+    """With `pid`: weight of the change of the error."""
+
+    sources: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = ()
+    """The sources that are limited, by name. Empty: each that takes live limits."""
+
+    @model_validator(mode="after")
+    def _rates_ordered(self) -> Self:
+        if self.max_rate is not None and self.max_rate < self.min_rate:
+            raise ValueError(
+                f"max_rate = {self.max_rate:g}: must be at least min_rate = {self.min_rate:g}"
+            )
+        first = self.initial_rate
+        if first is not None and first < self.min_rate:
+            raise ValueError(
+                f"initial_rate = {first:g}: must be at least min_rate = {self.min_rate:g}"
+            )
+        if first is not None and self.max_rate is not None and first > self.max_rate:
+            raise ValueError(
+                f"initial_rate = {first:g}: must be at most max_rate = {self.max_rate:g}"
+            )
+        return self
+
+
+class Retune(Declaration):
+    """How the limits of a stream are looked over, from what was seen of it."""
+
+    schedule: str | None = "0 3 * * *"
+    """When, as cron has it. None: only when somebody runs `retune_backpressure`."""
+
+    timezone: str | None = None
+    """Of `schedule`, such as Europe/Berlin. None: UTC."""
+
+    apply: bool = True
+    """Whether the schedule's runs change anything. False: they only report."""
+
+    history: Seconds = 7 * 86400.0
+    """How far back it looks, in seconds."""
+
+    least_gain: Annotated[Number, Field(gt=0, le=10)] = 0.2
+    """A value is changed only where the recommended one differs by this share of it."""
+
+    verify_after: Seconds = 7200.0
+    """Seconds after a change in which it is seen whether the stream does worse; then the values of
+    before are put back."""
+
+    hands_off: Seconds = 7 * 86400.0
+    """Seconds for which a stream is left alone after a person has set its limits."""
+
+    @model_validator(mode="after")
+    def _schedule_is_one(self) -> Self:
+        if self.schedule is not None:
+            check_cron("schedule", self.schedule)
+        if self.timezone is not None:
+            if self.schedule is None:
+                raise ValueError(
+                    f"timezone = {self.timezone!r}: drop it, or give schedule, which it is for"
+                )
+            check_timezone("timezone", self.timezone)
+        if self.verify_after >= self.history:
+            raise ValueError(
+                f"verify_after = {self.verify_after:g}: must be below history = {self.history:g}"
+            )
+        return self
