@@ -68,6 +68,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "clusters/standalone/submission.py": ("clusters/test_submission*.py",),
     "clusters/standalone/told.py": ("clusters/test_told*.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
+    "driver/backpressure/plan.py": ("driver/backpressure/test_plan*.py",),
     "driver/history.py": ("driver/test_history*.py",),
     "driver/last_words.py": ("observe/test_last_words*.py",),
     "driver/operation_order.py": ("driver/test_operation_order*.py",),

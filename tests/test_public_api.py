@@ -110,7 +110,7 @@ PURE = [
     *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
     *("clusters/kubernetes/applications", "clusters/kubernetes/checkpoints"),
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
-    *("cli/tail", "cli/words"),
+    *("cli/tail", "cli/words", "driver/backpressure/plan"),
 ]
 
 

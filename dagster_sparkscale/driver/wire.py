@@ -26,7 +26,8 @@ BACKPRESSURE = "spark.sparkscale.backpressure"
 """Spark setting: that the driver is to limit what its sources take, and how, the JSON of a
 `driver.backpressure.plan.Plan`."""
 RATES = "spark.sparkscale.rates"
-"""Spark setting: the live limits that sources begin with, the JSON of what `PUT /v1/rates` takes."""
+"""Spark setting: the live limits that sources begin with, the JSON of the `rates` that `PUT
+/v1/rates` takes."""
 SOURCE_OPTIONS = "spark.sparkscale.options."
 """Begins the names of the Spark settings with the options of sources that a query reads once, when
 it starts: `spark.sparkscale.options.<source>.<option>`."""

@@ -16,6 +16,11 @@ overdue. A cold JVM costs seconds, however long the interval is; what takes long
 UNPACED = ("real time", "continuous")
 """Triggers whose batches last as long as they are told to, or that have none: no R."""
 
+FULL = 0.95
+"""Share of its limit from which on a query's input stands at it. Blocks of receivers fall into one
+batch or the next, so this is of all batches of the window together, and `HALF` of each one."""
+HALF = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -99,6 +104,13 @@ class Evaluation:
     """Executors asked of the cluster manager."""
     batch_interval: float | None = None
     """Seconds; as the running program has it, else as declared."""
+    limit: float | None = None
+    """Records per second that the active queries may take together, by the limits in force when
+    the last batch of each was planned; None as soon as one of them has no limit."""
+    throttled: str | None = None
+    """An active query whose input stood at its limit for the whole window: each of its batches had
+    work and a limit, and took at least `FULL` of it, all together. Then R says how large the limit
+    is, and nothing of how much more there is. Of several, the one with the highest R."""
     silence: str | None = None
     """Why `ratio` is None, in words."""
 
@@ -190,6 +202,8 @@ def evaluate(
         removing=status.removing if fresh else 0,
         requested=status.requested if fresh else None,
         batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
+        limit=_limit(active, batches, intervals),
+        throttled=_throttled(active, loads, batches),
         silence=(_why_silent(status, window, active, batches, warming) if ratio is None else None),
     )
 
@@ -203,6 +217,39 @@ def _load(name: str, batches: Sequence[Batch], interval_ms: float) -> Load | Non
     count = sum(b.triggers for b in batches)
     planning = None if planned is None else int(planned / count) / interval_ms
     return Load(name, int(mean) / interval_ms, planning)
+
+
+def _limit(
+    active: Sequence[Query], batches: Sequence[Batch], intervals: dict[str, float]
+) -> float | None:
+    """Records per second that the active queries may take together; None: one has no limit."""
+    last = {batch.query: batch for batch in batches if batch.limit is not None or batch.records}
+    limits = [last[q.name].limit if q.name in last else None for q in active]
+    if not limits or None in limits:
+        return None
+    pairs = zip(active, limits, strict=True)
+    return sum(1000 * limit / intervals[q.name] for q, limit in pairs if limit is not None)
+
+
+def _throttled(
+    active: Sequence[Query], loads: Sequence[Load], batches: Sequence[Batch]
+) -> str | None:
+    """The active query with the highest R that stood at its limit; None: none did."""
+    order = {load.query: number for number, load in enumerate(loads)}
+    names = sorted((q.name for q in active), key=lambda name: order.get(name, len(order)))
+    return next((n for n in names if _at_limit([b for b in batches if b.query == n])), None)
+
+
+def _at_limit(batches: Sequence[Batch]) -> bool:
+    """Whether the batches of one query, those without data too, took what they might."""
+    taken, allowed = 0, 0.0
+    for batch in batches:
+        if batch.failed:
+            continue
+        if batch.limit is None or (batch.records or 0) < HALF * batch.limit:
+            return False
+        taken, allowed = taken + (batch.records or 0), allowed + batch.limit
+    return allowed > 0 and taken >= FULL * allowed
 
 
 def _is_warming(query: Query, batches: Sequence[Batch], intervals: dict[str, float]) -> bool:
