@@ -103,6 +103,7 @@ PURE = [
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
     *("declare/key_groups", "declare/state", "declare/waves"),
+    *("declare/backpressure", "declare/limits", "declare/limit_checks", "declare/reserved"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     "clusters/yarn/applications",

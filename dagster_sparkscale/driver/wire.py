@@ -31,6 +31,8 @@ RATES = "spark.sparkscale.rates"
 SOURCE_OPTIONS = "spark.sparkscale.options."
 """Begins the names of the Spark settings with the options of sources that a query reads once, when
 it starts: `spark.sparkscale.options.<source>.<option>`."""
+SOURCES = "spark.sparkscale.sources"
+"""Spark setting: the names of all sources that the declaration has options for, a JSON list."""
 RECEIVER = "receiver-"
 """Begins the names of the sources that are receivers: `receiver-0` is that of stream id 0."""
 REPORTS = "spark.sparkscale.source."
