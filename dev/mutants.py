@@ -33,6 +33,13 @@ MODULES: dict[str, tuple[str, ...]] = {
         "autoscale/test_warm_up*.py",
     ),
     "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),
+    "autoscale/steps.py": (
+        "autoscale/test_ratio*.py",
+        "autoscale/test_lag*.py",
+        "autoscale/test_shards*.py",
+    ),
+    "autoscale/throttle.py": ("autoscale/test_beside_limits*.py",),
+    "observe/throttling.py": ("observe/test_evaluation*.py", "autoscale/test_beside_limits*.py"),
     "autoscale/spark_conf.py": ("declare/test_policies*.py",),
     "autoscale/ratio.py": (
         "autoscale/test_ratio*.py",

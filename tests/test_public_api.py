@@ -105,6 +105,7 @@ PURE = [
     *("declare/key_groups", "declare/state", "declare/waves"),
     *("declare/backpressure", "declare/limits", "declare/limit_checks", "declare/reserved"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
+    *("autoscale/steps", "autoscale/throttle", "observe/throttling"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     "clusters/yarn/applications",
     *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
