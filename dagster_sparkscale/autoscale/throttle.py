@@ -50,15 +50,15 @@ def in_vain(scale_down_ratio: float, seen: Evaluation) -> str | None:
     if seen.throttled_by in _FIXED:
         return f"more executors would not read more; {_FIXED[seen.throttled_by]}"
     if load_of(seen).ratio <= scale_down_ratio:
-        return f"R is at or below {scale_down_ratio:g}: {still_to_grow(seen)}"
+        return f"R is at or below {scale_down_ratio:g}: {what_bounds(seen)}"
     return None
 
 
-def still_to_grow(seen: Evaluation) -> str:
+def what_bounds(seen: Evaluation) -> str:
     """What bounds a query whose executors are idle most of the time, in words."""
     if seen.throttled_by in _FIXED:
         return _FIXED[seen.throttled_by]
-    return "the executors have time left, and the limit is still to grow into that"
+    return "the executors have time left, which the estimator does not use (yet)"
 
 
 def demand(ratio: float, seen: Evaluation) -> float:

@@ -21,7 +21,7 @@ FIXED = {
     "max_rate": "the limit is the max_rate of its backpressure: raise that",
     "source": "the options of its source bound it: raise those",
 }
-GROWING = "the executors have time left, and the limit is still to grow into that"
+GROWING = "the executors have time left, which the estimator does not use (yet)"
 
 
 def decided(
@@ -161,12 +161,26 @@ class TestHowFarBehindItMayBe:
     LATE = RatioPolicy(max_lag=300)
 
     def test_within_that_nothing_is_done(self) -> None:
-        for ratio in (0.1, 0.88):
+        for ratio in (0.1, 0.88, 0.99):
             decision = decided(self.LATE, lag=3.0, lag_query="q", throttled_lag=3.0, ratio=ratio)
             assert decision == Hold(
                 f"input of query 'q' stands at its limit of 1,200 records/s, R {ratio:.2f}, but it "
                 "is 3.0 s behind, and may be 300 s"
             )
+
+    def test_batches_that_do_not_fit_into_their_interval_get_executors_all_the_same(self) -> None:
+        short = {"lag": 3.0, "lag_query": "q", "throttled_lag": 3.0}
+        assert decided(self.LATE, **short, ratio=1.0).target == 5
+        assert decided(self.LATE, **short, ratio=0.95, throttled=None).target == 5
+        loads = (Load("q", 0.99), Load("other", 0.95))
+        decision = decided(self.LATE, **short, ratio=0.99, loads=loads)
+        assert decision.reason == "R 0.95 of query 'other' is at or above 0.9: 4 registered -> 5"
+
+    def test_at_most_that_is_within_it(self) -> None:
+        far = {"lag": 300.0, "lag_query": "q", "throttled_lag": 300.0}
+        assert isinstance(decided(self.LATE, **far, ratio=0.95), Hold)
+        far = {"lag": 300.1, "lag_query": "q", "throttled_lag": 300.1}
+        assert decided(self.LATE, **far, ratio=0.95).target == 5
 
     def test_a_lag_that_is_not_known_is_not_short(self) -> None:
         assert decided(self.LATE).target == 5
@@ -287,6 +301,7 @@ class TestProperties:
         self, policy: RatioPolicy, max_lag: float | None, bounds: Bounds, seen: Evaluation
     ) -> None:
         assume(seen.requested is not None)
+        assume(max_lag is None or seen.throttled_lag is None)  # else what waits may wait
         free = replace(seen, throttled=None)
         policy = with_lag(policy, max_lag)
         requested = seen.requested or 0
