@@ -111,6 +111,8 @@ PURE = [
     *("clusters/kubernetes/applications", "clusters/kubernetes/checkpoints"),
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("cli/tail", "cli/words", "driver/backpressure/plan"),
+    *("driver/backpressure/sharing", "driver/backpressure/timeline"),
+    *("driver/backpressure/source", "driver/reports"),
 ]
 
 
