@@ -113,6 +113,8 @@ PURE = [
     *("clusters/kubernetes/applications", "clusters/kubernetes/checkpoints"),
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("cli/tail", "cli/words", "driver/backpressure/plan"),
+    *("driver/backpressure/sharing", "driver/backpressure/timeline"),
+    *("driver/backpressure/source", "driver/reports"),
 ]
 
 
@@ -167,6 +169,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
         "state/cost",
         "watch/alerts",
         "watch/assess",
+        "watch/backpressure",
         "watch/coverage",
         "watch/health",
         "watch/fleet",
