@@ -282,9 +282,10 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
     for limit in story.after:
         if story.source in (EVERY, limit.source):
             tell(f"after: {in_words(limit)}")
-            if limit.by == "estimator":
+            if limit.by in ("estimator", "max_rate"):
+                whose = "the estimator" if limit.by == "estimator" else "max_rate of backpressure"
                 story.notes.append(
-                    f"{limit.source}: the estimator allows less than what is set, "
+                    f"{limit.source}: {whose} allows less than what is set, "
                     f"{limit.rate:,.0f} records/s"
                 )
     if ending == "not heeded":
