@@ -35,7 +35,7 @@ from dagster_sparkscale.autoscale.steps import between, down, outstanding, up
 from dagster_sparkscale.autoscale.throttle import (
     demand,
     in_vain,
-    load_of,
+    ratio_of,
     stands_at,
     what_bounds,
 )
@@ -210,7 +210,7 @@ class RatioPolicy(AutoscalePolicy):
         without its limit, where that is known."""
         if seen.throttled is None or seen.ratio is None:
             return self.scale_up_ratio
-        return max(self.scale_up_ratio, demand(load_of(seen).ratio, seen))
+        return max(self.scale_up_ratio, demand(ratio_of(seen), seen))
 
     def _overloads(self, seen: Evaluation) -> list[Load]:
         """The queries with an R at or above the threshold, the worst first. One whose limit makes

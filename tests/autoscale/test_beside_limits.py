@@ -243,6 +243,7 @@ class TestHowMuchMoreThereIs:
         late = {"lag": 900.0, "lag_query": "q"}
         assert decided(ratio=1.2, **late, catching_up=-0.5).target == 6
         assert decided(ratio=1.3, **late, catching_up=-0.5).target == 7
+        assert decided(ratio=2.0, **late, catching_up=0.5).target == 6
 
     def test_never_less_than_by_the_threshold(self) -> None:
         policy = RatioPolicy(scale_up_ratio=3.0)
@@ -359,6 +360,39 @@ class TestWhoseLimitItIs:
     )
     def test_of_several_sources(self, limits: tuple[Limit, ...], by: str | None) -> None:
         assert seen(limits).throttled_by == by
+
+    def test_a_batch_without_data_says_nothing_of_the_limit(self) -> None:
+        nothing = replace(batch(0.0, ago=1.0, triggers=3), records=0)
+        full = replace(batch(8.8, ago=15.0), records=100, limit=100.0)
+        told = seen((limit(),), batches=(full, nothing))
+        assert (told.limit, told.throttled) == (10.0, None), "it had less than it might"
+        unlimited = replace(batch(8.8, ago=1.0), records=5)
+        assert seen((limit(),), batches=(full, unlimited)).limit is None
+
+    def test_half_of_a_limit_is_enough_of_one_batch_if_all_together_have_nearly_all(self) -> None:
+        def of(*records: int | None) -> str | None:
+            return seen(
+                batches=tuple(
+                    replace(batch(8.8, ago=5.0 + n), records=each, limit=4.0)
+                    for n, each in enumerate(records)
+                )
+            ).throttled
+
+        assert of(2, 6) == QUERY
+        assert of(1, 7) is None
+        assert of(None, 8) is None
+        assert of(4, 4, 4, 3) is None and of(*[4] * 19, 3) == QUERY
+
+    def test_a_failed_batch_is_passed_over(self) -> None:
+        full = replace(batch(8.8, ago=5.0), records=100, limit=100.0)
+        other = replace(batch(8.8, ago=1.0), records=10, limit=100.0)
+        failed = replace(other, failed=True)
+        assert seen(batches=(failed, full)).throttled == QUERY
+        assert seen(batches=(failed, full, other)).throttled is None
+
+    def test_less_than_a_record_is_a_limit_too(self) -> None:
+        full = replace(batch(8.8, ago=5.0), records=1, limit=0.5)
+        assert seen(batches=(full,)).throttled == QUERY
 
     def test_a_query_that_is_not_at_its_limit_has_none_of_that(self) -> None:
         free = seen((limit(),), batches=(batch(8.8),))
