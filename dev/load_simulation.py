@@ -194,7 +194,12 @@ class _Simulation:
         return taken
 
     def _arrive(self, since: float, until: float) -> None:
-        self._backlog += self._stream.arrivals((since + until) / 2) * (until - since)
+        """What comes in an interval comes as it does in the middle of that time."""
+        interval = self._stream.interval
+        while since < until:
+            end = min(until, (math.floor(since / interval + 1e-9) + 1) * interval)
+            self._backlog += self._stream.arrivals((since + end) / 2) * (end - since)
+            since = end
 
     def _begin(self, planned: tuple[float, int, float, float], free: float) -> Done:
         formed, records, limit, left = planned

@@ -73,7 +73,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "driver/backpressure/test_work*.py",
     ),
     "driver/backpressure/estimators.py": ("driver/backpressure/test_estimators*.py",),
-    "driver/backpressure/pid.py": ("driver/backpressure/test_pid*.py",),
+    "driver/backpressure/pid.py": ("driver/backpressure/test_pid.py",),
     "driver/backpressure/seen.py": ("driver/backpressure/test_estimators*.py",),
     "driver/backpressure/work.py": ("driver/backpressure/test_work*.py",),
     "driver/history.py": ("driver/test_history*.py",),
