@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
@@ -290,22 +290,22 @@ class TestProperties:
     def test_nothing_is_taken_from_a_query_at_its_limit(
         self, policy: RatioPolicy, max_lag: float | None, bounds: Bounds, seen: Evaluation
     ) -> None:
-        requested = seen.requested
-        assume(requested is not None and bounds.clamp(requested) == requested)
-        decision = with_lag(policy, max_lag).decide(bounds, seen)
-        if isinstance(decision, ScaleTo) and seen.stalled is None and seen.overdue is None:
-            assert decision.target > (requested or 0)
+        requested = bounds.clamp(seen.requested or 1)
+        decision = with_lag(policy, max_lag).decide(bounds, replace(seen, requested=requested))
+        if isinstance(decision, ScaleTo):
+            assert decision.target > requested
             assert bounds.clamp(decision.target) == decision.target
 
     @given(policies, lags, any_bounds, limited)
     def test_a_query_at_its_limit_never_has_less_than_one_that_is_not(
         self, policy: RatioPolicy, max_lag: float | None, bounds: Bounds, seen: Evaluation
     ) -> None:
-        assume(seen.requested is not None)
-        assume(max_lag is None or seen.throttled_lag is None)  # else what waits may wait
+        requested = seen.requested or 1
+        seen = replace(seen, requested=requested)
+        if max_lag is not None:
+            seen = replace(seen, throttled_lag=None)  # else what waits may wait
         free = replace(seen, throttled=None)
         policy = with_lag(policy, max_lag)
-        requested = seen.requested or 0
         after = target(policy.decide(bounds, seen), requested)
         assert after >= target(policy.decide(bounds, free), requested)
 
@@ -314,7 +314,7 @@ class TestProperties:
         self, policy: RatioPolicy, bounds: Bounds, seen: Evaluation, ratio: float
     ) -> None:
         seen = replace(seen, ratio=ratio, throttled_by="set", overdue=None, stalled=None)
-        assume(seen.requested is not None and bounds.clamp(seen.requested) == seen.requested)
+        seen = replace(seen, requested=bounds.clamp(seen.requested or 1))
         more = isinstance(policy.decide(bounds, seen), ScaleTo)
         assert not more or ratio >= policy.scale_up_ratio
 
