@@ -44,8 +44,8 @@ def check_policy(
             raise ValueError(f"backpressure.sources: drop {name!r}; the stream has no receivers")
         if id != name and not (id.isascii() and id.isdecimal()):
             raise ValueError(
-                f"backpressure.sources: {name!r}: must be a receiver by its stream id, such as "
-                "'receiver-0'"
+                f"backpressure.sources: {name!r}: must be a receiver by its stream id, as "
+                "'receiver-0' is"
             )
     if is_on(spark_conf):
         raise ValueError(
@@ -72,10 +72,10 @@ def check_beside_autoscale(
     Raises:
         ValueError: it is one.
     """
-    scale_up = getattr(autoscale, "scale_up_ratio", None)
-    scale_down = getattr(autoscale, "scale_down_ratio", None)
-    if policy.estimator != "work" or scale_up is None or scale_down is None:
+    thresholds = [getattr(autoscale, f"scale_{way}_ratio", None) for way in ("up", "down")]
+    if policy.estimator != "work" or None in thresholds:
         return
+    scale_up, scale_down = thresholds
     target, left = policy.target_ratio, least / (least + 1)
     if target * left <= scale_down < scale_up * left:
         raise ValueError(
