@@ -107,7 +107,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "driver/reports.py": ("driver/test_reports*.py",),
     "driver/shipped.py": ("driver/test_shipped*.py",),
     "driver/stopped.py": ("driver/test_stopped*.py",),
-    "driver/stream_options.py": ("driver/test_stream_options*.py",),
     "driver/victims.py": ("driver/test_victims*.py",),
     "cli/tail.py": ("cli/test_tail*.py",),
     "cli/words.py": ("cli/test_words*.py",),

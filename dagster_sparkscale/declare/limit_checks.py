@@ -72,10 +72,10 @@ def check_beside_autoscale(
     Raises:
         ValueError: it is one.
     """
-    thresholds = [getattr(autoscale, f"scale_{way}_ratio", None) for way in ("up", "down")]
-    if policy.estimator != "work" or None in thresholds:
+    scale_up = getattr(autoscale, "scale_up_ratio", None)
+    scale_down = getattr(autoscale, "scale_down_ratio", None)
+    if policy.estimator != "work" or scale_up is None or scale_down is None:
         return
-    scale_up, scale_down = thresholds
     target, left = policy.target_ratio, least / (least + 1)
     if target * left <= scale_down < scale_up * left:
         raise ValueError(
