@@ -8,7 +8,7 @@ setting.
 import re
 from collections.abc import Mapping, Sequence
 
-from dagster_sparkscale.declare.streams import SHUFFLE_PARTITIONS, Stream
+from dagster_sparkscale.declare.streams import SHUFFLE_PARTITIONS, STATE_PROVIDER, Stream
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH
 
 # What makes scaling down cheap: executors hand over their blocks before they go, and are made to
@@ -26,9 +26,7 @@ _DECOMMISSION = {
 # Spark's default keeps state in the executors' heaps, and Spark can't repartition it. A query that
 # has run goes on with the provider that it began with: Spark takes it from the query's checkpoint.
 _STATE_STORE = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
+    STATE_PROVIDER: ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
 }
 
 _SHARING = re.compile(

@@ -44,6 +44,7 @@ _FIELD_FOR_SETTING = {
     PLAIN_HASH: "state.plain_hash",
     PLAN: "the operation reconfigure_state",
 }
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 """To Spark, how many partitions the state of a query that is new gets, too."""
 
@@ -190,6 +191,12 @@ class Stream(Declaration):
         if self.state.partitions is not None and SHUFFLE_PARTITIONS in self.spark_conf:
             raise ValueError(
                 f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
+            )
+        provider = self.spark_conf.get(STATE_PROVIDER, "").rpartition(".")[2]
+        if provider == "HDFSBackedStateStoreProvider":
+            raise ValueError(
+                f"spark_conf: drop {STATE_PROVIDER}: the partitions of what {provider} keeps can't "
+                "be changed; a query that has run keeps its provider anyway"
             )
         return self
 
