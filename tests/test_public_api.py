@@ -110,6 +110,8 @@ PURE = [
     *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
     *("clusters/kubernetes/applications", "clusters/kubernetes/checkpoints"),
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
+    *("driver/backpressure/cost_model", "driver/backpressure/estimators"),
+    *("driver/backpressure/pid", "driver/backpressure/seen", "driver/backpressure/work"),
     *("cli/tail", "cli/words"),
 ]
 
