@@ -103,7 +103,9 @@ PURE = [
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
     *("declare/key_groups", "declare/state", "declare/waves"),
+    *("declare/backpressure", "declare/limits", "declare/limit_checks", "declare/reserved"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
+    *("autoscale/steps", "autoscale/throttle", "observe/throttling"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     "clusters/yarn/applications",
     *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
@@ -112,7 +114,7 @@ PURE = [
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("driver/backpressure/cost_model", "driver/backpressure/estimators"),
     *("driver/backpressure/pid", "driver/backpressure/seen", "driver/backpressure/work"),
-    *("cli/tail", "cli/words"),
+    *("cli/tail", "cli/words", "driver/backpressure/plan"),
 ]
 
 
