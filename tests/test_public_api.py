@@ -115,6 +115,8 @@ PURE = [
     *("driver/backpressure/cost_model", "driver/backpressure/estimators"),
     *("driver/backpressure/pid", "driver/backpressure/seen", "driver/backpressure/work"),
     *("cli/tail", "cli/words", "driver/backpressure/plan"),
+    *("driver/backpressure/sharing", "driver/backpressure/timeline"),
+    *("driver/backpressure/source", "driver/reports"),
 ]
 
 
