@@ -92,6 +92,8 @@ class Kept:
     rates: Mapping[str, Any] = field(default_factory=dict)
     """Live limits that are set."""
     limits: tuple[Limit, ...] = ()
+    batches: tuple[Batch, ...] | None = None
+    """Those that are told; None: as `batch_seconds` says."""
     spark_version: str | None = "4.3.0"
     batch_seconds: float | None = None
     """How long the stream's batches take; None: none has completed."""
@@ -385,6 +387,8 @@ def _status(kept: Kept) -> Status:
             )
             for query in kept.ran
         )
+    if kept.batches is not None:
+        batches = kept.batches
     return Status(
         stream=kept.driver.stream,
         epoch=kept.driver.epoch,
