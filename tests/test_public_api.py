@@ -171,6 +171,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
         "state/cost",
         "watch/alerts",
         "watch/assess",
+        "watch/backpressure",
         "watch/coverage",
         "watch/health",
         "watch/fleet",
