@@ -103,7 +103,9 @@ PURE = [
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
     *("declare/key_groups", "declare/state", "declare/waves"),
+    *("declare/backpressure", "declare/limits", "declare/limit_checks", "declare/reserved"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
+    *("autoscale/steps", "autoscale/throttle", "observe/throttling"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     "clusters/yarn/applications",
     *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
@@ -112,7 +114,9 @@ PURE = [
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("driver/backpressure/cost_model", "driver/backpressure/estimators"),
     *("driver/backpressure/pid", "driver/backpressure/seen", "driver/backpressure/work"),
-    *("cli/tail", "cli/words"),
+    *("cli/tail", "cli/words", "driver/backpressure/plan"),
+    *("driver/backpressure/sharing", "driver/backpressure/timeline"),
+    *("driver/backpressure/source", "driver/reports"),
 ]
 
 
@@ -167,6 +171,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
         "state/cost",
         "watch/alerts",
         "watch/assess",
+        "watch/backpressure",
         "watch/coverage",
         "watch/health",
         "watch/fleet",
