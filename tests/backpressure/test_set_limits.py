@@ -239,9 +239,7 @@ class TestOperation:
         running.on_look = estimates
         story = self.carry_out(running, rate=50)
         assert story.ending == "heeded"
-        assert story.notes == [
-            "clicks: backpressure allows less than what is set, 20 records/s (estimator)"
-        ]
+        assert story.notes == ["clicks: the estimator allows less than what is set, 20 records/s"]
 
     def test_what_was_set_is_taken_away_and_nothing_waited_for(self, running):
         self.carry_out(running, rate=50)
