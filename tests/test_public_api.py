@@ -105,6 +105,7 @@ PURE = [
     *("declare/key_groups", "declare/state", "declare/waves"),
     *("declare/backpressure", "declare/limits", "declare/limit_checks", "declare/reserved"),
     *("declare/streams", "autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
+    *("autoscale/steps", "autoscale/throttle", "observe/throttling"),
     *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
     "clusters/yarn/applications",
     *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
@@ -112,6 +113,8 @@ PURE = [
     *("clusters/kubernetes/applications", "clusters/kubernetes/checkpoints"),
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
     *("cli/tail", "cli/words", "driver/backpressure/plan"),
+    *("driver/backpressure/sharing", "driver/backpressure/timeline"),
+    *("driver/backpressure/source", "driver/reports"),
 ]
 
 
@@ -175,6 +178,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
         "clusters/tuned",
         "watch/alerts",
         "watch/assess",
+        "watch/backpressure",
         "watch/coverage",
         "watch/health",
         "watch/fleet",

@@ -1,5 +1,5 @@
 """What changes a stream, each a run of its job: `scale`, `start`, `stop`, `restart`, `reconfigure`,
-`forget`."""
+`limits`, `forget`."""
 
 import getpass
 import os
@@ -128,6 +128,47 @@ def reconfigure(
     deployed, _ = where.find(stream)
     config = {"partitions": partitions, "query": query, "dry_run": dry_run}
     _operate(deployed, "reconfigure_state", stream, config, reason)
+
+
+@click.command()
+@_stream
+@click.option("--source", metavar="NAME", help="The source; '*': each without limits of its own.")
+@click.option("--rate", metavar="N", type=float, help="Records per second, at most.")
+@click.option("--records", metavar="N", type=int, help="Records of a batch, at most.")
+@click.option("--none", "nothing", is_flag=True, help="Take away what was set.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    help="How long to wait for the source to heed it. Default: 60.",
+)
+@_reason
+@on_a_target
+def limits(
+    where: Target,
+    stream: str,
+    source: str | None,
+    rate: float | None,
+    records: int | None,
+    nothing: bool,
+    wait: float | None,
+    reason: str | None,
+) -> None:
+    """Show what the sources of STREAM may take, or set it while it runs.
+
+    It stands until it is taken away, also for drivers to come.
+    """
+    if sum((rate is not None, records is not None, nothing)) > 1:
+        raise click.UsageError("give one of --rate, --records and --none")
+    deployed, _ = where.find(stream)
+    config = {
+        "source": source,
+        "rate": rate,
+        "records": records,
+        "none": nothing or None,
+        "wait_seconds": wait,
+    }
+    _operate(deployed, "set_limits", stream, config, reason)
 
 
 @click.command()

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import starts
+from dagster_sparkscale.clusters import limits, starts
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.starts import Start
@@ -136,6 +136,8 @@ class SparkCluster(ClusterManager):
         self.make_way(lease, checkpoint)
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
+        remembered = limits.at_start(lease.record.rates)
+        settings = {**remembered, **(settings or {})} or None
         launch = self.launching(stream, program, arguments, settings)
         start = starts.begin(
             self.store(),

@@ -80,8 +80,9 @@ class Limit:
     rate: float | None = None
     """Records per second that it may take; None: as many as it likes."""
     by: str = "nobody"
-    """Whose limit is in force: `estimator`, `set` (by a person or by Dagster), `start` (it began
-    with that, and there was no estimate yet) or `nobody`."""
+    """Whose limit is in force: `estimator`, `max_rate` (no estimate is above that), `set` (by a
+    person or by Dagster), `start` (it began with that, and there was no estimate yet) or
+    `nobody`."""
     taken: bool | None = None
     """Whether the source has shown that it heeds the limit; None: not known (yet)."""
     estimator: str | None = None

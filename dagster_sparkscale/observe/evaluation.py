@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dagster_sparkscale.observe import throttling
 from dagster_sparkscale.observe.status import Batch, Query, Status
 
 STALE_AFTER = 30.0
@@ -15,11 +16,6 @@ WARM_UP = 30.0
 overdue. A cold JVM costs seconds, however long the interval is; what takes longer is load."""
 UNPACED = ("real time", "continuous")
 """Triggers whose batches last as long as they are told to, or that have none: no R."""
-
-FULL = 0.95
-"""Share of its limit from which on a query's input stands at it. Blocks of receivers fall into one
-batch or the next, so this is of all batches of the window together, and `HALF` of each one."""
-HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +105,16 @@ class Evaluation:
     the last batch of each was planned; None as soon as one of them has no limit."""
     throttled: str | None = None
     """An active query whose input stood at its limit for the whole window: each of its batches had
-    work and a limit, and took at least `FULL` of it, all together. Then R says how large the limit
+    work and a limit, and took at least 95 % of it, all together. Then R says how large the limit
     is, and nothing of how much more there is. Of several, the one with the highest R."""
+    throttled_by: str | None = None
+    """Whose limits these are, as `Limit.by` has it, where those of all its sources are of the same;
+    `source`: the options of the sources bound it, which take less than their limits let them. None:
+    not known, or of several."""
+    throttled_limit: float | None = None
+    """Records per second that it may take."""
+    throttled_lag: float | None = None
+    """Seconds that it is behind the tip of its source, where that tells."""
     silence: str | None = None
     """Why `ratio` is None, in words."""
 
@@ -167,6 +171,8 @@ def evaluate(
     silent, silent_query = _silent(status, paced, intervals, window) if fresh else (None, None)
 
     late = _furthest_behind(active) if fresh else None
+    limited = throttling.throttled(active, [load.query for load in loads], batches)
+    its_own = throttling.allowed([q for q in active if q.name == limited], batches, intervals)
     of_worst = [b for b in warm if b.query == worst]
     loaded = [b for b in good if b.records is not None]
     records = sum(b.records or 0 for b in loaded)
@@ -202,8 +208,11 @@ def evaluate(
         removing=status.removing if fresh else 0,
         requested=status.requested if fresh else None,
         batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
-        limit=_limit(active, batches, intervals),
-        throttled=_throttled(active, loads, batches),
+        limit=throttling.allowed(active, batches, intervals),
+        throttled=limited,
+        throttled_by=throttling.whose(status, limited, its_own),
+        throttled_limit=its_own,
+        throttled_lag=throttling.behind(active, limited) if fresh else None,
         silence=(_why_silent(status, window, active, batches, warming) if ratio is None else None),
     )
 
@@ -217,39 +226,6 @@ def _load(name: str, batches: Sequence[Batch], interval_ms: float) -> Load | Non
     count = sum(b.triggers for b in batches)
     planning = None if planned is None else int(planned / count) / interval_ms
     return Load(name, int(mean) / interval_ms, planning)
-
-
-def _limit(
-    active: Sequence[Query], batches: Sequence[Batch], intervals: dict[str, float]
-) -> float | None:
-    """Records per second that the active queries may take together; None: one has no limit."""
-    last = {batch.query: batch for batch in batches if batch.limit is not None or batch.records}
-    limits = [last[q.name].limit if q.name in last else None for q in active]
-    if not limits or None in limits:
-        return None
-    pairs = zip(active, limits, strict=True)
-    return sum(1000 * limit / intervals[q.name] for q, limit in pairs if limit is not None)
-
-
-def _throttled(
-    active: Sequence[Query], loads: Sequence[Load], batches: Sequence[Batch]
-) -> str | None:
-    """The active query with the highest R that stood at its limit; None: none did."""
-    order = {load.query: number for number, load in enumerate(loads)}
-    names = sorted((q.name for q in active), key=lambda name: order.get(name, len(order)))
-    return next((n for n in names if _at_limit([b for b in batches if b.query == n])), None)
-
-
-def _at_limit(batches: Sequence[Batch]) -> bool:
-    """Whether the batches of one query, those without data too, took what they might."""
-    taken, allowed = 0, 0.0
-    for batch in batches:
-        if batch.failed:
-            continue
-        if batch.limit is None or (batch.records or 0) < HALF * batch.limit:
-            return False
-        taken, allowed = taken + (batch.records or 0), allowed + batch.limit
-    return allowed > 0 and taken >= FULL * allowed
 
 
 def _is_warming(query: Query, batches: Sequence[Batch], intervals: dict[str, float]) -> bool:
