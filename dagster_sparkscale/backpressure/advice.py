@@ -24,6 +24,8 @@ class InForce:
     """Executors that a start begins with."""
     most: int | None = None
     """Executors at most; None: no bound."""
+    scaled: bool = False
+    """Whether an autoscaler may add executors."""
     queries: int | None = None
     """Active queries; None: not known."""
     rated: int | None = None
@@ -50,9 +52,23 @@ class Recommendation:
         return f"{self.knob}: {change}: {self.why}; {self.effect}"
 
 
-def usual(seen: Sustained, most: int | None) -> float:
+def usual(seen: Sustained, now: InForce) -> float:
     """Executors that the stream usually has, as far as its bounds allow them by now."""
-    return min(seen.executors, most) if most is not None else seen.executors
+    return min(seen.executors, now.most) if now.most is not None else seen.executors
+
+
+def meant(seen: Sustained, now: InForce) -> tuple[float, str]:
+    """How many executors a limit is for that is read once per start, and why, in words.
+
+    Where an autoscaler adds executors, as many as there may be: a limit for fewer would hold back
+    what the others could do, and nothing would raise it when they come.
+    """
+    if not now.scaled:
+        executors = usual(seen, now)
+        return executors, f"the stream usually has {executors:g} executors"
+    if now.most is None:
+        return seen.most, f"the stream had up to {seen.most} executors"
+    return now.most, f"the stream may have {now.most} executors"
 
 
 def told(seen: Sustained) -> str:
@@ -64,7 +80,11 @@ def told(seen: Sustained) -> str:
 
 
 def of_batch(before: float | None, after: float, speed: float, interval: float) -> str:
-    """What a full batch takes by then."""
+    """What a full batch takes by then.
+
+    Args:
+        speed: records per second that the executors do which there usually are.
+    """
     takes = f"a batch after an outage takes {after / speed / interval:.1f} intervals"
     if before is None:
         return f"{takes}, and not as many as it likes"

@@ -81,6 +81,7 @@ def situation(stream: Stream, record: Record, now: Present, status: Status) -> I
         interval=stream.batch_interval,
         start=executors_at_start(stream, record.executors, record.declared),
         most=stream.bounds.maximum,
+        scaled=stream.autoscale is not None,
         queries=sum(1 for query in status.queries if query.active),
         rated=rated,
         receivers=stream.receivers if isinstance(stream, DStream) else 0,

@@ -225,16 +225,16 @@ def _go_back(
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         if lease.record.tuning != tuning:
             return  # somebody has seen to it
-        former = before.tuning or Tuning({}, by="", at=0.0, declared=tuning.declared)
-        back = replace(
-            former,
-            at=asked_at,
-            by=request.id,
-            by_hand=False,
-            verify_at=None,
-            put_back=True,
-            outcome=f"put back: a start failed: {why}",
-        )
+        back = before.tuning or Tuning({}, by="", at=0.0, declared=tuning.declared)
+        if not tuning.by_hand:  # by itself it is not tried again soon; what a person tries is gone
+            back = replace(
+                back,
+                at=asked_at,
+                by=request.id,
+                verify_at=None,
+                put_back=True,
+                outcome=f"put back: a start failed: {why}",
+            )
         lease.write(with_tuning(lease.record, back))
         if lease.record.desired == "stopped":
             return

@@ -1,10 +1,11 @@
 """From what a stream sustains to limits that suit it, each with why and what it is good for. Pure.
 
-    options read once   what a batch of 0.9 intervals does with the executors there usually are
+    options read once   what a batch of 0.9 intervals does with the executors there usually are;
+                        with those there may be, where an autoscaler adds them
     initial_rate        the same in a second, with the executors that a start begins with
     min_rate            half of that with the fewest executors, where it is above: batches that the
                         floor forces on a stream must fit
-    max_rate            what the stream did at its best: a bound of estimates, no throttle
+    max_rate            what executors did at their best: a bound of estimates, no throttle
 
 What must not change: nothing is recommended that is above what was measured, times what bounds it;
 nor beyond `FURTHEST` times the largest batch that was seen, for memory and skew do not grow in

@@ -9,6 +9,7 @@ from dagster_sparkscale.backpressure.advice import (
     InForce,
     Recommendation,
     gains,
+    meant,
     number,
     of_batch,
     rounded,
@@ -43,9 +44,8 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
             "are shared as their limits are, and one has none; set it by hand"
         )
         return
-    executors = usual(seen, now.most)
-    speed = seen.low * executors
-    fits = speed * TARGET * now.interval
+    executors, of_executors = meant(seen, now)
+    fits = seen.low * executors * TARGET * now.interval
     furthest = FURTHEST * seen.largest_batch
     total = min(fits, furthest)
     if seen.input_rate * now.interval >= total:
@@ -61,7 +61,7 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
             yield f"{name}: left as it is: not even one record fits into a batch"
             continue
         if gains(value, after, least_gain):
-            why = f"{told(seen)}, and the stream usually has {executors:g} executors"
+            why = f"{told(seen)}, and {of_executors}"
             if len(limited) > 1:
                 why += f"; {share:.0%} of it is for this source, as now"
             if furthest < fits:
@@ -69,8 +69,8 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
                     f"; at most {FURTHEST:g} times the largest batch that was seen, of "
                     f"{number(seen.largest_batch)} records"
                 )
-            speed_of_it = speed * share
-            effect = of_batch(value, after, speed_of_it, now.interval)
+            speed = seen.low * usual(seen, now) * share
+            effect = of_batch(value, after, speed, now.interval)
             yield Recommendation(name, value, after, why, effect)
         else:
             after = value or after

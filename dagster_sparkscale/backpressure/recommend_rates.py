@@ -9,6 +9,7 @@ from dagster_sparkscale.backpressure.advice import (
     InForce,
     Recommendation,
     gains,
+    meant,
     number,
     of_batch,
     rounded,
@@ -59,18 +60,18 @@ def rates(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recommen
         )
         return
 
-    best = rounded(seen.high * seen.most / now.rated)
+    # No fewer executors than there may be: the autoscaler adds none for a limit that is set.
+    there = max(seen.most, now.most or 0) if now.scaled else seen.most
+    unbounded = now.scaled and now.most is None
+    best = rounded(seen.high * there / now.rated)
     in_the_way = seen.throttled >= _THROTTLED
     if (
         most is not None
         and best >= (least or 0.0)
         and gains(most, best, least_gain)
-        and (best < most or in_the_way)
+        and (in_the_way if best > most else not unbounded)
     ):
-        why = (
-            f"at its best it did {number(seen.high * seen.most)} records/s with {seen.most} "
-            f"executors{share}"
-        )
+        why = f"at their best {there} executors do {number(seen.high * there)} records/s{share}"
         effect = "an estimate that is too high for a moment goes no further"
         if best > most:
             why += f", and its input stood at its limit in {seen.throttled} minutes"
@@ -93,7 +94,7 @@ def receivers(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Reco
     if not now.receivers:
         yield "rates of receivers: left as they are: the stream declares no receivers"
         return
-    executors = usual(seen, now.most)
+    executors, of_executors = meant(seen, now)
     each = TARGET * seen.low * executors / now.receivers
     share = f", shared by {now.receivers} receivers" if now.receivers > 1 else ""
     furthest = FURTHEST * seen.largest_batch / now.interval / now.receivers
@@ -106,9 +107,9 @@ def receivers(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Reco
             why_not = too_much(seen, executors, after * now.receivers)
             yield f"{RECEIVER_MAX}: left as it is: {why_not}"
         elif gains(most, after, least_gain):
-            why = f"{told(seen)}, and the stream usually has {executors:g} executors{share}"
+            why = f"{told(seen)}, and {of_executors}{share}"
             full = None if most is None else most * now.interval
-            speed = seen.low * executors / now.receivers
+            speed = seen.low * usual(seen, now) / now.receivers
             effect = of_batch(full, after * now.interval, speed, now.interval)
             yield Recommendation(RECEIVER_MAX, most, after, why, effect)
             most = after

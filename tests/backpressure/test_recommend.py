@@ -86,6 +86,16 @@ class TestOptions:
         assert after(history, most=3) == {CLICKS: 13_000}
         assert after(history, most=1) == {}, "700 records/s come in"
 
+    def test_where_executors_are_added_as_many_as_there_may_be(self):
+        found = of(CLICKS, scaled=True, most=4, values={CLICKS: 62_000.0})
+        assert found.after == 18_000
+        assert found.why.endswith("and the stream may have 4 executors")
+        assert found.effect.endswith("takes 1.8 intervals instead of 6.2")
+        history = but(minutes(1000), range(900, 1000), registered=4, processed_rate=2000)
+        found = of(CLICKS, history, scaled=True)
+        assert found.after == 18_000
+        assert found.why.endswith("and the stream had up to 4 executors")
+
     def test_no_further_than_three_times_the_largest_batch_there_was(self):
         small = minutes(ratio=0.2, processing_ms=2000, input_rate=200, limit=200)
         found = of(CLICKS, small, values={CLICKS: 2000.0})
@@ -189,7 +199,13 @@ class TestRates:
     def test_a_most_that_bounds_nothing_is_lowered(self):
         found = of(MAX_RATE, values={**RATES, MAX_RATE: 50_000.0}, rated=1)
         assert (found.before, found.after) == (50_000, 1000)
-        assert found.why == "at its best it did 1 000 records/s with 2 executors"
+        assert found.why == "at their best 2 executors do 1 000 records/s"
+
+    def test_but_not_below_what_executors_do_that_may_be_added(self):
+        limits = {**RATES, MAX_RATE: 50_000.0}
+        assert after(values=limits, rated=1, most=8, scaled=True)[MAX_RATE] == 4000
+        assert after(values=limits, rated=1, most=1, scaled=True)[MAX_RATE] == 1000
+        assert MAX_RATE not in after(values=limits, rated=1, scaled=True)
 
     def test_one_that_is_in_the_way_is_raised(self):
         limits = {**RATES, MAX_RATE: 400.0}
@@ -354,11 +370,14 @@ def situation(stream, start: int, most: int | None, **fields):
 
 
 @settings(max_examples=300, deadline=None)
-@given(likely, streams(), st.integers(1, 9), st.none() | st.integers(1, 9), st.floats(0.01, 3))
+@given(
+    *(likely, streams(), st.integers(1, 9), st.none() | st.integers(1, 9)),
+    *(st.floats(0.01, 3), st.booleans()),
+)
 def test_what_is_recommended_fits_together_and_is_no_more_than_was_measured(
-    history, stream, start, most, least_gain
+    history, stream, start, most, least_gain, scaled
 ):
-    now = situation(stream, start, most)
+    now = situation(stream, start, most, scaled=scaled)
     found = recommend(history, now, least_gain)
     assert bool(found.recommended) != bool(found.why_not)
     wanted = {each.knob: each.after for each in found.recommended}
@@ -371,7 +390,7 @@ def test_what_is_recommended_fits_together_and_is_no_more_than_was_measured(
     for each in found.recommended:
         assert each.why and each.effect
         assert each.after != each.before
-        executors = max(seen.executors, start, seen.most)
+        executors = max(seen.executors, start, seen.most, most or 0)
         bound = fastest * executors * (1 + 1e-9)
         if each.knob.endswith("OffsetsPerTrigger"):
             bound *= now.interval

@@ -170,6 +170,20 @@ class TestARestart:
         deployed.world.on_submit = fails_on_it
         failure_of(ran(deployed))
         assert kept(deployed).settings == {SETTING: "50000"}
+        assert tuning(deployed).put_back
+
+    def test_of_what_a_person_tries_nothing_is_left(self, deployed):
+        told(ran(deployed))
+        before = tuning(deployed)
+
+        def fails_on_it(launched):
+            launched.batch_seconds = 1.0
+            if launched.settings == {SETTING: "13"}:
+                deployed.world.end("clicks")
+
+        deployed.world.on_submit = fails_on_it
+        failure_of(ran(deployed, values={KNOB: 13}))
+        assert tuning(deployed) == before, "it is still verified"
 
     def test_where_that_fails_as_well_both_are_told(self, deployed):
         def always(launched):
