@@ -282,10 +282,10 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
     for limit in story.after:
         if story.source in (EVERY, limit.source):
             tell(f"after: {in_words(limit)}")
-            if limit.by == "estimator":
+            if limit.by not in ("set", "nobody"):
                 story.notes.append(
-                    f"{limit.source}: the estimator allows less than what is set, "
-                    f"{limit.rate:,.0f} records/s"
+                    f"{limit.source}: backpressure allows less than what is set, "
+                    f"{limit.rate:,.6g} records/s ({limit.by})"
                 )
     if ending == "not heeded":
         story.notes.append(

@@ -7,7 +7,13 @@ from dagster_sparkscale.watch.words import INLINE, fitted
 _NAME = 60
 _REASON = 200
 _DASH = "-"
-_BY = {"estimator": "estimate", "set": "set", "start": "to begin with", "nobody": _DASH}
+_BY = {
+    "estimator": "estimate",
+    "max_rate": "max_rate",
+    "nobody": _DASH,
+    "set": "set",
+    "start": "to begin with",
+}
 
 
 def of_sources(status: Status | None) -> str:

@@ -277,7 +277,9 @@ class Limiter:
             not self._plan.sources if name == EVERY else self._plan.limits(name)
         ):
             if source is not None and source.estimate is not None:
-                found.append((source.estimate, "estimator"))
+                most = self._plan.max_rate
+                at_most = most is not None and source.estimate >= most
+                found.append((source.estimate, "max_rate" if at_most else "estimator"))
             elif self._plan.first_rate is not None:
                 found.append((self._plan.first_rate, "start"))
         if not found:
