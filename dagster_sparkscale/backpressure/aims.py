@@ -27,6 +27,9 @@ from dagster_sparkscale.observe.status import Status
 
 How = Literal["live", "start", "restart"]
 
+AT_A_START = {INITIAL_RATE, RECEIVER_INITIAL}
+"""Knobs that nothing but a start heeds."""
+
 
 @dataclass(frozen=True)
 class Present:
@@ -119,7 +122,7 @@ def change(
         declared[MAX_RATE] = values(stream, now.settings)[MAX_RATE]
     rest = {knob: value for knob, value in wanted.items() if knob != MAX_RATE}
     most = declared.get(MAX_RATE)
-    if set(rest) <= _AT_A_START:
+    if set(rest) <= AT_A_START:
         # The next start has the live limits that were set last: the settings keep what they say.
         if MAX_RATE not in wanted:
             return Change(recommended, "start", with_values(stream, declared, rest), now.rates)
@@ -130,8 +133,18 @@ def change(
     return Change(recommended, "restart", with_values(stream, now.values, wanted), {})
 
 
-_AT_A_START = {INITIAL_RATE, RECEIVER_INITIAL}
-"""Knobs that nothing but a start heeds."""
+def way_back(stream: Stream, now: Present, settings: Mapping[str, str], live: bool) -> How:
+    """How settings of before get into force again.
+
+    Args:
+        settings: of limits, that are to be.
+        live: whether live limits are to be others as well.
+    """
+    wanted = values(stream, settings)
+    before = values(stream, now.settings)
+    if {knob for knob in wanted if wanted[knob] != before.get(knob)} <= AT_A_START:
+        return "live" if live else "start"
+    return "restart"
 
 
 def _ours(

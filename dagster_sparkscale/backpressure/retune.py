@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from dagster_sparkscale.backpressure.aims import How, present
+from dagster_sparkscale.backpressure.aims import present, way_back
 from dagster_sparkscale.backpressure.applying import Story, apply, unchanged, with_tuning
 from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
@@ -16,6 +17,8 @@ from dagster_sparkscale.observe.minutes import Minute
 LEAST = 30
 """Minutes to be measured after a change, before anything is said of it; fewer where it is to be
 verified sooner."""
+_AGAIN = 600.0
+"""Seconds after which it is tried again to put back what did harm."""
 LOOKS = 12
 """Times `verify_after` for which it is looked at whether a change did any good."""
 
@@ -122,7 +125,8 @@ def put_back(
         rates=tuning.rates_before,
         rates_before=tuning.rates,
     )
-    how: How = "live" if {**declared, **back.settings} == dict(here.settings) else "restart"
+    live = dict(back.rates) != dict(tuning.rates)
+    how = way_back(stream, here, {**declared, **back.settings}, live)
     newest = cluster.find(stream.name)
     if newest is None or newest.state is not DriverState.RUNNING:
         with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
@@ -165,6 +169,7 @@ def verify(
         return Verified(None, f"it is too early: {left:.0f} min more", verify_at=tuning.verify_at)
     after_all = rules(stream).verify_after
     since = since_when(record, tuning)
+    again: float | None
     found = verdict(
         tuning.baseline,
         measured([minute for minute in minutes if since + SETTLING <= minute.at < now]),
@@ -173,21 +178,18 @@ def verify(
     )
     if found.word == "worse":
         tell(str(found))
-        story = put_back(
-            cluster,
-            stream,
-            request,
-            holder=holder,
-            now=now,
-            tell=tell,
-            why=str(found),
-            lease_wait=lease_wait,
-        )
-        return Verified(found, f"put back: {found}", story)
-    again = None
-    said = f"kept: {found}"
-    if found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
+        told: dict[str, Any] = {"holder": holder, "now": now, "tell": tell}
+        try:
+            story = put_back(
+                cluster, stream, request, **told, why=str(found), lease_wait=lease_wait
+            )
+            return Verified(found, f"put back: {found}", story)
+        except Refusal as refusal:
+            again, said = now + min(after_all, _AGAIN), f"to be put back: {found}; {refusal}"
+    elif found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
         again, said = now + after_all, f"it is looked at again: {found}"
+    else:
+        again, said = None, f"kept: {found}"
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         unchanged(lease.record, tuning, stream.name)
         lease.write(replace(lease.record, tuning=replace(tuning, verify_at=again, outcome=said)))

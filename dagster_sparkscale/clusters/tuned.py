@@ -15,6 +15,7 @@ from dagster_sparkscale.clusters.spark_settings import limit_settings
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.declare.limits import StreamingLimits
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 
 _RATES = (BACKPRESSURE, *StreamingLimits.spark_settings.values())
@@ -103,8 +104,21 @@ MAX_RATE_LIVE = "maxRate"
 def _gone(tuning: Tuning, declared: Mapping[str, str]) -> set[str]:
     """The groups of which something else is declared than when it was tuned."""
     names = {*declared, *tuning.declared}
-    changed = [name for name in names if declared.get(name) != tuning.declared.get(name)]
+    changed = [
+        name for name in names if not _same(name, declared.get(name), tuning.declared.get(name))
+    ]
     return {group for name in changed if (group := _group(name)) is not None}
+
+
+def _same(setting: str, one: str | None, other: str | None) -> bool:
+    """Whether two values say the same. A policy that another release has written down may lack
+    fields, or have more of them."""
+    if one == other or setting != BACKPRESSURE or one is None or other is None:
+        return one == other
+    try:
+        return plan_of(one) == plan_of(other)
+    except BadPlan:
+        return False
 
 
 def _group(setting: str) -> str | None:

@@ -369,7 +369,7 @@ def situation(stream, start: int, most: int | None, **fields):
     return in_force(values=present, start=start, most=most, rated=1, receivers=receivers, **fields)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(
     *(likely, streams(), st.integers(1, 9), st.none() | st.integers(1, 9)),
     *(st.floats(0.01, 3), st.booleans()),
@@ -397,7 +397,7 @@ def test_what_is_recommended_fits_together_and_is_no_more_than_was_measured(
         assert each.after <= bound, each
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.floats(1, 1e4), st.floats(1, 4), st.integers(1, 5), st.integers(0, 4))
 def test_faster_executors_and_more_of_them_never_get_less(speed, factor, executors, more):
     def limit(speed: float, executors: int) -> float:

@@ -449,6 +449,12 @@ class TestPutBack:
         assert (story["how"], story["epoch"]) == ("live", 1)
         assert (kept(it).rates, record(it).rates) == ({}, {})
 
+    def test_what_a_start_begins_with_at_the_next_one(self):
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        told(ran(it, values={"backpressure.initial_rate": 300}))
+        _, story = told(ran(it, put_back=True))
+        assert (story["how"], story["epoch"], tuning(it).settings) == ("start", 1, {})
+
     def test_of_a_stream_that_does_not_run_from_its_next_start_on(self, deployed):
         told(ran(deployed))
         deployed.world.end("clicks")
@@ -531,6 +537,18 @@ class TestVerify:
         assert line.startswith("put back: worse: in 100% of the minutes no driver ran")
         assert (story["how"], kept(deployed).driver.epoch) == ("start", 2)
         assert tuning(deployed).settings == {}
+
+    def test_what_can_not_be_put_back_now_is_tried_again(self, deployed):
+        has_run(deployed, past(119, epoch=2, lag=5.0, ratio=1.2))
+        kept(deployed).reachable = False
+        line, story = told(ran(deployed, verify=True))
+        assert line.startswith("to be put back: worse: ") and "can't be asked" in line
+        assert (story["ending"], story["verdict"]) == ("looked at again", "worse")
+        later = tuning(deployed).verify_at
+        assert later is not None and later < time.time() + 601
+        kept(deployed).reachable = True
+        remember(deployed, tuning=replace(tuning(deployed), verify_at=1.0))
+        assert told(ran(deployed, verify=True))[1]["ending"] == "put back"
 
     def test_too_early(self, deployed):
         remember(deployed, tuning=replace(tuning(deployed), verify_at=time.time() + 600))

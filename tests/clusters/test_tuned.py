@@ -1,5 +1,6 @@
 """What was tuned stands until something else is declared."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -71,6 +72,19 @@ def test_rates_stand_and_fall_together():
     assert standing(tuned, declared_limits(before)) == dict(tuned.settings)
     more = dstream(receivers=1, limits=StreamingLimits(max_rate=500, initial_rate=9))
     assert standing(tuned, declared_limits(more)) == {}
+
+
+def test_a_policy_that_an_older_release_has_written_down_is_the_same():
+    stream = structured(backpressure=BackpressurePolicy(min_rate=7))
+    written = json.loads(declared_limits(stream)[BACKPRESSURE])
+    del written["target_ratio"]
+    old = {BACKPRESSURE: json.dumps({**written, "unheard_of": 5})}
+    wanted = {BACKPRESSURE: json.dumps({**written, "max_rate": 77})}
+    tuned = Tuning(wanted, "somebody", 1.0, declared=old)
+    assert in_force(stream, tuned) == wanted
+    assert in_force(structured(backpressure=BackpressurePolicy(min_rate=8)), tuned) != wanted
+    assert in_force(stream, replace(tuned, declared={BACKPRESSURE: "{"})) != wanted
+    assert in_force(structured(), tuned) == {}
 
 
 class TestAtAStart:
