@@ -33,6 +33,18 @@ MODULES: dict[str, tuple[str, ...]] = {
         "autoscale/test_warm_up*.py",
     ),
     "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),
+    "backpressure/advice.py": ("backpressure/test_recommend.py",),
+    "backpressure/aims.py": ("backpressure/test_aims.py",),
+    "backpressure/knobs.py": ("backpressure/test_knobs.py",),
+    "backpressure/recommend.py": ("backpressure/test_recommend.py",),
+    "backpressure/recommend_options.py": ("backpressure/test_recommend.py",),
+    "backpressure/recommend_rates.py": ("backpressure/test_recommend.py",),
+    "backpressure/sustained.py": (
+        "backpressure/test_sustained.py",
+        "backpressure/test_recommend.py",
+    ),
+    "backpressure/verify.py": ("backpressure/test_verify.py",),
+    "clusters/tuned.py": ("clusters/test_tuned.py",),
     "autoscale/steps.py": (
         "autoscale/test_ratio*.py",
         "autoscale/test_lag*.py",
