@@ -1,8 +1,9 @@
 """What sources tell of themselves: how far behind they are, their shards, what they lost. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 _LARGEST = 2**63
@@ -56,11 +57,18 @@ def combine(reports: Iterable[SourceReport | None]) -> SourceReport:
     )
 
 
-def report_of(progress: Mapping[str, Any]) -> SourceReport:
-    """What the sources of a Structured Streaming query have told, from its progress."""
-    return combine(
-        read_report(source.get("latestOffset")) for source in progress.get("sources") or ()
-    )
+def report_of(
+    progress: Mapping[str, Any], by_offsets: Sequence[SourceReport | None] = ()
+) -> SourceReport:
+    """What the sources of a Structured Streaming query have told, from its progress.
+
+    Args:
+        by_offsets: in the order of the sources, what is known of each by its offsets, if anything;
+            it goes before what the source itself tells.
+    """
+    sources = progress.get("sources") or ()
+    reports = [read_report(source.get("latestOffset")) for source in sources]
+    return combine(known or told for known, told in zip_longest(by_offsets, reports))
 
 
 def _count(value: Any) -> int | None:
