@@ -69,6 +69,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "clusters/standalone/told.py": ("clusters/test_told*.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "driver/history.py": ("driver/test_history*.py",),
+    "driver/kafka_lag.py": ("driver/test_kafka_lag*.py",),
     "driver/last_words.py": ("observe/test_last_words*.py",),
     "driver/operation_order.py": ("driver/test_operation_order*.py",),
     "driver/progress.py": (
@@ -110,6 +111,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "watch/health.py": ("watch/test_health*.py",),
     "watch/problems.py": ("watch/test_problems.py",),
     "watch/state.py": ("watch/test_state.py",),
+    "watch/kafka.py": ("watch/test_kafka.py",),
     "watch/memory.py": ("watch/test_memory*.py",),
     "watch/occasions.py": ("watch/test_occasions*.py",),
     "watch/picture.py": ("watch/test_picture*.py",),

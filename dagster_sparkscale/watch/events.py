@@ -20,7 +20,7 @@ from dagster_sparkscale.observe import state as states
 from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
-from dagster_sparkscale.watch import glance
+from dagster_sparkscale.watch import glance, kafka
 from dagster_sparkscale.watch import state as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
@@ -136,6 +136,7 @@ def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
         "last hours": picture(recent.buckets),
         "executors": glance.executors(sighting.status.executors if sighting.status else ()),
         "query state": query_state.of_queries(sighting.status),
+        "kafka": kafka.of_queries(sighting.status),
         "decisions": glance.decisions(recent.decided, row.seen_at),
     }
     return {name: dg.MetadataValue.md(text) for name, text in pieces.items() if text}
