@@ -321,7 +321,7 @@ class TestUnknown:
         decision = decided(**self.CALM)
         assert isinstance(decision, Hold)
         assert decision.reason == (
-            f"R 0.10 is at or below 0.5, but its lag is not known: {self.WHY}"
+            f"R 0.10 is at or below 0.3, but its lag is not known: {self.WHY}"
         )
         # Nor is what is outstanding called off.
         assert isinstance(decided(**self.CALM, registered=1, requested=3), Hold)
