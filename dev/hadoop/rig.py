@@ -24,8 +24,8 @@ import psutil
 
 from dagster_sparkscale.clusters.host.processes import carrying
 from dagster_sparkscale.clusters.java import java_home
-from dev.daemons import Daemons, Keeper, tail
 from dev import jars
+from dev.daemons import Daemons, Keeper, tail
 from dev.hadoop.settings import MARK
 from dev.installing import InstallFailed
 

@@ -24,15 +24,17 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
     try:
-        with tempfile.TemporaryDirectory(prefix="kafka-") as temporary:
-            with Broker(given.folder or Path(temporary)) as broker:
-                print(broker.address, flush=True)
-                if given.tethered:
-                    _obey(broker)
-                    return 0
-                while broker.runs:
-                    time.sleep(0.5)
-                print(f"Kafka has ended; see {broker.log}", file=sys.stderr)
+        with (
+            tempfile.TemporaryDirectory(prefix="kafka-") as temporary,
+            Broker(given.folder or Path(temporary)) as broker,
+        ):
+            print(broker.address, flush=True)
+            if given.tethered:
+                _obey(broker)
+                return 0
+            while broker.runs:
+                time.sleep(0.5)
+            print(f"Kafka has ended; see {broker.log}", file=sys.stderr)
     except (InstallFailed, BrokerFailed) as error:
         print(error, file=sys.stderr)
     return 1

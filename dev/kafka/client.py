@@ -1,5 +1,5 @@
-"""What tests and the demo do at a broker: topics, partitions, records. A client is `confluent-kafka`,
-whatever Spark's own does."""
+"""What tests and the demo do at a broker: topics, partitions, records. By `confluent-kafka`,
+another client than Spark's."""
 
 import time
 from collections.abc import Callable, Iterable

@@ -311,26 +311,25 @@ class TestProperties:
         assert shorter <= longer
 
 
+WHY = "nothing was heard of the query for 75 s: does Kafka answer it?"
+CALM = {"lag": None, "lag_query": None, "ratio": 0.1, "lag_unknown": WHY}
+
+
 class TestUnknown:
     """A lag that could be told and is not known is none of zero."""
 
-    WHY = "nothing was heard of the query for 75 s: does Kafka answer it?"
-    CALM = {"lag": None, "lag_query": None, "ratio": 0.1, "lag_unknown": WHY}
-
     def test_nothing_is_removed_where_a_lag_has_a_limit_and_is_not_known(self):
-        decision = decided(**self.CALM)
+        decision = decided(**CALM)
         assert isinstance(decision, Hold)
-        assert decision.reason == (
-            f"R 0.10 is at or below 0.3, but its lag is not known: {self.WHY}"
-        )
+        assert decision.reason == (f"R 0.10 is at or below 0.3, but its lag is not known: {WHY}")
         # Nor is what is outstanding called off.
-        assert isinstance(decided(**self.CALM, registered=1, requested=3), Hold)
+        assert isinstance(decided(**CALM, registered=1, requested=3), Hold)
 
     def test_without_a_limit_r_alone_decides(self):
-        assert decided(RatioPolicy(), **self.CALM).target == 3
+        assert decided(RatioPolicy(), **CALM).target == 3
 
     def test_where_no_source_could_tell_r_alone_decides(self):
-        assert decided(**self.CALM | {"lag_unknown": None}).target == 3
+        assert decided(**CALM | {"lag_unknown": None}).target == 3
 
     def test_an_overload_needs_no_lag(self):
-        assert decided(**self.CALM | {"ratio": 1.2}).target == 5
+        assert decided(**CALM | {"ratio": 1.2}).target == 5

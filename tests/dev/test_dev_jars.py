@@ -35,7 +35,7 @@ def test_without_settings_there_is_no_mirror(tmp_path: Path) -> None:
     assert jars.mirror(tmp_path / "settings.xml") is None
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=str)
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_each_jar_is_locked_once(lock: Path) -> None:
     locked = jars.wanted(lock)
     assert len({(jar.organisation, jar.name) for jar in locked}) == len(locked) > 0
