@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,8 @@ from dev.processes import port_to_use
 _LOCK = Path(__file__).parent / "broker.lock"
 _INSTALLED = jars.CACHE / "kafka" / "broker"
 _JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_CLUSTER = base64.b64encode(b"sparkscale-kafka").decode().rstrip("=")
+"""16 bytes, as of a UUID. One drawn by chance may begin with a hyphen, as options do."""
 _START_SECONDS = 120.0
 _END_SECONDS = 30.0
 
@@ -64,11 +65,9 @@ class Broker(Daemons):
         if not properties.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             properties.write_text(settings.server(self.folder, self._port, self._controller_port))
-            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            made = ["format", "--cluster-id", cluster, "--config", str(properties)]
+            made = ["format", "--cluster-id", _CLUSTER, "--config", str(properties)]
             self._run("kafka.tools.StorageTool", *made)
-            code = self._wait(_START_SECONDS)
-            if code != 0:
+            if self._wait(_START_SECONDS) != 0:
                 raise BrokerFailed(f"the storage of Kafka was not made:\n{tail(self.log)}")
         self._run("kafka.Kafka", str(properties))
         deadline = time.monotonic() + _START_SECONDS

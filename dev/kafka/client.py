@@ -31,8 +31,8 @@ def create_topic(address: str, topic: str, partitions: int = 1) -> None:
     """
     from confluent_kafka.admin import NewTopic
 
-    made = _admin(address).create_topics([NewTopic(topic, partitions, 1)])
-    made[topic].result(_SECONDS)
+    admin = _admin(address)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_SECONDS)
     _wait(f"topic {topic!r}", lambda: partitions_of(address, topic) == partitions)
 
 
@@ -42,7 +42,8 @@ def delete_topic(address: str, topic: str) -> None:
     Raises:
         KafkaFailed: it is there all the same.
     """
-    _admin(address).delete_topics([topic])[topic].result(_SECONDS)
+    admin = _admin(address)
+    admin.delete_topics([topic])[topic].result(_SECONDS)
     _wait(f"the end of topic {topic!r}", lambda: not partitions_of(address, topic))
 
 
@@ -57,7 +58,8 @@ def add_partitions(address: str, topic: str, partitions: int) -> None:
     """
     from confluent_kafka.admin import NewPartitions
 
-    _admin(address).create_partitions([NewPartitions(topic, partitions)])[topic].result(_SECONDS)
+    admin = _admin(address)
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(_SECONDS)
     _wait(f"the partitions of {topic!r}", lambda: partitions_of(address, topic) == partitions)
 
 
@@ -87,11 +89,21 @@ class Records:
         """
         self._failed.clear()
         for value in values:
-            self._producer.produce(topic, value, partition=partition, on_delivery=self._delivered)
+            self._produce(topic, value, partition)
             self._producer.poll(0)
         left = self._producer.flush(_SECONDS)
         if left or self._failed:
             raise KafkaFailed(f"{left} records are left, and of others: {self._failed[:3]}")
+
+    def _produce(self, topic: str, value: str, partition: int) -> None:
+        from confluent_kafka import KafkaException
+
+        how: dict[str, Any] = {"partition": partition, "on_delivery": self._delivered}
+        try:
+            self._producer.produce(topic, value, **how)
+        except KafkaException:  # it may not have heard yet of a partition that is new
+            self._producer.list_topics(topic, timeout=_SECONDS)
+            self._producer.produce(topic, value, **how)
 
     def _delivered(self, error: Any, _record: Any) -> None:
         if error is not None:
@@ -99,6 +111,7 @@ class Records:
 
 
 def _admin(address: str) -> Any:
+    """A client, which gives up what it was asked for when nobody holds it any more."""
     from confluent_kafka.admin import AdminClient
 
     # A broker that is away is nothing to tell of: it is asked again.

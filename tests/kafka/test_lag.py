@@ -137,8 +137,31 @@ def test_a_topic_that_is_deleted_is_told_of_and_no_executor_is_asked_for(
 
         wait_for("the end of the driver", failed, 300, about=following.log)
         assessment = following.assessed()
+        print(assessment, following.sighting().log_tail)
         assert isinstance(assessment.decision, Restart | Hold), assessment
-        assert (
-            "UnknownTopicOrPartition" in following.sighting().log_tail
-            or t in assessment.decision.reason
-        )
+        assert "UnknownTopicOrPartitionException: This server" in assessment.decision.reason
+        assert t in following.sighting().log_tail
+
+
+def test_a_topic_that_was_made_anew_is_told_of(
+    follow: Follow, topic: Topic, records: client.Records, kafka: Kept
+) -> None:
+    t = topic()
+    records.put(t, "abc")
+    with running(follow(t)) as following:
+        caught_up(following, 3)
+        see_ended(following.cluster, following.stream.name)
+        client.delete_topic(kafka.address, t)
+        client.create_topic(kafka.address, t)
+        records.put(t, "d")
+        following.start()
+
+        def failed() -> bool:
+            query = following.query()
+            assert query is None or query.behind_ms is None, "it would be a lag of another topic"
+            return following.driver.state is DriverState.FAILED
+
+        wait_for("the end of the driver", failed, 300, about=following.log)
+        reason = following.assessed().decision.reason
+        assert "they are not available in Kafka any more" in reason
+        assert "offset was changed from 3 to 1" in following.log()
