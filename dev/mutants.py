@@ -108,6 +108,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "driver/backpressure/source.py": ("driver/backpressure/test_limiter*.py",),
     "driver/backpressure/timeline.py": ("driver/backpressure/test_timeline*.py",),
     "driver/history.py": ("driver/test_history*.py",),
+    "driver/kafka_lag.py": ("driver/test_kafka_lag*.py",),
     "driver/last_words.py": ("observe/test_last_words*.py",),
     "driver/operation_order.py": ("driver/test_operation_order*.py",),
     "driver/progress.py": (
@@ -153,6 +154,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "watch/health.py": ("watch/test_health*.py",),
     "watch/problems.py": ("watch/test_problems.py",),
     "watch/state.py": ("watch/test_state.py",),
+    "watch/kafka.py": ("watch/test_kafka.py",),
     "watch/memory.py": ("watch/test_memory*.py",),
     "watch/occasions.py": ("watch/test_occasions*.py",),
     "watch/picture.py": ("watch/test_picture*.py",),
