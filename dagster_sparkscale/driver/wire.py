@@ -234,8 +234,8 @@ class Answer:
     queries: tuple[Query, ...] = ()
     batches: tuple[Batch, ...] = ()
     rates: Mapping[str, Any] | None = None
-    """The live limits that are set, by source and limit; what is in force is in `limits`. None where
-    the agent has none."""
+    """The live limits that are set, by source and limit; what is in force is in `limits`. None
+    where the agent has none."""
     operation: int | None = None
     """The highest number of an operation that has asked for a change; None: none with a number."""
     spark_version: str | None = None
