@@ -35,9 +35,9 @@ from dagster_sparkscale.autoscale.steps import between, down, outstanding, up
 from dagster_sparkscale.autoscale.throttle import (
     demand,
     in_vain,
-    load_of,
+    ratio_of,
     stands_at,
-    still_to_grow,
+    what_bounds,
 )
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
@@ -168,7 +168,7 @@ class RatioPolicy(AutoscalePolicy):
         if seen.ratio is not None:
             measured = _measured(Load(seen.query or "", seen.ratio))
         if late is not None and self.max_lag is not None:
-            bounded = {"bounded": still_to_grow(seen)} if _is_throttled_behind(seen) else {}
+            bounded = {"bounded": what_bounds(seen)} if _is_throttled_behind(seen) else {}
             if why_not := no_more_needed(self.max_lag, self.scale_down_ratio, seen, **bounded):
                 return Hold(f"{late}, but {why_not}")
             return up(self._as_overload(seen), f"{late}, {measured}", bounds, seen, late)
@@ -187,6 +187,9 @@ class RatioPolicy(AutoscalePolicy):
             )
         if seen.ratio <= self.scale_down_ratio:
             why = f"{measured} is at or below {self.scale_down_ratio:g}"
+            if self.max_lag is not None and seen.lag_unknown is not None:
+                # It may be far above max_lag: a lag that is missing is none of zero.
+                return Hold(f"{why}, but its lag is not known: {seen.lag_unknown}")
             return down(why, bounds, seen)
         return Hold(
             f"{measured} is between {self.scale_down_ratio:g} and {self.scale_up_ratio:g}"
@@ -210,14 +213,25 @@ class RatioPolicy(AutoscalePolicy):
         without its limit, where that is known."""
         if seen.throttled is None or seen.ratio is None:
             return self.scale_up_ratio
-        return max(self.scale_up_ratio, demand(load_of(seen).ratio, seen))
+        return max(self.scale_up_ratio, demand(ratio_of(seen), seen))
 
     def _overloads(self, seen: Evaluation) -> list[Load]:
-        """The queries with an R at or above the threshold, the worst first."""
+        """The queries with an R at or above the threshold, the worst first. One whose limit makes
+        that of it counts only where it is further behind than it may be."""
         loads = seen.loads
         if not loads and seen.ratio is not None:
             loads = (Load(seen.query or "", seen.ratio),)
-        return [load for load in loads if load.ratio >= self.scale_up_ratio]
+        return [
+            load
+            for load in loads
+            if load.ratio >= self.scale_up_ratio and not self._may_wait(load, seen)
+        ]
+
+    def _may_wait(self, load: Load, seen: Evaluation) -> bool:
+        """Whether a query stands at its limit, its batches fit, and what waits for it may wait."""
+        if load.query != seen.throttled or load.ratio >= 1 or seen.throttled_lag is None:
+            return False
+        return self.max_lag is not None and seen.throttled_lag <= self.max_lag
 
     def _is_planned(self, load: Load) -> bool:
         """Whether a query would be overloaded if its executors took no time at all."""

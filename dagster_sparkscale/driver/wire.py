@@ -187,6 +187,13 @@ class Query:
     """Whether its first batch with work is still to come, or in progress."""
     state: QueryState | None = None
     """None: it keeps none, or has not told of it yet."""
+    partitions_behind: Mapping[str, int] | None = None
+    """Of what it reads from Kafka, by `topic-partition`: the records that a partition has and no
+    batch has taken yet; at most the 20 partitions that are furthest behind. None: it reads none, or
+    that is not known of each."""
+    lag_unknown: str | None = None
+    """Why it is not known how far the query is behind Kafka, for people. None: it is known, or the
+    query does not read from Kafka."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -411,7 +411,8 @@ def test_whatever_happens_the_rate_is_one(history, least, times):
     st.floats(0.5, 1.0),
 )
 def test_it_finds_what_fits_whatever_the_stream_is_like(interval, overhead, fitting, target):
-    """Of any interval, overhead and cost, without chance."""
+    """Of any interval, overhead and cost, without chance. While it grows a batch may take up to a
+    third too long: where what was taken for overhead after the first one is cost."""
     overhead = overhead * target * interval
     cost = (target * interval - overhead) / (fitting * interval)
     work = Work(target_ratio=target)
@@ -423,7 +424,7 @@ def test_it_finds_what_fits_whatever_the_stream_is_like(interval, overhead, fitt
         at = (number + 1) * interval + took
         work.completed(Seen(at, records, round(1000 * took), round(1000 * interval)))
     assert work.rate == pytest.approx(fitting, rel=0.05)
-    assert largest <= 1.1 * interval
+    assert largest <= 4 / 3 * interval
 
 
 def run(takes: Callable[[int], float], number: int) -> list[float]:
