@@ -23,6 +23,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.leases import Lease, hold
 from dagster_sparkscale.clusters.starts import Drivers, begin
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
+from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
@@ -230,7 +231,10 @@ class MemoryCluster(ClusterManager):
             ),
             requested=start.record.executors or 0,
             executor_cores=stream.executor_cores,
-            settings=dict(settings or {}),
+            settings={
+                **standing(lease.record.tuning, declared_limits(stream)),
+                **(settings or {}),
+            },
             rates=dict(start.record.rates or {}),
         )
         world.streams[stream.name] = kept

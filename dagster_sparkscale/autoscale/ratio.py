@@ -187,6 +187,9 @@ class RatioPolicy(AutoscalePolicy):
             )
         if seen.ratio <= self.scale_down_ratio:
             why = f"{measured} is at or below {self.scale_down_ratio:g}"
+            if self.max_lag is not None and seen.lag_unknown is not None:
+                # It may be far above max_lag: a lag that is missing is none of zero.
+                return Hold(f"{why}, but its lag is not known: {seen.lag_unknown}")
             return down(why, bounds, seen)
         return Hold(
             f"{measured} is between {self.scale_down_ratio:g} and {self.scale_up_ratio:g}"

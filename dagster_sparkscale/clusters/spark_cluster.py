@@ -18,6 +18,7 @@ from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
+from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare import checkpoints, drift
 from dagster_sparkscale.declare.streams import Stream
 
@@ -128,6 +129,7 @@ class SparkCluster(ClusterManager):
     ) -> Driver:
         lease.check(stream.name)
         starts.refuse_if_held(stream.name, lease.record)
+        settings = {**standing(lease.record.tuning, declared_limits(stream)), **(settings or {})}
         program = self.program_of(stream)
         arguments = stream.program_arguments()
         checkpoint = self._checkpoint(stream)

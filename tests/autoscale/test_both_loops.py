@@ -9,14 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from dagster_sparkscale.driver.backpressure.estimators import Estimate, Seen, estimator_of
-from dev.load_simulation import Run, Stream, always, simulate, steps
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.driver.backpressure.estimators import Estimate, Seen, estimator_of
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.status import Batch, Limit, Query, Status
+from dev.load_simulation import Run, Stream, always, simulate, steps
 
 MINUTE = 60.0
 ARRIVE_AFTER = 20.0

@@ -239,7 +239,9 @@ class TestOperation:
         running.on_look = estimates
         story = self.carry_out(running, rate=50)
         assert story.ending == "heeded"
-        assert story.notes == ["clicks: the estimator allows less than what is set, 20 records/s"]
+        assert story.notes == [
+            "clicks: backpressure allows less than what is set, 20 records/s (estimator)"
+        ]
 
     def test_what_was_set_is_taken_away_and_nothing_waited_for(self, running):
         self.carry_out(running, rate=50)

@@ -127,7 +127,7 @@ class TestStructuredStreaming:
         assert shown(run)[:3] == [
             (1, 1, 2.25, 1000),
             (2.25, 2.25, 3.625, 1125),
-            (3.625, 3.625, 4.5625, 687),
+            (3.625, 3.625, 4.562, 687),
         ]
         assert all(seen.scheduling_ms is None for seen in estimator.seen)
 

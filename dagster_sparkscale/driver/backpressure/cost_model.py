@@ -24,8 +24,8 @@ FIRST_OVERHEAD = 0.2
 NOISE, LEAST_NOISE, MOST_NOISE = 0.1, 0.03, 0.5
 """Standard deviation of a batch's time, as a share of it: at first, and what it is kept within."""
 NOISE_GAIN = 0.1
-AFTER_LEAP = 0.5
-"""Standard deviation of a leap, as a share of it."""
+AFTER_LEAP = 0.05
+"""Standard deviation of a leap as a share of it; what chance may be in it comes on top."""
 CLOCK = 0.005
 """Seconds by which any measured time may be off; nothing is expected to take less."""
 
@@ -128,10 +128,13 @@ class CostModel:
         off = share * (seconds - self.seconds(units))
         to_overhead = off * self._of_overhead(units)
         to_cost = (off - to_overhead) / units
+        doubt = min(
+            MOST_NOISE, math.hypot(AFTER_LEAP, self._chance(seconds) / max(abs(off), CLOCK))
+        )
         return replace(
             self._moved(to_overhead, to_cost, units),
-            var_overhead=self.var_overhead + (AFTER_LEAP * to_overhead) ** 2,
-            var_cost=self.var_cost + (AFTER_LEAP * to_cost) ** 2,
+            var_overhead=self.var_overhead + (doubt * to_overhead) ** 2,
+            var_cost=self.var_cost + (doubt * to_cost) ** 2,
             error=0.0,
             size=0.0,
         )

@@ -250,10 +250,10 @@ class TestEstimates:
         for _ in range(6):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=1)
-        assert stream.told().rate == 400
+        assert (stream.told().rate, stream.told().by) == (400, "max_rate")
         for _ in range(6):
             stream.batch(clicks(400, 400), ms=60_000)
-        assert stream.told().rate == 50
+        assert (stream.told().rate, stream.told().by) == (50, "estimator")
 
 
 class TestTaken:
