@@ -11,6 +11,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # `make demo HEADLESS=1`: no waiting for Ctrl-C, an exit code instead.
 HEADLESS ?=
+# `make demo KAFKA=1`: with a fourth stream, from a Kafka broker.
+KAFKA ?=
 # `make bench ONLY=name`: that benchmark only; `make mutants ONLY=module`: that module only.
 ONLY ?=
 # `make test ARGS="-k ratio -x"`: further arguments for pytest; `-n0` runs all in one process.
@@ -57,8 +59,9 @@ $(STAMP): pyproject.toml
 java: $(STAMP) ## see to a Java runtime for Spark; says where it is
 	@$(PY) -m dev.java
 
-demo: $(STAMP) ## three streams that scale under a load, with the Dagster UI, until Ctrl-C; HEADLESS=1 ends by itself
-	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless)
+demo: $(STAMP) ## three streams that scale under a load, with the Dagster UI, until Ctrl-C; HEADLESS=1 ends by itself, KAFKA=1 has a fourth
+	@$(WITH_JAVA) && exec $(PY) -m demo.run $(if $(filter-out 0 no false,$(HEADLESS)),--headless) \
+		$(if $(filter-out 0 no false,$(KAFKA)),--kafka)
 
 # Elsewhere than the demo's own .demo: the pictures show where logs are.
 screenshots: $(STAMP) ## the README's pictures anew, of the demo in a browser, in four to eight minutes

@@ -135,7 +135,31 @@ def visits() -> list[str]:
     return [*given, "--endpoint", endpoint] if endpoint else given
 
 
-STREAMS = [clicks, orders, visits]
+STREAMS: list[StructuredStream | DStream] = [clicks, orders, visits]
+
+# Where there is a Kafka: `make demo KAFKA=1` starts one.
+if "PAYMENTS_BROKERS" in os.environ:
+    payments = StructuredStream(
+        name="payments",
+        description="Payments, checked one by one. A task for each partition of the Kafka topic.",
+        program=str(HERE / "jobs" / "payments.py"),
+        arguments=(
+            *("--servers", os.environ["PAYMENTS_BROKERS"], "--topic", "payments"),
+            *("--output", str(DATA / "checked_payments")),
+        ),
+        batch_interval="5s",
+        executor_memory="512m",
+        # Spark's connector for Kafka is no part of PySpark: here jars that are there already. Where
+        # Maven Central can be reached, `spark.jars.packages` (docs/kafka.md).
+        spark_conf={**SMALL_MACHINE, "spark.jars": os.environ["KAFKA_CONNECTOR"]},
+        checkpoint_location=str(DATA / "checkpoints" / "payments"),
+        autoscale=policy(min_executors=1, max_executors=4, max_lag="1 min"),
+        report_every=REPORT_EVERY,
+        deps=("payment_events",),
+        group="streams",
+        owners=("team:shop",),
+    )
+    STREAMS.append(payments)
 
 # What the streams read, so that lineage shows where the data comes from.
 sources = [
@@ -143,6 +167,10 @@ sources = [
     dg.AssetSpec("order_feed", group_name="sources", description="Orders, a line each, over TCP."),
     dg.AssetSpec("visit_events", group_name="sources", description="Visits, on Amazon Kinesis."),
 ]
+if "PAYMENTS_BROKERS" in os.environ:
+    sources += [
+        dg.AssetSpec("payment_events", group_name="sources", description="Payments, on Kafka.")
+    ]
 
 # Who is told when a stream fails, lags, loses data, ... (docs/alerts.md). The address of a Slack
 # webhook is a secret: it is in the environment, and without it nobody is told.

@@ -1,8 +1,8 @@
-"""The load of the demo: clicks as files, orders over TCP, visits to Kinesis, all rising and falling
-together.
+"""The load of the demo: clicks as files, orders over TCP, visits to Kinesis and payments to Kafka,
+all rising and falling together.
 
-    python -m demo.load --clicks FOLDER --report FILE [--kinesis URL] [--start-when FILE]
-                        [--cycles N]
+    python -m demo.load --clicks FOLDER --report FILE [--kinesis URL] [--kafka ADDRESS]
+                        [--start-when FILE] [--cycles N]
 
 Until the file given by `--start-when` exists it only trickles, so that the streams can warm up.
 It stops by itself: after its cycles, or when the process that started it is gone.
@@ -21,6 +21,7 @@ from typing import Any
 
 from demo.shape import Pacer, Shape
 from dev import kinesis
+from dev.kafka import client as kafka
 
 # Records per second at the highest load. With 40 ms of waiting for each record, one core that does
 # nothing but wait gets through 25 a second.
@@ -28,6 +29,7 @@ CLICKS_PER_SECOND = 45.0
 ORDERS_PER_SECOND = 90.0
 # Too much for one executor, not much for two: there is a task for each of the two shards.
 VISITS_PER_SECOND = 30.0
+PAYMENTS_PER_SECOND = 30.0
 TRICKLE = 0.02
 """Share of the highest load before the start."""
 STEP_SECONDS = 0.5
@@ -35,6 +37,9 @@ STEP_SECONDS = 0.5
 VISITS = "visits"
 """The Kinesis stream."""
 VISIT_SHARDS = 2
+PAYMENTS = "payments"
+"""The Kafka topic, and the stream that reads it."""
+PAYMENT_PARTITIONS = 2
 
 ITEMS = ("lamp", "chair", "table", "shelf", "carpet", "mirror")
 
@@ -179,6 +184,28 @@ def _visit() -> dict[str, Any]:
     return {"Data": visit.encode(), "PartitionKey": str(visitor)}
 
 
+class PaymentPutter:
+    """Puts payments into the topic PAYMENTS of a Kafka broker, which it makes there first.
+
+    Raises:
+        KafkaFailed: the topic is not there in time.
+    """
+
+    def __init__(self, address: str) -> None:
+        kafka.create_topic(address, PAYMENTS, PAYMENT_PARTITIONS)
+        self._records = kafka.Records(address)
+        self._partition = 0
+        self.sent = 0
+
+    def send(self, records: int) -> None:
+        # In turn, a few records at a time would all go to one partition otherwise.
+        for _ in range(records):
+            self._partition = (self._partition + 1) % PAYMENT_PARTITIONS
+            payment = {"order": self.sent, "cents": random.randrange(100, 100_000)}
+            self._records.put(PAYMENTS, [json.dumps(payment)], self._partition)
+            self.sent += 1
+
+
 def write_report(path: Path, report: dict[str, Any]) -> None:
     """Replace the report: whoever reads it never sees half of one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -192,6 +219,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--report", type=Path, required=True, help="file that says how it goes")
     parser.add_argument("--port", type=int, default=0, help="port of the orders; 0 is any")
     parser.add_argument("--kinesis", help="address of the emulator for visits; without it, none")
+    parser.add_argument("--kafka", help="address of the broker for payments; without it, none")
     parser.add_argument("--start-when", type=Path, help="rise only once this file exists")
     parser.add_argument("--cycles", type=float, default=20, help="how often to rise and fall")
     options = parser.parse_args(argv)
@@ -199,7 +227,8 @@ def main(argv: list[str] | None = None) -> int:
     shape = Shape()
     clicks, orders = ClickFiles(options.clicks), OrderServer(options.port)
     visits = VisitPutter(options.kinesis) if options.kinesis else None
-    click_pacer, order_pacer, visit_pacer = Pacer(), Pacer(), Pacer()
+    payments = PaymentPutter(options.kafka) if options.kafka else None
+    click_pacer, order_pacer, visit_pacer, payment_pacer = Pacer(), Pacer(), Pacer(), Pacer()
     parent = os.getppid()
     started: float | None = None
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -218,6 +247,8 @@ def main(argv: list[str] | None = None) -> int:
             orders.send(order_pacer.due(level * ORDERS_PER_SECOND, now - last))
             if visits is not None:
                 visits.send(visit_pacer.due(level * VISITS_PER_SECOND, now - last))
+            if payments is not None:
+                payments.send(payment_pacer.due(level * PAYMENTS_PER_SECOND, now - last))
             write_report(
                 options.report,
                 {
@@ -227,12 +258,14 @@ def main(argv: list[str] | None = None) -> int:
                     "clicks_per_second": round(level * CLICKS_PER_SECOND, 1),
                     "orders_per_second": round(level * ORDERS_PER_SECOND, 1),
                     "visits_per_second": round(level * VISITS_PER_SECOND, 1),
+                    "payments_per_second": round(level * PAYMENTS_PER_SECOND, 1),
                     "clicks_sent": clicks.sent,
                     "orders_sent": orders.sent,
                     "orders_dropped": orders.dropped,
                     "order_connections": orders.connected,
                     "visits_sent": visits.sent if visits else 0,
                     "visits_dropped": visits.dropped if visits else 0,
+                    "payments_sent": payments.sent if payments else 0,
                 },
             )
             last = now

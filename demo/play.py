@@ -11,24 +11,26 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+from demo.load import PAYMENTS
 from demo.report import Report, Run, Tick, run_line, tick_line
 from dev.kinesis import stay_away_from_aws
 from dev.processes import MARK, Children, end_marked, port_to_use, read_notes, still_running
 
 ROOT = Path(__file__).resolve().parent.parent
 STREAMS = ("clicks", "orders", "visits")
+WITH_KAFKA = (*STREAMS, PAYMENTS)
 INTERVAL = "15s"
 REPORT_EVERY = "15s"
 """So that what is printed here is no older than that."""
 POLL_SECONDS = 1.0
 T = TypeVar("T")
 LOADED_WITHIN = 120.0
-# The first time, the emulator of Kinesis is installed.
+# The first time, the emulator of Kinesis is installed, and Kafka.
 EMULATED_WITHIN = 660.0
 STARTED_WITHIN = 360.0
 SETTLED_WITHIN = 180.0
@@ -52,6 +54,7 @@ class Demo:
     """One play of the demo.
 
     Args:
+        kafka: whether there is a fourth stream, which reads from a Kafka broker.
         go_on: called again and again while something is waited for; raises to end it.
     """
 
@@ -60,6 +63,7 @@ class Demo:
         state: Path,
         *,
         headless: bool,
+        kafka: bool = False,
         deadline: float,
         patience: float,
         port: int,
@@ -68,6 +72,7 @@ class Demo:
         self.state = state
         self._go_on = go_on
         self.headless = headless
+        self.streams = WITH_KAFKA if kafka else STREAMS
         self.deadline = deadline * patience
         self.patience = patience
         self.port = port
@@ -98,6 +103,8 @@ class Demo:
             SPARKSCALE_DEMO_REPORT_EVERY=REPORT_EVERY,
         )
         self._start_kinesis()
+        if PAYMENTS in self.streams:
+            self._start_kafka()
         self._start_load()
         self._start_dagster()
 
@@ -125,10 +132,26 @@ class Demo:
         lines = self._children.log_tail("kinesis").splitlines()
         return next((line for line in lines if line.startswith("http://")), None)
 
+    def _start_kafka(self) -> None:
+        """Start a Kafka broker, and have `definitions.py` declare the stream that reads from it."""
+        from dev.kafka.connector import connector
+
+        say("Starting a Kafka broker (the first time, it is installed) ...")
+        broker = [sys.executable, "-m", "dev.kafka", "--folder", str(self.state / "kafka")]
+        self._children.start("kafka", broker, os.environ, ROOT)
+        address = self._wait_for("Kafka", "kafka", self._kafka_address, EMULATED_WITHIN)
+        os.environ.update(PAYMENTS_BROKERS=address, KAFKA_CONNECTOR=connector())
+
+    def _kafka_address(self) -> str | None:
+        lines = self._children.log_tail("kafka").splitlines()
+        return next((line for line in lines if line.startswith("127.0.0.1:")), None)
+
     def _start_load(self) -> None:
         load = [sys.executable, "-m", "demo.load", "--start-when", str(self._go)]
         load += ["--clicks", str(self.state / "spark" / "clicks")]
         load += ["--kinesis", os.environ["VISITS_ENDPOINT"], "--report", str(self._load_report)]
+        if PAYMENTS in self.streams:
+            load += ["--kafka", os.environ["PAYMENTS_BROKERS"]]
         self._children.start("load", load, os.environ, ROOT)
         self._wait_for("the load", "load", self._load_report.exists, 60.0)
         os.environ["ORDER_FEED_PORT"] = str(self._load()["port"])
@@ -193,12 +216,12 @@ class Demo:
 
         # One after the other: on two cores, all at once would keep each other's first batches from
         # completing, and the autoscaler would add executors to them.
-        starting = list(STREAMS)
+        starting = list(self.streams)
         self._materialize(starting[0])
         started_until = time.monotonic() + STARTED_WITHIN * self.patience
         settled_until: float | None = None
         with dg.DagsterInstance.get() as instance:
-            follower = Follower(instance, STREAMS)
+            follower = Follower(instance, self.streams)
             self.report = follower.report
             while True:
                 self._check_children()
@@ -230,7 +253,7 @@ class Demo:
 
     def _verdict(self) -> bool:
         """Whether all that should happen has happened."""
-        missing = self.report.missing(STREAMS, self.begun)
+        missing = self.report.missing(self.streams, self.begun)
         if not missing:
             say("Every stream was scaled up and down by tracked runs.")
             return True
@@ -278,8 +301,14 @@ class Demo:
             say(
                 f"---- load: {self._phase} ({load['clicks_per_second']:.0f} clicks/s, "
                 f"{load['orders_per_second']:.0f} orders/s, "
-                f"{load['visits_per_second']:.0f} visits/s) ----"
+                f"{load['visits_per_second']:.0f} visits/s"
+                f"{self._payments(load)}) ----"
             )
+
+    def _payments(self, load: dict[str, Any]) -> str:
+        if PAYMENTS not in self.streams:
+            return ""
+        return f", {load['payments_per_second']:.0f} payments/s"
 
     def end(self) -> list[str]:
         """End everything. Returns a line for each process that is left, which should be none."""
@@ -287,7 +316,7 @@ class Demo:
         steps: list[tuple[str, Callable[[], None]]] = [
             ("Dagster", lambda: self._children.end("webserver", "daemon")),
             ("the streams and the cluster", self._end_cluster),
-            ("the load", lambda: self._children.end("load", "kinesis")),
+            ("the load", lambda: self._children.end("load", "kinesis", "kafka")),
         ]
         for what, step in steps:
             say(f"Ending {what} ...")
@@ -302,8 +331,8 @@ class Demo:
             self._cluster.shutdown(force=True)
 
 
-def write_report(path: Path, report: Report, since: float) -> None:
-    path.write_text(json.dumps(report.to_json(STREAMS, since), indent=1) + "\n")
+def write_report(path: Path, report: Report, streams: Sequence[str], since: float) -> None:
+    path.write_text(json.dumps(report.to_json(streams, since), indent=1) + "\n")
     say(f"{path.name}: {len(report.ticks)} ticks, {len(report.runs)} runs")
 
 

@@ -3,6 +3,7 @@
     python -m demo.run              until Ctrl-C
     python -m demo.run --headless   until every stream was scaled up and down by tracked runs;
                                     exits with 1 if that did not happen in time
+    python -m demo.run --kafka      with a fourth stream, which reads from a Kafka broker of its own
     python -m demo.run --pictures docs
                                     the same, and takes the README's pictures before it ends
 
@@ -13,11 +14,11 @@ is ended, and demo-report.json is written.
 import argparse
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from demo.play import ROOT, STREAMS, Demo, DemoFailed, clear_away_earlier, say, write_report
+from demo.play import ROOT, Demo, DemoFailed, clear_away_earlier, say, write_report
 
 
 class Interrupted(BaseException):
@@ -31,6 +32,7 @@ class Interrupted(BaseException):
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Three streams that scale up and down.")
     parser.add_argument("--headless", action="store_true", help="end by itself, with a verdict")
+    parser.add_argument("--kafka", action="store_true", help="a fourth stream, from Kafka")
     parser.add_argument(
         "--deadline",
         type=float,
@@ -69,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
         demo = Demo(
             state,
             headless=headless,
+            kafka=options.kafka,
             deadline=options.deadline,
             patience=options.patience,
             port=options.port,
@@ -76,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         demo.play()
         if camera:
-            camera(demo.url)
+            camera(demo.url, demo.streams)
     except (Interrupted, Exception) as failure:
         # Native code may have made a failure of its own of the interrupt, as pydantic's does while
         # classes are being made.
@@ -96,7 +99,7 @@ def main(argv: list[str] | None = None) -> int:
             signal.signal(number, _already_ending)
         left = demo.end() if demo else []
         if demo:
-            write_report(options.report, demo.report, demo.begun)
+            write_report(options.report, demo.report, demo.streams, demo.begun)
     if demo is None:
         return code
     if left:
@@ -106,8 +109,8 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
-def _camera(folder: Path) -> Callable[[str], None]:
-    """What takes the pictures of the UI at a URL.
+def _camera(folder: Path) -> Callable[[str, Sequence[str]], None]:
+    """What takes the pictures of the UI at a URL, of streams.
 
     Raises:
         DemoFailed: no browser, or no such folder. Better now than after all these minutes.
@@ -122,10 +125,10 @@ def _camera(folder: Path) -> Callable[[str], None]:
     if found is None:
         raise DemoFailed(browser.HELP)
 
-    def pictures(url: str) -> None:
+    def pictures(url: str, streams: Sequence[str]) -> None:
         say("Taking pictures ...")
         try:
-            taken = take(found, url, STREAMS, folder)
+            taken = take(found, url, streams, folder)
         except NotSeen as missing:
             raise DemoFailed(str(missing)) from missing
         say("Taken: " + ", ".join(str(path) for path in taken))

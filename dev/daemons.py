@@ -69,6 +69,12 @@ class Keeper(Daemons):
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip() or None
 
+    def tell(self, line: str) -> None:
+        """Give it a line, where it takes any."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
     def end(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()

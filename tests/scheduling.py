@@ -33,6 +33,8 @@ _LONGEST_FIRST = (
     "tests/sources/kinesis/test_service_faults.py",
     "tests/sources/kinesis/test_dstream.py",
     "tests/sources/kinesis/test_data_lost.py",
+    "tests/kafka/test_lag.py",
+    "tests/kafka/test_outage.py",
     "tests/driver/test_structured.py",
     "tests/driver/test_dstreams.py",
     "tests/e2e/test_state.py",

@@ -99,7 +99,7 @@ def test_what_dagster_loads_is_free_of_heavy_imports(module):
 PURE = [
     *("durations", "names", "observe/status", "observe/stopped", "observe/evaluation"),
     *("observe/hidden", "observe/minutes", "observe/last_words", "observe/state"),
-    *("watch/occasions", "watch/picture", "watch/glance"),
+    *("watch/occasions", "watch/picture", "watch/glance", "watch/kafka"),
     *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
     *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
     *("declare/key_groups", "declare/state", "declare/waves"),
@@ -112,6 +112,9 @@ PURE = [
     *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
     *("clusters/kubernetes/applications", "clusters/kubernetes/checkpoints"),
     *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
+    "driver/kafka_lag",
+    *("driver/backpressure/cost_model", "driver/backpressure/estimators"),
+    *("driver/backpressure/pid", "driver/backpressure/seen", "driver/backpressure/work"),
     *("cli/tail", "cli/words", "driver/backpressure/plan"),
     *("driver/backpressure/sharing", "driver/backpressure/timeline"),
     *("driver/backpressure/source", "driver/reports"),

@@ -1,9 +1,13 @@
 """The files a team copies: definitions.py by itself, in an interpreter that knows nothing else."""
 
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+
+import pytest
 
 from tests.waiting import HANGS
 
@@ -13,16 +17,26 @@ import sys
 import dagster as dg
 import definitions
 dg.Definitions.validate_loadable(definitions.defs)
-assert {stream.name for stream in definitions.STREAMS} == {"clicks", "orders", "visits"}
+assert {stream.name for stream in definitions.STREAMS} == set(sys.argv[1:])
 ours = [name for name in ("demo", "dev", "sensors", "jobs", "tests") if name in sys.modules]
 assert not ours, ours
 """
 
 
-def test_it_loads_where_it_was_copied_to_and_without_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("env", "more"),
+    [
+        ({}, []),
+        ({"PAYMENTS_BROKERS": "127.0.0.1:9092", "KAFKA_CONNECTOR": "/jars/a.jar"}, ["payments"]),
+    ],
+)
+def test_it_loads_where_it_was_copied_to_and_without_a_warning(
+    tmp_path: Path, env: Mapping[str, str], more: list[str]
+) -> None:
     shutil.copy(ROOT / "definitions.py", tmp_path)
     done = subprocess.run(
-        [sys.executable, "-W", "default", "-c", LOAD],
+        [sys.executable, "-W", "default", "-c", LOAD, "clicks", "orders", "visits", *more],
+        env={**os.environ, **env},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -35,7 +35,7 @@ from dagster_sparkscale.autoscale.steps import between, down, outstanding, up
 from dagster_sparkscale.autoscale.throttle import (
     demand,
     in_vain,
-    load_of,
+    ratio_of,
     stands_at,
     what_bounds,
 )
@@ -187,6 +187,9 @@ class RatioPolicy(AutoscalePolicy):
             )
         if seen.ratio <= self.scale_down_ratio:
             why = f"{measured} is at or below {self.scale_down_ratio:g}"
+            if self.max_lag is not None and seen.lag_unknown is not None:
+                # It may be far above max_lag: a lag that is missing is none of zero.
+                return Hold(f"{why}, but its lag is not known: {seen.lag_unknown}")
             return down(why, bounds, seen)
         return Hold(
             f"{measured} is between {self.scale_down_ratio:g} and {self.scale_up_ratio:g}"
@@ -210,7 +213,7 @@ class RatioPolicy(AutoscalePolicy):
         without its limit, where that is known."""
         if seen.throttled is None or seen.ratio is None:
             return self.scale_up_ratio
-        return max(self.scale_up_ratio, demand(load_of(seen).ratio, seen))
+        return max(self.scale_up_ratio, demand(ratio_of(seen), seen))
 
     def _overloads(self, seen: Evaluation) -> list[Load]:
         """The queries with an R at or above the threshold, the worst first. One whose limit makes

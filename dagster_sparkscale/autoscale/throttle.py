@@ -6,7 +6,7 @@ unless the lag is known and short enough, or no number of executors would move t
 """
 
 from dagster_sparkscale.autoscale.lag import OVERDUE_IN_VAIN, nothing_to_do
-from dagster_sparkscale.observe.evaluation import Evaluation, Load
+from dagster_sparkscale.observe.evaluation import Evaluation
 
 MOST_TIMES = 4.0
 """How much more than it takes a query may be thought to need, by a lag that grows."""
@@ -17,24 +17,22 @@ _FIXED = {
     "source": "the options of its source bound it: raise those",
 }
 """Whose limits no executor moves, and what would, in words."""
+_DIGITS = (0, 2)
+"""Behind the point, of a limit, and of one that is below 10."""
 
 
-def load_of(seen: Evaluation) -> Load:
-    """How loaded the query is that stands at its limit."""
-    assert seen.throttled is not None and seen.ratio is not None
-    for load in seen.loads:
-        if load.query == seen.throttled:
-            return load
-    return Load(seen.throttled, seen.ratio)
+def ratio_of(seen: Evaluation) -> float:
+    """R of the query that stands at its limit."""
+    assert seen.ratio is not None
+    return next((load.ratio for load in seen.loads if load.query == seen.throttled), seen.ratio)
 
 
 def stands_at(seen: Evaluation) -> str:
     """That the query stands at its limit, in words."""
     limit = seen.throttled_limit
-    how_much = "" if limit is None else f" of {rate(limit)}"
+    how_much = "" if limit is None else f" of {limit:,.{_DIGITS[limit < 10]}f} records/s"
     return (
-        f"input of query {seen.throttled!r} stands at its limit{how_much}, "
-        f"R {load_of(seen).ratio:.2f}"
+        f"input of query {seen.throttled!r} stands at its limit{how_much}, R {ratio_of(seen):.2f}"
     )
 
 
@@ -49,7 +47,7 @@ def in_vain(scale_down_ratio: float, seen: Evaluation) -> str | None:
         return None
     if seen.throttled_by in _FIXED:
         return f"more executors would not read more; {_FIXED[seen.throttled_by]}"
-    if load_of(seen).ratio <= scale_down_ratio:
+    if ratio_of(seen) <= scale_down_ratio:
         return f"R is at or below {scale_down_ratio:g}: {what_bounds(seen)}"
     return None
 
@@ -74,8 +72,3 @@ def demand(ratio: float, seen: Evaluation) -> float:
         return ratio
     taken = min(1.0, max(1 + seen.catching_up, 1 / MOST_TIMES))
     return ratio / taken
-
-
-def rate(per_second: float) -> str:
-    """Records per second, for people."""
-    return f"{per_second:,.0f} records/s" if per_second >= 10 else f"{per_second:.3g} records/s"

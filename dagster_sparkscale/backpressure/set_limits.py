@@ -282,10 +282,11 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
     for limit in story.after:
         if story.source in (EVERY, limit.source):
             tell(f"after: {in_words(limit)}")
-            if limit.by not in ("set", "nobody"):
+            if limit.by in ("estimator", "max_rate"):
+                whose = "the estimator" if limit.by == "estimator" else "max_rate of backpressure"
                 story.notes.append(
-                    f"{limit.source}: backpressure allows less than what is set, "
-                    f"{limit.rate:,.6g} records/s ({limit.by})"
+                    f"{limit.source}: {whose} allows less than what is set, "
+                    f"{limit.rate:,.0f} records/s"
                 )
     if ending == "not heeded":
         story.notes.append(

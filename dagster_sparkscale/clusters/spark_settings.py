@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dagster_sparkscale.declare.limits import ENABLED, INITIAL_RATE
 from dagster_sparkscale.declare.streams import (
     SHUFFLE_PARTITIONS,
+    STATE_PROVIDER,
     DStream,
     Stream,
     StructuredStream,
@@ -40,9 +41,7 @@ _DECOMMISSION = {
 # Spark's default keeps state in the executors' heaps, and Spark can't repartition it. A query that
 # has run goes on with the provider that it began with: Spark takes it from the query's checkpoint.
 _STATE_STORE = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
+    STATE_PROVIDER: ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
 }
 
 _SHARING = re.compile(

@@ -45,7 +45,7 @@ def check_policy(
         if id != name and not (id.isascii() and id.isdecimal()):
             raise ValueError(
                 f"backpressure.sources: {name!r}: must be a receiver by its stream id, such as "
-                f"{RECEIVER + '0'!r}"
+                "'receiver-0'"
             )
     if is_on(spark_conf):
         raise ValueError(
@@ -119,8 +119,7 @@ def check_streaming(
     if limits.initial_rate is not None and not receivers:
         raise ValueError(
             f"limits.initial_rate = {limits.initial_rate}: drop it, or give "
-            "limits.backpressure_enabled=True; without that only receivers heed it, and there are "
-            "none"
+            "limits.backpressure_enabled=True; without that it is heeded by receivers alone"
         )
 
 

@@ -45,6 +45,7 @@ LONGEST_REPORT = 3600.0
 # No underscore in front: the names are members of an enum in the launchpad, which can't have those.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 """To Spark, how many partitions the state of a query that is new gets, too."""
 
@@ -184,6 +185,12 @@ class Stream(Declaration):
         if self.state.partitions is not None and SHUFFLE_PARTITIONS in self.spark_conf:
             raise ValueError(
                 f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
+            )
+        provider = self.spark_conf.get(STATE_PROVIDER, "").rpartition(".")[2]
+        if provider == "HDFSBackedStateStoreProvider":
+            raise ValueError(
+                f"spark_conf: drop {STATE_PROVIDER}: the partitions of what {provider} keeps can't "
+                "be changed; a query that has run keeps its provider anyway"
             )
         return self
 

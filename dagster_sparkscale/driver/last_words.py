@@ -20,6 +20,8 @@ LONGEST = 2048
 beside four other containers, such as those that a mesh adds (12 KiB for all, 4 KiB for each)."""
 
 _RAISED = 200
+_QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
+"""Spark's words of a streaming query, with two ids that take the room of why it has ended."""
 _PACKAGES = re.compile(r"^(?:[a-z]\w*\.)+(?=[A-Z])")
 
 
@@ -89,6 +91,8 @@ def raised(error: BaseException) -> str:
     text = next(iter(lines), "")
     if text.startswith("An error occurred while calling "):  # py4j's words
         text = _first_cause(lines) or text
+    if failed := _QUERY_FAILED.match(text):
+        text = _PACKAGES.sub("", text[failed.end() :], count=1)
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if text and isinstance(error, SystemExit):
         line = text

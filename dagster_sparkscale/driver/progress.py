@@ -1,11 +1,11 @@
 """Reading the JSON of Structured Streaming's events. Pure: no Spark, no clock."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from .kafka_lag import NotKnown, behind, offsets
 from .wire import QueryState
 
 ERROR_LENGTH = 500
@@ -56,47 +56,19 @@ def backlog(progress: Mapping[str, Any]) -> int | None:
     have Kafka's shape. A plain number counts what only its source knows: the seconds of `rate`, the
     batches of `memory`.
     """
-    total = 0
-    for source in progress.get("sources") or ():
-        behind = _distance(source.get("endOffset"), source.get("latestOffset"))
-        if behind is None:
-            return None
-        total += behind
-    return total if progress.get("sources") else None
-
-
-def _distance(end: Any, latest: Any) -> int | None:
-    end, latest = _parsed(end), _parsed(latest)
-    if not _is_partitioned(end) or not _is_partitioned(latest):
+    sources = progress.get("sources") or ()
+    try:
+        return sum(sum(_lags(source).values()) for source in sources) if sources else None
+    except NotKnown:
         return None
-    total = 0
-    for topic, partitions in latest.items():
-        for partition, offset in partitions.items():
-            if partition not in end.get(topic, {}):
-                return None  # a new partition: where it begins is not told
-            total += max(0, int(offset - end[topic][partition]))
-    return total
 
 
-def _parsed(offset: Any) -> Any:
-    if isinstance(offset, str):  # a source may give its offset's JSON as a text
-        try:
-            return json.loads(offset)
-        except ValueError:
-            return None
-    return offset
+def _lags(source: Mapping[str, Any]) -> dict[str, int]:
+    return behind(offsets(source.get("endOffset")), offsets(source.get("latestOffset")))
 
 
 def _is_count(offset: Any) -> bool:
     return isinstance(offset, (int, float)) and not isinstance(offset, bool)
-
-
-def _is_partitioned(offset: Any) -> bool:
-    """Whether it has the shape of Kafka's offsets, {topic: {partition: offset}}."""
-    return isinstance(offset, Mapping) and all(
-        isinstance(partitions, Mapping) and all(_is_count(at) for at in partitions.values())
-        for partitions in offset.values()
-    )
 
 
 def state_of(progress: Mapping[str, Any]) -> QueryState | None:

@@ -3,11 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .history import History
 from .jvm import Lifetime
+from .kafka_lag import KafkaLag
 from .progress import backlog, milliseconds, planning, state_of, why_it_died
 from .reports import NOTHING_TOLD, Input, SourceReport, inputs_of, report_of
 from .wire import Batch, Query, QueryState
@@ -24,6 +25,10 @@ def as_it_is(batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bo
 
 ENDED_KEPT = 50
 """Queries that have ended and are still listed, at most."""
+LAG_KEPT_MS = 60_000
+"""Milliseconds for which a lag of Kafka is told after the query was last heard of, or three batch
+intervals where these are more: where the broker is away the query is not heard of, and goes on
+falling behind."""
 
 
 @dataclass
@@ -52,8 +57,12 @@ class TrackedQuery:
     backlog: int | None = None
     report: SourceReport = NOTHING_TOLD
     """What its sources told of themselves when they were last asked."""
+    told: bool = False
+    """Whether they have been asked at all, since it started."""
     idled: bool = False
     """Whether it has found no data since: the report is then older than Spark's own."""
+    kafka: KafkaLag = field(default_factory=KafkaLag)
+    """How far it is behind what it reads from Kafka."""
     state: QueryState | None = None
     """What its last batch told of what it keeps; None: nothing."""
     known: Callable[[QueryState], QueryState] | None = None
@@ -63,6 +72,18 @@ class TrackedQuery:
         """It is not active any more. What is lost stays lost."""
         self.active, self.backlog = False, None
         self.report = SourceReport(lost=self.report.lost)
+        self.kafka.end()
+
+    def report_by(self, progress: Mapping[str, Any]) -> None:
+        """What its sources tell by a progress of it."""
+        by_offsets = self.kafka.see(milliseconds(progress["timestamp"]), progress)
+        self.backlog = backlog(progress)
+        self.report, self.told, self.idled = report_of(progress, by_offsets), True, False
+
+    @property
+    def heard_ms(self) -> int:
+        """When it last completed a batch or found no data, or began."""
+        return max(self.started_ms, self.trigger_ms or 0, self.completed_ms or 0)
 
     def next_trigger(self, interval_ms: int) -> int:
         """When the trigger after the last one that is known of began, as Spark's
@@ -136,8 +157,7 @@ class Queries:
             query.completed_ms = query.trigger_ms + took
             query.processing_ms = took
             query.batch_id = int(progress["batchId"])
-            query.backlog = backlog(progress)
-            query.report, query.idled = report_of(progress), False
+            query.report_by(progress)
             query.state = state_of(progress) or query.state
             batch = Batch(
                 query=query.label,
@@ -165,7 +185,7 @@ class Queries:
             interval = query.interval_ms or self._interval_ms
             earlier = (at - query.next_trigger(interval)) // interval
             query.trigger_ms, query.processing_ms = at, None
-            query.idled = query.report != NOTHING_TOLD
+            query.idled = query.report != NOTHING_TOLD or not query.told
             self._found_nothing(query, max(0, earlier) + 1, at)
 
     def _found_nothing(self, query: TrackedQuery, triggers: int, at_ms: int) -> None:
@@ -242,8 +262,9 @@ class Queries:
             return [query.run_id for query in self._queries.values() if query.state is not None]
 
     def outdated(self) -> list[str]:
-        """Run ids of the active queries whose sources have told something, and that have found no
-        data since. No event brings what the sources tell of that; the query's last progress does.
+        """Run ids of the active queries that have found no data since their sources told something,
+        or since they started. No event brings what the sources tell of that; the query's last
+        progress does.
         """
         with self._lock:
             return [q.run_id for q in self._queries.values() if q.active and q.idled]
@@ -253,7 +274,7 @@ class Queries:
         with self._lock:
             query = self._find(run_id)
             if query is not None and query.active and query.idled:
-                query.report, query.idled = report_of(progress), False
+                query.report_by(progress)
 
     def completed_since(self, run_id: str, moment: float) -> bool:
         """Whether the query has completed a batch later than `moment`, seconds since the epoch."""
@@ -290,18 +311,28 @@ class Queries:
             if began is None:
                 began = query.next_trigger(query.interval_ms or self._interval_ms)
             running = max(0, now - began)
+        interval = query.interval_ms or self._interval_ms
+        unheard = now - query.heard_ms
+        stale = query.active and query.kafka.reads and unheard > max(LAG_KEPT_MS, 3 * interval)
+        report, kafka = query.report, query.kafka
         return Query(
             name=query.label,
             active=query.active,
             interval_ms=query.interval_ms,
             running_ms=running,
-            backlog_records=query.backlog,
+            backlog_records=None if stale else query.backlog,
             error=query.error,
-            behind_ms=query.report.behind_ms,
-            source_shards=query.report.shards,
-            source_lost=query.report.lost,
+            behind_ms=None if stale else report.behind_ms,
+            source_shards=report.shards,
+            source_lost=report.lost,
             trigger=query.kind,
             cold=query.active and self._history.is_cold(query.label),
-            heard_at=max(query.started_ms, query.trigger_ms or 0, query.completed_ms or 0) / 1000,
+            heard_at=query.heard_ms / 1000,
             state=query.known(query.state) if query.state and query.known else query.state,
+            partitions_behind=None if stale else kafka.partitions,
+            lag_unknown=_unheard(unheard) if stale else kafka.unknown,
         )
+
+
+def _unheard(milliseconds: int) -> str:
+    return f"nothing was heard of the query for {milliseconds // 1000} s: does Kafka answer it?"

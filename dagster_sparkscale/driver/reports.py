@@ -2,8 +2,9 @@
 that they heeded. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 _LARGEST = 2**63
@@ -96,11 +97,18 @@ def inputs_of(progress: Mapping[str, Any]) -> tuple[Input, ...]:
     return tuple(input_of(each.get("latestOffset"), each.get("numInputRows")) for each in sources)
 
 
-def report_of(progress: Mapping[str, Any]) -> SourceReport:
-    """What the sources of a Structured Streaming query have told, from its progress."""
-    return combine(
-        read_report(source.get("latestOffset")) for source in progress.get("sources") or ()
-    )
+def report_of(
+    progress: Mapping[str, Any], by_offsets: Sequence[SourceReport | None] = ()
+) -> SourceReport:
+    """What the sources of a Structured Streaming query have told, from its progress.
+
+    Args:
+        by_offsets: in the order of the sources, what is known of each by its offsets, if anything;
+            it goes before what the source itself tells.
+    """
+    sources = progress.get("sources") or ()
+    reports = [read_report(source.get("latestOffset")) for source in sources]
+    return combine(known or told for known, told in zip_longest(by_offsets, reports))
 
 
 def _object(told: Any) -> Mapping[str, Any]:

@@ -187,6 +187,13 @@ class Query:
     """Whether its first batch with work is still to come, or in progress."""
     state: QueryState | None = None
     """None: it keeps none, or has not told of it yet."""
+    partitions_behind: Mapping[str, int] | None = None
+    """Of what it reads from Kafka, by `topic-partition`: the records that a partition has and no
+    batch has taken yet; at most the 20 partitions that are furthest behind. None: it reads none, or
+    that is not known of each."""
+    lag_unknown: str | None = None
+    """Why it is not known how far the query is behind Kafka, for people. None: it is known, or the
+    query does not read from Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +241,8 @@ class Answer:
     queries: tuple[Query, ...] = ()
     batches: tuple[Batch, ...] = ()
     rates: Mapping[str, Any] | None = None
-    """The live limits of sources in force, by source and limit; None where the agent has none."""
+    """The live limits that are set, by source and limit; what is in force is in `limits`. None
+    where the agent has none."""
     operation: int | None = None
     """The highest number of an operation that has asked for a change; None: none with a number."""
     spark_version: str | None = None

@@ -83,6 +83,9 @@ class Evaluation:
     """Seconds that the query furthest behind is behind the tip of its source, where one tells."""
     lag_query: str | None = None
     """The query `lag` was measured on."""
+    lag_unknown: str | None = None
+    """Why it is not known how far a query is behind that reads from a source which could tell, in
+    words; None: there is no such query."""
     catching_up: float | None = None
     """Seconds of `lag` lost per second, over the batches of that query; below 0: it grows."""
     lag_paced: bool = False
@@ -200,6 +203,7 @@ def evaluate(
         pending_batches=_total([q.pending_batches for q in active]) if fresh else None,
         lag=late.behind_ms / 1000 if late and late.behind_ms is not None else None,
         lag_query=late.name if late else None,
+        lag_unknown=next((q.lag_unknown for q in active if q.lag_unknown), None) if fresh else None,
         catching_up=_catching_up(b for b in batches if late and b.query == late.name),
         lag_paced=bool(late and late.interval_ms),
         shards=status.source_shards if fresh else None,

@@ -10,10 +10,11 @@ _DASH = "-"
 _BY = {
     "estimator": "estimate",
     "max_rate": "max_rate",
-    "nobody": _DASH,
     "set": "set",
     "start": "to begin with",
+    "nobody": _DASH,
 }
+_ESTIMATED = ("estimator", "max_rate")
 
 
 def of_sources(status: Status | None) -> str:
@@ -23,7 +24,7 @@ def of_sources(status: Status | None) -> str:
         return ""
     queries = {query.name: query for query in status.queries}
     lines = [_line(each, queries.get(each.query or "")) for each in status.limits]
-    told = [each for each in status.limits if each.by == "estimator" and each.reason]
+    told = [each for each in status.limits if each.by in _ESTIMATED and each.reason]
     lowest = min(told, key=lambda each: each.rate or 0.0, default=None)
     below = ""
     if lowest is not None:

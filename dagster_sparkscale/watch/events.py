@@ -20,7 +20,7 @@ from dagster_sparkscale.observe import state as states
 from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
-from dagster_sparkscale.watch import backpressure, glance
+from dagster_sparkscale.watch import backpressure, glance, kafka
 from dagster_sparkscale.watch import state as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
@@ -137,6 +137,7 @@ def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
         "executors": glance.executors(sighting.status.executors if sighting.status else ()),
         "limits": backpressure.of_sources(sighting.status),
         "query state": query_state.of_queries(sighting.status),
+        "kafka": kafka.of_queries(sighting.status),
         "decisions": glance.decisions(recent.decided, row.seen_at),
     }
     return {name: dg.MetadataValue.md(text) for name, text in pieces.items() if text}

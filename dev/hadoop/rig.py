@@ -24,8 +24,8 @@ import psutil
 
 from dagster_sparkscale.clusters.host.processes import carrying
 from dagster_sparkscale.clusters.java import java_home
+from dev import jars
 from dev.daemons import Daemons, Keeper, tail
-from dev.hadoop import jars
 from dev.hadoop.settings import MARK
 from dev.installing import InstallFailed
 
@@ -41,6 +41,8 @@ log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
 """
 START_SECONDS = 120.0
+LOCK = Path(__file__).parent / "jars.lock"
+_JARS = jars.CACHE / "hadoop" / "jars"
 
 
 class RigFailed(RuntimeError):
@@ -81,7 +83,7 @@ class HadoopRig(Daemons):
                 [
                     *(str(java_home() / "bin" / "java"), *_JAVA),
                     *(f"-Dhadoop.home.dir={home}", f"-Djava.io.tmpdir={home}"),
-                    *("-cp", f"{home / 'conf'}:{jars.install()}/*", main, *arguments),
+                    *("-cp", f"{home / 'conf'}:{jars.install(LOCK, _JARS)}/*", main, *arguments),
                 ],
                 env=env,
                 cwd=home,

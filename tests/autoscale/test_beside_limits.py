@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
@@ -243,6 +243,7 @@ class TestHowMuchMoreThereIs:
         late = {"lag": 900.0, "lag_query": "q"}
         assert decided(ratio=1.2, **late, catching_up=-0.5).target == 6
         assert decided(ratio=1.3, **late, catching_up=-0.5).target == 7
+        assert decided(ratio=2.0, **late, catching_up=0.5).target == 6
 
     def test_never_less_than_by_the_threshold(self) -> None:
         policy = RatioPolicy(scale_up_ratio=3.0)
@@ -289,22 +290,22 @@ class TestProperties:
     def test_nothing_is_taken_from_a_query_at_its_limit(
         self, policy: RatioPolicy, max_lag: float | None, bounds: Bounds, seen: Evaluation
     ) -> None:
-        requested = seen.requested
-        assume(requested is not None and bounds.clamp(requested) == requested)
-        decision = with_lag(policy, max_lag).decide(bounds, seen)
-        if isinstance(decision, ScaleTo) and seen.stalled is None and seen.overdue is None:
-            assert decision.target > (requested or 0)
+        requested = bounds.clamp(seen.requested or 1)
+        decision = with_lag(policy, max_lag).decide(bounds, replace(seen, requested=requested))
+        if isinstance(decision, ScaleTo):
+            assert decision.target > requested
             assert bounds.clamp(decision.target) == decision.target
 
     @given(policies, lags, any_bounds, limited)
     def test_a_query_at_its_limit_never_has_less_than_one_that_is_not(
         self, policy: RatioPolicy, max_lag: float | None, bounds: Bounds, seen: Evaluation
     ) -> None:
-        assume(seen.requested is not None)
-        assume(max_lag is None or seen.throttled_lag is None)  # else what waits may wait
+        requested = seen.requested or 1
+        seen = replace(seen, requested=requested)
+        if max_lag is not None:
+            seen = replace(seen, throttled_lag=None)  # else what waits may wait
         free = replace(seen, throttled=None)
         policy = with_lag(policy, max_lag)
-        requested = seen.requested or 0
         after = target(policy.decide(bounds, seen), requested)
         assert after >= target(policy.decide(bounds, free), requested)
 
@@ -313,7 +314,7 @@ class TestProperties:
         self, policy: RatioPolicy, bounds: Bounds, seen: Evaluation, ratio: float
     ) -> None:
         seen = replace(seen, ratio=ratio, throttled_by="set", overdue=None, stalled=None)
-        assume(seen.requested is not None and bounds.clamp(seen.requested) == seen.requested)
+        seen = replace(seen, requested=bounds.clamp(seen.requested or 1))
         more = isinstance(policy.decide(bounds, seen), ScaleTo)
         assert not more or ratio >= policy.scale_up_ratio
 
@@ -359,6 +360,39 @@ class TestWhoseLimitItIs:
     )
     def test_of_several_sources(self, limits: tuple[Limit, ...], by: str | None) -> None:
         assert seen(limits).throttled_by == by
+
+    def test_a_batch_without_data_says_nothing_of_the_limit(self) -> None:
+        nothing = replace(batch(0.0, ago=1.0, triggers=3), records=0)
+        full = replace(batch(8.8, ago=15.0), records=100, limit=100.0)
+        told = seen((limit(),), batches=(full, nothing))
+        assert (told.limit, told.throttled) == (10.0, None), "it had less than it might"
+        unlimited = replace(batch(8.8, ago=1.0), records=5)
+        assert seen((limit(),), batches=(full, unlimited)).limit is None
+
+    def test_half_of_a_limit_is_enough_of_one_batch_if_all_together_have_nearly_all(self) -> None:
+        def of(*records: int | None) -> str | None:
+            return seen(
+                batches=tuple(
+                    replace(batch(8.8, ago=5.0 + n), records=each, limit=4.0)
+                    for n, each in enumerate(records)
+                )
+            ).throttled
+
+        assert of(2, 6) == QUERY
+        assert of(1, 7) is None
+        assert of(None, 8) is None
+        assert of(4, 4, 4, 3) is None and of(*[4] * 19, 3) == QUERY
+
+    def test_a_failed_batch_is_passed_over(self) -> None:
+        full = replace(batch(8.8, ago=5.0), records=100, limit=100.0)
+        other = replace(batch(8.8, ago=1.0), records=10, limit=100.0)
+        failed = replace(other, failed=True)
+        assert seen(batches=(failed, full)).throttled == QUERY
+        assert seen(batches=(failed, full, other)).throttled is None
+
+    def test_less_than_a_record_is_a_limit_too(self) -> None:
+        full = replace(batch(8.8, ago=5.0), records=1, limit=0.5)
+        assert seen(batches=(full,)).throttled == QUERY
 
     def test_a_query_that_is_not_at_its_limit_has_none_of_that(self) -> None:
         free = seen((limit(),), batches=(batch(8.8),))

@@ -51,6 +51,13 @@ class TestMeasured:
         at_the_tip = seen(queries=(Query(QUERY, True, behind_ms=0, source_lost=0),))
         assert (at_the_tip.lag, at_the_tip.lost) == (0.0, 0)
 
+    def test_why_a_lag_is_not_known_is_told_of_active_queries(self):
+        gone = Query("gone", True, lag_unknown="partition t-1 is gone from Kafka")
+        known, ended = Query("a", True, behind_ms=5), replace(gone, active=False)
+        assert seen(queries=(known, gone)).lag_unknown == gone.lag_unknown
+        assert seen(queries=(known, ended)).lag_unknown is None
+        assert seen(queries=(known, gone), spark_age=31.0).lag_unknown is None
+
     @pytest.mark.parametrize("age", [None, 31.0])
     def test_an_old_answer_of_spark_is_no_measurement(self, age):
         query = Query(QUERY, True, behind_ms=1500, source_shards=4, source_lost=2)
@@ -302,3 +309,27 @@ class TestProperties:
             for lag in lags
         )
         assert shorter <= longer
+
+
+WHY = "nothing was heard of the query for 75 s: does Kafka answer it?"
+CALM = {"lag": None, "lag_query": None, "ratio": 0.1, "lag_unknown": WHY}
+
+
+class TestUnknown:
+    """A lag that could be told and is not known is none of zero."""
+
+    def test_nothing_is_removed_where_a_lag_has_a_limit_and_is_not_known(self):
+        decision = decided(**CALM)
+        assert isinstance(decision, Hold)
+        assert decision.reason == (f"R 0.10 is at or below 0.3, but its lag is not known: {WHY}")
+        # Nor is what is outstanding called off.
+        assert isinstance(decided(**CALM, registered=1, requested=3), Hold)
+
+    def test_without_a_limit_r_alone_decides(self):
+        assert decided(RatioPolicy(), **CALM).target == 3
+
+    def test_where_no_source_could_tell_r_alone_decides(self):
+        assert decided(**CALM | {"lag_unknown": None}).target == 3
+
+    def test_an_overload_needs_no_lag(self):
+        assert decided(**CALM | {"ratio": 1.2}).target == 5

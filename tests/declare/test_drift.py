@@ -179,6 +179,28 @@ def test_other_limits_of_a_dstream_need_a_restart() -> None:
     assert drift(declared(before), before) == drift(declared(now), now) == ()
 
 
+def test_of_a_policy_is_remembered_what_its_estimator_goes_by() -> None:
+    def fields(**policy: Any) -> set[str]:
+        plain = declared(structured(backpressure=BackpressurePolicy(**policy)))
+        return {name for name in plain if name.startswith("backpressure")}
+
+    both = {"backpressure", "backpressure.min_rate", "backpressure.sources"}
+    assert fields() == both | {"backpressure.target_ratio"}
+    weights = {f"backpressure.{name}" for name in ("proportional", "integral", "derivative")}
+    assert fields(estimator="pid", max_rate=500) == both | weights | {"backpressure.max_rate"}
+
+
+def test_each_source_is_remembered() -> None:
+    limits = {name: SourceLimits(max_offsets_per_trigger=5) for name in ("a", "b")}
+    stream = structured(limits=limits, backpressure=BackpressurePolicy())
+    plain = declared(stream)
+    assert {"limits.a.maxOffsetsPerTrigger", "limits.b.maxOffsetsPerTrigger"} < plain.keys()
+    beside = dstream(
+        receivers=1, limits=StreamingLimits(max_rate=500), backpressure=BackpressurePolicy()
+    )
+    assert {"limits.max_rate", "backpressure"} < declared(beside).keys()
+
+
 def test_how_limits_are_looked_over_needs_no_restart() -> None:
     policy = {"backpressure": BackpressurePolicy()}
     assert changes(policy, {**policy, "retune": Retune(least_gain=0.5)}) == ()

@@ -384,6 +384,7 @@ class TestBackpressurePolicy:
             (BackpressurePolicy(), RatioPolicy.spark_12133()),
             (BackpressurePolicy(estimator="pid"), RatioPolicy()),
             (BackpressurePolicy(target_ratio=0.2), None),
+            (BackpressurePolicy(), RatioPolicy(scale_up_ratio=0.8, scale_down_ratio=0.4)),
         ],
     )
     def test_a_share_that_leaves_the_autoscaler_room(
@@ -395,6 +396,7 @@ class TestBackpressurePolicy:
         ("sources", "receivers", "covered"),
         [
             ((), 0, False),
+            ((), 1, True),
             ((), 2, True),
             (("receiver-0",), 2, False),
             (("receiver-0", "receiver-1"), 2, True),

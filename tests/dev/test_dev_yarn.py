@@ -1,4 +1,4 @@
-"""The rig: its settings, its jars, and that nothing of it outlives who wanted it."""
+"""The rig: its settings, and that nothing of it outlives who wanted it."""
 
 import os
 import signal
@@ -10,17 +10,10 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.clusters.host.processes import carrying
-from dev.hadoop import jars
 from dev.hadoop.settings import xml
 from dev.yarn import settings
 from tests.waiting import HANGS, wait_for
 
-MIRRORS = """\
-<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors>
-  <mirror><mirrorOf>snapshots</mirrorOf><url>http://127.0.0.1/other</url></mirror>
-  <mirror><mirrorOf>{of}</mirrorOf><url> http://127.0.0.1/maven </url></mirror>
-</mirrors></settings>
-"""
 KEEPER = """\
 import sys, time
 from pathlib import Path
@@ -29,32 +22,6 @@ with tethered(Path(sys.argv[1])) as address:
     print(address.mark, flush=True)
     time.sleep(900)
 """
-
-
-@pytest.mark.parametrize(
-    ("of", "url"),
-    [
-        ("*", "http://127.0.0.1/maven"),
-        ("central", "http://127.0.0.1/maven"),
-        ("repo1, central", "http://127.0.0.1/maven"),
-        ("*,!central", None),
-        ("repo1", None),
-    ],
-)
-def test_a_mirror_of_maven_central_is_heeded(tmp_path: Path, of: str, url: str | None) -> None:
-    path = tmp_path / "settings.xml"
-    path.write_text(MIRRORS.format(of=of))
-    assert jars.mirror(path) == url
-
-
-def test_without_settings_there_is_no_mirror(tmp_path: Path) -> None:
-    assert jars.mirror(tmp_path / "settings.xml") is None
-
-
-def test_each_jar_is_locked_once() -> None:
-    locked = jars.wanted()
-    assert len({(jar.organisation, jar.name) for jar in locked}) == len(locked) > 100
-    assert all(len(jar.sha256) == 64 for jar in locked)
 
 
 def test_settings_are_written_as_hadoop_reads_them() -> None:

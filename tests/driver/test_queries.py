@@ -48,6 +48,10 @@ class Told:
     def idle(self, at: float) -> None:
         self.queries.idled({"id": "id", "runId": "run", "timestamp": stamp(at)})
 
+    def reported(self, at: float, sources: list[dict[str, Any]]) -> None:
+        """The query's last progress, as the agent finds it when no event brings it."""
+        self.queries.reported("run", {"timestamp": stamp(at), "sources": sources})
+
     def died(self, at: float, exception: str | None) -> None:
         self.now = at
         self.queries.terminated({"id": "id", "runId": "run", "exception": exception})

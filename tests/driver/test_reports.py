@@ -137,12 +137,21 @@ def test_while_a_query_finds_nothing_its_last_progress_tells_how_far_behind_it_i
     assert told.queries.outdated() == []
     told.idle(12)
     assert told.queries.outdated() == ["run"]
-    told.queries.reported("run", {"sources": [source(behind_ms=0, shards=4)]})
+    told.reported(11, [source(behind_ms=0, shards=4)])
     assert (listed(told), told.queries.outdated()) == ((0, 4, None), [])
     told.idle(24)
     told.batch(27, 1, sources=[source(behind_ms=70, shards=5)])
-    told.queries.reported("run", {"sources": [source(behind_ms=0, shards=4)]})  # it came late
+    told.reported(23, [source(behind_ms=0, shards=4)])  # it came late
     assert listed(told) == (70, 5, None)
+
+
+def test_a_query_that_finds_nothing_from_its_start_on_is_asked() -> None:
+    told = Told()
+    told.started()
+    told.idle(12)
+    assert told.queries.outdated() == ["run"]
+    told.reported(12, [source(behind_ms=0, shards=4)])
+    assert (listed(told), told.queries.outdated()) == ((0, 4, None), [])
 
 
 def test_a_query_whose_sources_tell_nothing_is_not_asked_again() -> None:

@@ -1,15 +1,12 @@
 """What a program gets of its stream's limits, wherever it runs."""
 
-import io
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dagster_sparkscale.clusters.parcel import parcel
 from dagster_sparkscale.driver.stream_options import UnknownSource, options_of, stream_options
 
 MAX = "maxOffsetsPerTrigger"
@@ -91,32 +88,6 @@ def test_it_may_be_given_a_context_or_a_session_of_any_release() -> None:
     assert stream_options("clicks", Context(DECLARED))[MAX] == "1000"
     assert stream_options("clicks", Session(object(), Context(DECLARED)))[MAX] == "1000"
     assert stream_options("clicks", Session(Conf(DECLARED)))[MAX] == "1000"
-
-
-def without_packages(code: str, folder: Path) -> str:
-    """What it prints in a Python that has nothing but the parcel."""
-    archive = folder / "dagster_sparkscale.zip"
-    archive.write_bytes(parcel())
-    begin = f"import sys; sys.path.insert(0, {str(archive)!r}); "
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", begin + code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=folder,
-    )
-    return done.stdout.strip()
-
-
-def test_the_parcel_has_it_and_needs_neither_spark_nor_anything_else(tmp_path: Path) -> None:
-    code = (
-        "from dagster_sparkscale import stream_options; "
-        "import dagster_sparkscale as d; "
-        "print('.zip' in d.__file__, stream_options('clicks'), 'pydantic' in sys.modules)"
-    )
-    assert without_packages(code, tmp_path) == "True {} False"
-    names = zipfile.ZipFile(io.BytesIO(parcel())).namelist()
-    assert "dagster_sparkscale/driver/stream_options.py" in names
 
 
 @pytest.mark.spark

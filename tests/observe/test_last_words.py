@@ -140,6 +140,18 @@ class Unspeakable(Exception):
         (Unspeakable(), "Unspeakable"),
         (KeyError("a\tb"), "KeyError: 'a\\tb'"),
         (ValueError("a\tb"), "ValueError: a b"),
+        # Spark's words of a query that has failed, but for its ids.
+        (
+            ValueError(
+                "[STREAM_FAILED] Query [id = 1-a, runId = 2-b] terminated with exception: "
+                "org.apache.kafka.common.errors.TimeoutException: no answer SQLSTATE: XXKST"
+            ),
+            "ValueError: TimeoutException: no answer SQLSTATE: XXKST",
+        ),
+        (
+            ValueError("[STREAM_FAILED] Query terminated with exception: no"),
+            "ValueError: [STREAM_FAILED] Query terminated with exception: no",
+        ),
         (ValueError("x" * 188), "ValueError: " + "x" * 188),
         (ValueError("x" * 189), "ValueError: " + "x" * 185 + "..."),
     ],

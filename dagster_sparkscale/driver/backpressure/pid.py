@@ -7,9 +7,9 @@ records / processing delay of the batch:
     rate = max(min_rate, r - proportional (r - rho) - integral * scheduling delay * rho / T
                            - derivative * (change of r - rho) / (time since the last estimate))
 
-Known of it: the first batch gives no estimate, so the first ones are unlimited where no initial rate
-is set; with the defaults it never rises above the last rho, and small batches, in which the fixed
-costs of a batch outweigh its records, have a low one.
+Known of it: the first batch gives no estimate, so the first ones are unlimited where no initial
+rate is set; with the defaults it never rises above the last rho, and small batches, in which the
+fixed costs of a batch outweigh its records, have a low one.
 """
 
 import math

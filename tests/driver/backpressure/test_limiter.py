@@ -154,6 +154,17 @@ class TestEstimates:
         assert stream.told().by == "estimator"
         assert "estimated" not in stream.file["clicks"], "somebody has set more than that"
 
+    def test_a_limit_that_could_be_higher_but_for_what_is_declared_says_so(self):
+        stream = Stream(Plan(max_rate=3000))
+        for number in range(12):
+            records = stream.file.get("clicks", stream.file["*"])[RECORDS]
+            stream.batch(clicks(records, records), ms=records // 5)
+            if number == 0:
+                assert stream.told().by == "estimator"
+        assert (stream.told().rate, stream.told().by) == (3000, "max_rate")
+        stream.set(clicks={RATE: 400})
+        assert (stream.told().rate, stream.told().by) == (400, "set")
+
     def test_sources_share_what_their_query_can_take(self):
         stream = Stream(Plan())
         for _ in range(15):

@@ -1,6 +1,6 @@
-"""The jars of Hadoop's daemons, of YARN and of HDFS, from a Maven repository.
+"""Jars from a Maven repository, of what tests start: Hadoop's daemons, a Kafka broker.
 
-`jars.lock` names each with its SHA-256; the Ivy that Spark brings fetches them: from Maven Central,
+A lock file names each with its SHA-256; the Ivy that Spark brings fetches them: from Maven Central,
 or, where `~/.m2/settings.xml` has a mirror of it, from there.
 """
 
@@ -14,9 +14,7 @@ from pathlib import Path
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dev.installing import InstallFailed, call, once
 
-_ROOT = Path(__file__).resolve().parents[2]
-LOCK = Path(__file__).parent / "jars.lock"
-INSTALLED = _ROOT / ".cache" / "hadoop" / "jars"
+CACHE = Path(__file__).resolve().parent.parent / ".cache"
 _SECONDS = 900.0
 _CENTRAL = ("*", "central", "external:*")
 
@@ -33,26 +31,27 @@ class Jar:
         return f"{self.organisation}__{self.name}-{self.revision}.jar"
 
 
-def wanted(lock: Path = LOCK) -> list[Jar]:
+def wanted(lock: Path) -> list[Jar]:
     """The jars that a lock file names, a line each: SHA-256, organisation, name, revision."""
     return [Jar(*line.split()) for line in lock.read_text().splitlines() if line]
 
 
-def install(folder: Path = INSTALLED) -> Path:
-    """The folder with all jars, after fetching them where they are not there yet.
+def install(lock: Path, folder: Path) -> Path:
+    """The folder, with all jars that a lock file names, after fetching them where they are not
+    there yet.
 
     Raises:
         InstallFailed: one can't be had, or has another content than the lock file says.
     """
 
     def fill() -> None:
-        jars = wanted()
+        jars = wanted(lock)
         _fetch(jars, folder)
         for jar in jars:
-            _check(jar, folder / jar.file)
+            _check(jar, folder / jar.file, lock)
         shutil.rmtree(folder / "ivy", ignore_errors=True)  # a copy of them
 
-    return once(folder, [LOCK], fill)
+    return once(folder, [lock], fill)
 
 
 def _fetch(jars: list[Jar], folder: Path) -> None:
@@ -67,17 +66,17 @@ def _fetch(jars: list[Jar], folder: Path) -> None:
     call("Ivy", command, _SECONDS)
 
 
-def _check(jar: Jar, path: Path) -> None:
+def _check(jar: Jar, path: Path, lock: Path) -> None:
     if not path.is_file():
         raise InstallFailed(f"{jar.file}: Ivy has not brought it")
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != jar.sha256:
         path.unlink()
-        raise InstallFailed(f"{jar.file}: its SHA-256 is {found}, and {LOCK} has {jar.sha256}")
+        raise InstallFailed(f"{jar.file}: its SHA-256 is {found}, and {lock} has {jar.sha256}")
 
 
 def _module(jars: list[Jar]) -> Iterator[str]:
-    yield '<ivy-module version="2.0"><info organisation="dev" module="hadoop"/><dependencies>'
+    yield '<ivy-module version="2.0"><info organisation="dev" module="jars"/><dependencies>'
     for jar in jars:
         yield (
             f'<dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.revision}" '

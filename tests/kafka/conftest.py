@@ -1,0 +1,57 @@
+"""A broker for all tests of this process, and Spark's connector where there is one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.driver.releases import minor
+from dev.kafka import client
+from dev.kafka.broker import Kept, tethered
+from dev.kafka.connector import WORKS_ON
+from tests.kafka.following import Following
+
+Topic = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    """A real broker. A test that stops it starts it again."""
+    if minor(pyspark.__version__) not in WORKS_ON:
+        pytest.skip(f"the connector works on Spark {' and '.join(WORKS_ON)}")
+    with tethered(tmp_path_factory.mktemp("kafka") / "broker") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def records(kafka: Kept) -> client.Records:
+    return client.Records(kafka.address)
+
+
+@pytest.fixture
+def topic(kafka: Kept, request: pytest.FixtureRequest) -> Topic:
+    """Makes a topic of this test's own; returns its name."""
+    made = iter("abcdefgh")
+
+    def make(partitions: int = 1) -> str:
+        name = f"{next(made)}.{request.node.name[:80]}"
+        client.create_topic(kafka.address, name, partitions)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def follow(
+    kafka: Kept, local_cluster: LocalCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[..., Following]:
+    """A stream that reads topics, not started yet."""
+
+    def make(topics: str, **more: Any) -> Following:
+        name = request.node.name.removeprefix("test_")[:40].strip("_")
+        return Following(local_cluster, tmp_path, kafka.address, topics, name=name, **more)
+
+    return make

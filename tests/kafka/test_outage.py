@@ -1,0 +1,47 @@
+"""A real Kafka that is away for a while: nothing is known meanwhile, and nothing is lost."""
+
+from collections.abc import Callable
+
+import pytest
+
+from dagster_sparkscale.declare.decisions import Hold
+from dev.kafka import client
+from dev.kafka.broker import Kept
+from tests.kafka.conftest import Topic
+from tests.kafka.following import Following, running
+from tests.kafka.test_lag import caught_up
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def test_while_the_broker_is_away_the_lag_is_unknown_and_then_all_is_read(
+    follow: Callable[..., Following], topic: Topic, records: client.Records, kafka: Kept
+) -> None:
+    t = topic(2)
+    records.put(t, (f"before {number}" for number in range(20)))
+    with running(follow(t)) as following:
+        caught_up(following, 20)
+        try:
+            kafka.stop()
+
+            def unknown() -> bool:
+                decision = following.assessed().decision
+                # R was low before it, and two executors would be too many.
+                assert isinstance(decision, Hold) or decision.operation != "rescale", decision
+                query = following.query()
+                return query is not None and query.lag_unknown is not None
+
+            wait_for("its lag to be unknown", unknown, 240, every=1.0, about=following.log)
+            query = following.query()
+            assert query is not None and query.lag_unknown is not None
+            assert "nothing was heard of the query" in query.lag_unknown
+            assert query.behind_ms is query.backlog_records is query.partitions_behind is None
+            assert query.source_shards == 2
+            seen = following.assessed().seen
+            assert seen is not None and seen.lag is None
+        finally:
+            kafka.start()
+        records.put(t, (f"after {number}" for number in range(20)))
+        caught_up(following, 40)
+        assert len(following.read()) == len(set(following.read())) == 40

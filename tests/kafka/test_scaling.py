@@ -1,0 +1,68 @@
+"""The whole chain: Kafka, Spark, Dagster. A stream that is held back and falls behind is scaled up,
+by its lag alone, as far as its partitions make sense."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_sparkscale import RatioPolicy
+from dagster_sparkscale.clusters.local import LocalCluster
+from dev.kafka import client
+from tests.e2e.deployment import deployed, told, wait_for_request
+from tests.kafka.conftest import Topic
+from tests.kafka.following import Following
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def test_a_stream_that_is_held_back_and_falls_behind_is_scaled_up(
+    follow: Callable[..., Following],
+    topic: Topic,
+    records: client.Records,
+    local_cluster: LocalCluster,
+    tmp_path: Path,
+) -> None:
+    t = topic(2)
+    # R alone would neither add nor remove an executor, however busy the machine is.
+    policy = RatioPolicy(
+        interval=10, max_executors=6, max_lag="3s", scale_up_ratio=1000, scale_down_ratio=0.001
+    )
+    held_back = follow(
+        t, options={"maxOffsetsPerTrigger": 4}, autoscale=policy, batch_interval="2s"
+    )
+    held_back.pace(0.5)
+    records.put(t, ["first"])
+    with deployed(local_cluster, held_back.stream, tmp_path) as d:
+        told(d.materialize())
+        held_back.wait("its start", lambda query: query.behind_ms == 0)
+        records.put(t, (str(number) for number in range(4000)))
+        [request] = wait_for_request(d, "rescale").run_requests or []
+        story = told(d.requested(request))
+        assert story["ending"] == "reached", story
+        assert (story["executors_before"], story["executors_after"]) == (1, 2)
+        assert "is above 3 s" in story["reason"] and "R 0." in story["reason"]
+
+        # It goes on falling behind, and a third executor would have no partition to read.
+        def pinned() -> bool:
+            said = str(d.tick().skip_message)
+            return "2 shards are read by 2 tasks" in said
+
+        wait_for("a reason", pinned, 120, every=1.0, about=held_back.log)
+        seen = held_back.assessed().seen
+        assert seen is not None and seen.lag is not None and seen.lag > 3
+        assert seen.shards == 2
+
+        def shown() -> dict[str, dg.MetadataValue] | None:
+            d.tick()
+            event = d.instance.get_latest_materialization_event(dg.AssetKey(held_back.stream.name))
+            found = event.asset_materialization.metadata if event else {}  # type: ignore[union-attr]
+            return dict(found) if "kafka" in found else None
+
+        metadata = wait_for("Overview", shown, 120, every=1.0)
+        assert metadata is not None
+        assert "records behind" in str(metadata["kafka"].value)
+        lag = metadata["2. lag (s)"].value
+        assert isinstance(lag, int | float) and lag > 0
