@@ -16,6 +16,7 @@ BENCHMARKS = (
     "fleet",
     "clusters",
     "state",
+    "backpressure",
 )
 
 

@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     )
     from dagster_sparkscale.clusters.yarn.client_mode import YarnClientCluster as YarnClientCluster
     from dagster_sparkscale.clusters.yarn.cluster import YarnCluster as YarnCluster
+    from dagster_sparkscale.declare.backpressure import BackpressurePolicy as BackpressurePolicy
+    from dagster_sparkscale.declare.backpressure import Retune as Retune
     from dagster_sparkscale.declare.bounds import Bounds as Bounds
     from dagster_sparkscale.declare.decisions import Hold as Hold
     from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
     from dagster_sparkscale.declare.declaration import DeclarationError as DeclarationError
     from dagster_sparkscale.declare.key_groups import KeyGroups as KeyGroups
+    from dagster_sparkscale.declare.limits import SourceLimits as SourceLimits
+    from dagster_sparkscale.declare.limits import StreamingLimits as StreamingLimits
     from dagster_sparkscale.declare.policies import AutoscalePolicy as AutoscalePolicy
     from dagster_sparkscale.declare.policies import RecoveryPolicy as RecoveryPolicy
     from dagster_sparkscale.declare.state import State as State
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.streams import StructuredStream as StructuredStream
     from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
     from dagster_sparkscale.definitions import build_defs as build_defs
+    from dagster_sparkscale.driver.stream_options import stream_options as stream_options
     from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
     from dagster_sparkscale.observe.history import history as history
     from dagster_sparkscale.observe.minutes import Minute as Minute
@@ -50,6 +55,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Alert": "watch.alerts",
     "AutoscalePolicy": "declare.policies",
+    "BackpressurePolicy": "declare.backpressure",
     "Bounds": "declare.bounds",
     "ClusterManager": "clusters.base",
     "DStream": "declare.streams",
@@ -62,12 +68,15 @@ _HOMES = {
     "Minute": "observe.minutes",
     "RatioPolicy": "autoscale.ratio",
     "RecoveryPolicy": "declare.policies",
+    "Retune": "declare.backpressure",
     "ScaleTo": "declare.decisions",
     "SlackWebhook": "watch.webhooks",
+    "SourceLimits": "declare.limits",
     "SparkApplicationCluster": "clusters.kubernetes.application_cluster",
     "StandaloneCluster": "clusters.standalone.cluster",
     "StandaloneRestCluster": "clusters.standalone.rest_cluster",
     "State": "declare.state",
+    "StreamingLimits": "declare.limits",
     "StructuredStream": "declare.streams",
     "Webhook": "watch.webhooks",
     "YarnClientCluster": "clusters.yarn.client_mode",
@@ -75,6 +84,7 @@ _HOMES = {
     "alert_sensor": "watch.alert_sensor",
     "build_defs": "definitions",
     "history": "observe.history",
+    "stream_options": "driver.stream_options",
     "streaming_asset": "declare.streams",
 }
 __all__ = ["__version__", *_HOMES]

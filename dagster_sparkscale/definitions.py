@@ -10,6 +10,9 @@ from dagster._core.libraries import DagsterLibraryRegistry
 
 import dagster_sparkscale
 from dagster_sparkscale.autoscale.rescale_job import RESCALE
+from dagster_sparkscale.backpressure.retune_job import RETUNE
+from dagster_sparkscale.backpressure.schedules import retune_schedules
+from dagster_sparkscale.backpressure.set_limits_job import SET_LIMITS
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
@@ -34,7 +37,10 @@ DagsterLibraryRegistry.register(
 # Dagster itself sets this parameter in beta, of every sensor that has jobs, while it loads them.
 warnings.filterwarnings("ignore", "Parameter `owners` of initializer `Sensor", dg.BetaWarning)
 
-OPERATIONS: tuple[Operation[Any, Any], ...] = (RESCALE, RESTART, STOP, RECONFIGURE)
+OPERATIONS: tuple[Operation[Any, Any], ...] = (
+    *(RESCALE, RESTART, STOP, RECONFIGURE),
+    *(SET_LIMITS, RETUNE),
+)
 """What can be done to a stream. A new operation is a module of its own and a row here."""
 
 
@@ -77,7 +83,10 @@ def build_defs(
         assets=[*(stream_asset(known, stream) for stream in known), fleet_asset(known)],
         asset_checks=[health_checks(known, stream) for stream in known],
         jobs=[*operations.jobs.values(), *remedy_jobs(known)],
-        schedules=maintenance_schedules(known, operations),
+        schedules=[
+            *maintenance_schedules(known, operations),
+            *retune_schedules(known, operations),
+        ],
         sensors=[
             autoscale_sensor(
                 known,

@@ -5,6 +5,7 @@ time and needed for every change, one driver a stream, executors arrive one a lo
 as the cores go. There is no Spark in it; what real clusters do is tested on real clusters.
 """
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,10 +23,11 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.leases import Lease, hold
 from dagster_sparkscale.clusters.starts import Drivers, begin
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
+from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
-from dagster_sparkscale.observe.status import Batch, Executor, Query, Reconfiguration, Status
+from dagster_sparkscale.observe.status import Batch, Executor, Limit, Query, Reconfiguration, Status
 
 QUERY = "counts"
 
@@ -88,6 +90,11 @@ class Kept:
     reconfigurations: tuple[Reconfiguration, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of this one start."""
+    rates: Mapping[str, Any] = field(default_factory=dict)
+    """Live limits that are set."""
+    limits: tuple[Limit, ...] = ()
+    batches: tuple[Batch, ...] | None = None
+    """Those that are told; None: as `batch_seconds` says."""
     spark_version: str | None = "4.3.0"
     batch_seconds: float | None = None
     """How long the stream's batches take; None: none has completed."""
@@ -224,7 +231,11 @@ class MemoryCluster(ClusterManager):
             ),
             requested=start.record.executors or 0,
             executor_cores=stream.executor_cores,
-            settings=dict(settings or {}),
+            settings={
+                **standing(lease.record.tuning, declared_limits(stream)),
+                **(settings or {}),
+            },
+            rates=dict(start.record.rates or {}),
         )
         world.streams[stream.name] = kept
         world.calls.append(f"submit {stream.name} {epoch}")
@@ -346,6 +357,20 @@ class MemoryAgent:
         self.world.calls.append(f"scale {self.driver.stream} {target}")
         return _status(kept)
 
+    def set_rates(
+        self,
+        rates: Mapping[str, Any],
+        timeout: float = 10.0,
+        operation: int | None = None,
+        absolute: bool = False,
+    ) -> Status:
+        kept = self._answering()
+        self.world.numbers.append(operation)
+        assert absolute
+        kept.rates = dict(rates)
+        self.world.calls.append(f"limits {self.driver.stream} {json.dumps(rates)}")
+        return _status(kept)
+
     def _answering(self) -> Kept:
         driver = self.driver
         kept = self.world.streams[driver.stream]
@@ -366,6 +391,8 @@ def _status(kept: Kept) -> Status:
             )
             for query in kept.ran
         )
+    if kept.batches is not None:
+        batches = kept.batches
     return Status(
         stream=kept.driver.stream,
         epoch=kept.driver.epoch,
@@ -384,4 +411,6 @@ def _status(kept: Kept) -> Status:
         last_seq=len(batches),
         spark_version=kept.spark_version,
         reconfigurations=kept.reconfigurations,
+        rates=kept.rates,
+        limits=kept.limits,
     )

@@ -11,6 +11,7 @@ NOTHING_TO_DO = (
     "executors would be idle too"
 )
 """Of a batch that is overdue."""
+OVERDUE_IN_VAIN = f"the batch in progress is overdue, and {NOTHING_TO_DO}"
 
 
 def nothing_to_do(seen: Evaluation) -> bool:
@@ -26,15 +27,23 @@ def too_far_behind(max_lag: float | None, seen: Evaluation) -> str | None:
     return f"lag {seen.lag:.1f} s{whose} is above {max_lag:g} s"
 
 
-def no_more_needed(max_lag: float, scale_down_ratio: float, seen: Evaluation) -> str | None:
+def no_more_needed(
+    max_lag: float,
+    scale_down_ratio: float,
+    seen: Evaluation,
+    bounded: str = "a batch is bounded by what its source may read: raise that",
+) -> str | None:
     """Why a stream that is too far behind gets no more executors, in words; None: it gets some.
 
     Only for a stream whose batches fit into their interval: one that is overloaded by R as well
     needs more whatever its lag does, and so does one whose batch is overdue.
+
+    Args:
+        bounded: why batches are no larger, and what to do about it, in words.
     """
     assert seen.lag is not None
     if nothing_to_do(seen):
-        return f"the batch in progress is overdue, and {NOTHING_TO_DO}"
+        return OVERDUE_IN_VAIN
     if seen.overdue is not None:
         return None
     if seen.catching_up is not None and seen.catching_up > 0:
@@ -47,7 +56,6 @@ def no_more_needed(max_lag: float, scale_down_ratio: float, seen: Evaluation) ->
     if seen.ratio is not None and seen.ratio <= scale_down_ratio and seen.lag_paced:
         return (
             f"R {seen.ratio:.2f} is at or below {scale_down_ratio:g}: batches wait for "
-            "their interval most of the time, and more executors would only wait longer; a batch "
-            "is bounded by what its source may read: raise that"
+            f"their interval most of the time, and more executors would only wait longer; {bounded}"
         )
     return None

@@ -15,9 +15,10 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
   left nobody else is told to, and low load never asks for more than is requested already.
 - A source may tell how far behind the stream is, and how many shards it reads: a stream that is too
   far behind is not scaled down, and no stream is scaled beyond what its shards keep busy.
+- A query that takes all that a limit lets it is not scaled down, and counts as overloaded unless
+  its lag is known and short, or the limit is one that no executor moves.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Self
 
@@ -30,6 +31,14 @@ from dagster_sparkscale.autoscale.lag import (
     too_far_behind,
 )
 from dagster_sparkscale.autoscale.spark_conf import policy_fields
+from dagster_sparkscale.autoscale.steps import between, down, outstanding, up
+from dagster_sparkscale.autoscale.throttle import (
+    demand,
+    in_vain,
+    ratio_of,
+    stands_at,
+    what_bounds,
+)
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.declaration import Number
@@ -45,14 +54,15 @@ class RatioPolicy(AutoscalePolicy):
     `org.apache.spark.streaming.scheduler.ExecutorAllocationManager` ships.
 
     Where the source tells how far behind the stream is, and that is above `max_lag`, nothing is
-    removed whatever R is, and the stream counts as overloaded unless it is catching up.
+    removed whatever R is, and the stream counts as overloaded unless it is catching up. So it is
+    with a query whose input stands at a limit that more executors would raise.
     """
 
     scale_up_ratio: Annotated[Number, Field(gt=0)] = 0.9
     scale_down_ratio: Annotated[Number, Field(gt=0)] = 0.3
 
     @model_validator(mode="after")
-    def _up_above_down(self) -> Self:
+    def _up_abovedown(self) -> Self:
         if self.scale_up_ratio <= self.scale_down_ratio:
             raise ValueError(
                 f"scale_up_ratio = {self.scale_up_ratio}: must be above "
@@ -105,7 +115,7 @@ class RatioPolicy(AutoscalePolicy):
         if bounds.clamp(requested) != requested:
             return ScaleTo(
                 bounds.clamp(requested),
-                f"{requested} requested is outside the bounds {_range(bounds)}",
+                f"{requested} requested is outside the bounds {between(bounds)}",
             )
         if staying == 0:
             which = "no executor is registered"
@@ -132,13 +142,16 @@ class RatioPolicy(AutoscalePolicy):
                 f"{seen.stalled:.2f} batch intervals so far"
             )
             if not nothing_to_do(seen):
-                return _up(_within_window(seen.stalled, seen), why, bounds, seen, late)
+                return up(_within_window(seen.stalled, seen), why, bounds, seen, late)
             stuck = Hold(f"{why}, but {NOTHING_TO_DO}")
         overloads = self._overloads(seen)
         helped = [load for load in overloads if not self._is_planned(load)]
         if helped:
             why = f"{_measured(helped[0])} is at or above {self.scale_up_ratio:g}"
-            return _up(helped[0].ratio, why, bounds, seen, late)
+            ratio = helped[0].ratio
+            if helped[0].query == seen.throttled:
+                ratio, why = demand(ratio, seen), f"{why}, and its input stands at its limit"
+            return up(ratio, why, bounds, seen, late)
         if stuck is not None:
             return stuck
         if overloads:
@@ -155,12 +168,13 @@ class RatioPolicy(AutoscalePolicy):
         if seen.ratio is not None:
             measured = _measured(Load(seen.query or "", seen.ratio))
         if late is not None and self.max_lag is not None:
-            if why_not := no_more_needed(self.max_lag, self.scale_down_ratio, seen):
+            bounded = {"bounded": what_bounds(seen)} if _is_throttled_behind(seen) else {}
+            if why_not := no_more_needed(self.max_lag, self.scale_down_ratio, seen, **bounded):
                 return Hold(f"{late}, but {why_not}")
-            # As if R stood at its threshold.
-            ratio = self.scale_up_ratio
-            return _up(ratio, f"{late}, {measured}", bounds, seen, late)
+            return up(self._as_overload(seen), f"{late}, {measured}", bounds, seen, late)
         assert seen.ratio is not None
+        if seen.throttled is not None:
+            return self._beside_limit(bounds, seen)
         if seen.ratio <= self.scale_down_ratio and seen.unpaced:
             return Hold(
                 f"{measured} is at or below {self.scale_down_ratio:g}, but R says nothing of query "
@@ -176,18 +190,48 @@ class RatioPolicy(AutoscalePolicy):
             if self.max_lag is not None and seen.lag_unknown is not None:
                 # It may be far above max_lag: a lag that is missing is none of zero.
                 return Hold(f"{why}, but its lag is not known: {seen.lag_unknown}")
-            return _down(why, bounds, seen)
+            return down(why, bounds, seen)
         return Hold(
             f"{measured} is between {self.scale_down_ratio:g} and {self.scale_up_ratio:g}"
-            + _outstanding(seen)
+            + outstanding(seen)
         )
 
+    def _beside_limit(self, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
+        """The decision on a query that takes all that it may, and is not too far behind."""
+        why = stands_at(seen)
+        if self.max_lag is not None and seen.throttled_lag is not None:
+            return Hold(
+                f"{why}, but it is {seen.throttled_lag:.1f} s behind, and may be {self.max_lag:g} s"
+                + outstanding(seen)
+            )
+        if why_not := in_vain(self.scale_down_ratio, seen):
+            return Hold(f"{why}, but {why_not}" + outstanding(seen))
+        return up(self._as_overload(seen), why, bounds, seen, late=None)
+
+    def _as_overload(self, seen: Evaluation) -> float:
+        """What stands in for an R that is below its threshold: that threshold; or what R would be
+        without its limit, where that is known."""
+        if seen.throttled is None or seen.ratio is None:
+            return self.scale_up_ratio
+        return max(self.scale_up_ratio, demand(ratio_of(seen), seen))
+
     def _overloads(self, seen: Evaluation) -> list[Load]:
-        """The queries with an R at or above the threshold, the worst first."""
+        """The queries with an R at or above the threshold, the worst first. One whose limit makes
+        that of it counts only where it is further behind than it may be."""
         loads = seen.loads
         if not loads and seen.ratio is not None:
             loads = (Load(seen.query or "", seen.ratio),)
-        return [load for load in loads if load.ratio >= self.scale_up_ratio]
+        return [
+            load
+            for load in loads
+            if load.ratio >= self.scale_up_ratio and not self._may_wait(load, seen)
+        ]
+
+    def _may_wait(self, load: Load, seen: Evaluation) -> bool:
+        """Whether a query stands at its limit, its batches fit, and what waits for it may wait."""
+        if load.query != seen.throttled or load.ratio >= 1 or seen.throttled_lag is None:
+            return False
+        return self.max_lag is not None and seen.throttled_lag <= self.max_lag
 
     def _is_planned(self, load: Load) -> bool:
         """Whether a query would be overloaded if its executors took no time at all."""
@@ -198,15 +242,14 @@ def _measured(load: Load) -> str:
     return f"R {load.ratio:.2f}" + (f" of query {load.query!r}" if load.query else "")
 
 
+def _is_throttled_behind(seen: Evaluation) -> bool:
+    """Whether the query that is furthest behind is the one that stands at its limit."""
+    return seen.throttled is not None and seen.throttled == seen.lag_query
+
+
 def _is_unpaced(seen: Evaluation) -> bool:
     """Whether the query that is furthest behind can be judged by that alone."""
     return seen.lag_query is not None and seen.lag_query in seen.unpaced
-
-
-def round_half_up(value: float) -> int:
-    """Java's `Math.round`, which Spark uses: Python's `round` goes to the even neighbour."""
-    below = math.floor(value)  # `value + 0.5` is itself rounded: 0.49999999999999994 would become 1
-    return below + 1 if value - below >= 0.5 else below
 
 
 def _within_window(stalled: float, seen: Evaluation) -> float:
@@ -216,67 +259,3 @@ def _within_window(stalled: float, seen: Evaluation) -> float:
     if seen.batch_interval is None:
         return stalled
     return min(stalled, seen.window / seen.batch_interval)
-
-
-def _up(
-    ratio: float, why: str, bounds: Bounds, seen: Evaluation, late: str | None
-) -> Hold | ScaleTo:
-    staying, requested = seen.staying, seen.requested
-    assert staying is not None and requested is not None
-    wanted = staying + max(round_half_up(ratio), 1)
-    target = bounds.aim(wanted)
-    in_vain = target < bounds.clamp(wanted)
-    if staying >= target and requested >= target:
-        if in_vain:
-            return Hold(f"{why}, but {bounds.useful_note}", pinned=True)
-        note = f" ({bounds.note})" if bounds.note else ""
-        return Hold(f"{why}, but {target} executors are the maximum{note}", pinned=True)
-    if target <= requested if late else target == requested:
-        return Hold(f"{why}; {requested} are requested already, {_present(seen)}")
-    no_more = f" ({bounds.useful_note})" if in_vain else ""
-    return ScaleTo(target, f"{why}: {_counted(seen)} -> {target}{no_more}")
-
-
-def _down(why: str, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
-    staying, requested = seen.staying, seen.requested
-    assert staying is not None and requested is not None
-    if seen.overdue is not None:
-        return Hold(
-            f"{why}, but the batch in progress has taken {seen.overdue:.2f} batch intervals so far"
-        )
-    if seen.removing and requested <= staying:
-        return Hold(f"{why}; {requested} are requested already, {_present(seen)}")
-    target = bounds.aim(staying - 1)
-    if staying <= bounds.minimum:
-        if target < requested:
-            return ScaleTo(
-                target, f"{why}: {requested} requested, of which {_present(seen)} -> {target}"
-            )
-        return Hold(f"{why}, but {bounds.minimum} is the minimum")
-    if target >= requested:  # more are there than were asked for: they go without our help
-        return Hold(f"{why}; {requested} are requested already, {staying} are still registered")
-    no_more = f" ({bounds.useful_note})" if target < staying - 1 else ""
-    return ScaleTo(target, f"{why}: {_counted(seen)} -> {target}{no_more}")
-
-
-def _outstanding(seen: Evaluation) -> str:
-    if seen.staying == seen.requested and not seen.removing:
-        return ""
-    leaving = f", {seen.removing} more are leaving" if seen.removing else ""
-    return f"; {seen.staying} of {seen.requested} have registered{leaving}"
-
-
-def _present(seen: Evaluation) -> str:
-    if not seen.removing:
-        return f"{seen.registered} have registered"
-    return f"{seen.registered} have registered, of which {seen.removing} are leaving"
-
-
-def _counted(seen: Evaluation) -> str:
-    if not seen.removing:
-        return f"{seen.registered} registered"
-    return f"{seen.registered} registered, of which {seen.removing} are leaving"
-
-
-def _range(bounds: Bounds) -> str:
-    return f"{bounds.minimum} to {bounds.maximum if bounds.maximum is not None else 'any'}"

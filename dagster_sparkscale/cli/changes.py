@@ -1,5 +1,5 @@
 """What changes a stream, each a run of its job: `scale`, `start`, `stop`, `restart`, `reconfigure`,
-`forget`."""
+`retune`, `limits`, `forget`."""
 
 import getpass
 import os
@@ -128,6 +128,108 @@ def reconfigure(
     deployed, _ = where.find(stream)
     config = {"partitions": partitions, "query": query, "dry_run": dry_run}
     _operate(deployed, "reconfigure_state", stream, config, reason)
+
+
+def _values(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, float]:
+    """`NAME=VALUE`, several of them."""
+    values = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        try:
+            values[name.strip()] = float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not name.strip():
+            raise click.BadParameter(
+                f"{each!r}: must be NAME=NUMBER, such as clicks.maxOffsetsPerTrigger=20000"
+            )
+    return values
+
+
+@click.command()
+@_stream
+@click.option("--dry-run", is_flag=True, help="Only say what would be changed. The default.")
+@click.option("--apply", is_flag=True, help="Change what the stream's history recommends.")
+@click.option(
+    "--set",
+    "values",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    callback=_values,
+    help="Set a limit, such as clicks.maxOffsetsPerTrigger=20000; may be given several times.",
+)
+@click.option("--put-back", is_flag=True, help="Have what was in force before the last change.")
+@_reason
+@on_a_target
+def retune(
+    where: Target,
+    stream: str,
+    dry_run: bool,
+    apply: bool,
+    values: dict[str, float],
+    put_back: bool,
+    reason: str | None,
+) -> None:
+    """Say what limits STREAM should have by its history, or change them.
+
+    Limits that Spark reads once per start need a restart: the stream is stopped gracefully and
+    started again.
+    """
+    chosen = {"--apply": apply, "--set": bool(values), "--put-back": put_back}
+    given = [name for name, there in chosen.items() if there]
+    if len(given) > 1 or (dry_run and (apply or put_back)):
+        both = [*(["--dry-run"] if dry_run else []), *given]
+        raise click.UsageError(f"{' and '.join(both)}: give one of them")
+    deployed, _ = where.find(stream)
+    config = {
+        "dry_run": True if dry_run or not given else None,
+        "put_back": put_back or None,
+        "values": values or None,
+    }
+    _operate(deployed, "retune_backpressure", stream, config, reason)
+
+
+@click.command()
+@_stream
+@click.option("--source", metavar="NAME", help="The source; '*': each without limits of its own.")
+@click.option("--rate", metavar="N", type=float, help="Records per second, at most.")
+@click.option("--records", metavar="N", type=int, help="Records of a batch, at most.")
+@click.option("--none", "nothing", is_flag=True, help="Take away what was set.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    help="How long to wait for the source to heed it. Default: 60.",
+)
+@_reason
+@on_a_target
+def limits(
+    where: Target,
+    stream: str,
+    source: str | None,
+    rate: float | None,
+    records: int | None,
+    nothing: bool,
+    wait: float | None,
+    reason: str | None,
+) -> None:
+    """Show what the sources of STREAM may take, or set it while it runs.
+
+    It stands until it is taken away, also for drivers to come.
+    """
+    if sum((rate is not None, records is not None, nothing)) > 1:
+        raise click.UsageError("give one of --rate, --records and --none")
+    deployed, _ = where.find(stream)
+    config = {
+        "source": source,
+        "rate": rate,
+        "records": records,
+        "none": nothing or None,
+        "wait_seconds": wait,
+    }
+    _operate(deployed, "set_limits", stream, config, reason)
 
 
 @click.command()

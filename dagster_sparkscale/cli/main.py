@@ -15,7 +15,16 @@ from dagster._core.secrets.env_file import get_env_var_dict
 from dagster._utils.env import environ
 
 import dagster_sparkscale
-from dagster_sparkscale.cli.changes import forget, reconfigure, restart, scale, start, stop
+from dagster_sparkscale.cli.changes import (
+    forget,
+    limits,
+    reconfigure,
+    restart,
+    retune,
+    scale,
+    start,
+    stop,
+)
 from dagster_sparkscale.cli.doctor import doctor
 from dagster_sparkscale.cli.logs import logs
 from dagster_sparkscale.cli.status import status
@@ -47,5 +56,8 @@ def main(context: click.Context) -> None:
     context.with_resource(environ(get_env_var_dict(os.getcwd())))
 
 
-for command in (status, doctor, logs, scale, start, stop, restart, reconfigure, forget):
+for command in (
+    *(status, doctor, logs, scale, start, stop, restart),
+    *(reconfigure, retune, limits, forget),
+):
     main.add_command(command)

@@ -49,19 +49,27 @@ class RemoteAgent:
         rates: Mapping[str, Mapping[str, int | float | None] | None],
         timeout: float = 10.0,
         operation: int | None = None,
+        absolute: bool = False,
     ) -> Status:
-        """Set and remove live limits of sources. The status has those then in force.
+        """Set and remove live limits of sources. The status has those that are set then.
 
         Args:
-            rates: by source, its limits: maxRecordsPerTrigger, maxBytesPerTrigger,
-                maxSpanPerTrigger (seconds). What is not named stays; None removes one limit, or
-                all of a source.
+            rates: by source, its limits: maxRate (records per second), maxRecordsPerTrigger,
+                maxBytesPerTrigger, maxSpanPerTrigger (seconds). What is not named stays; None
+                removes one limit, or all of a source.
+            absolute: what is not named is removed.
 
         Raises:
             StaleEpoch: it is of another epoch.
             Superseded: an operation with a higher number has asked for a change.
         """
-        return self._status("PUT", "/v1/rates", _numbered({"rates": rates}, operation), timeout)
+        asked = {"rates": rates, "absolute": True} if absolute else {"rates": rates}
+        status = self._status("PUT", "/v1/rates", _numbered(asked, operation), timeout)
+        if absolute and (left := _left_over(status.rates or {}, rates)):
+            # An agent of an older release passes over what it does not know, and has patched.
+            body = _numbered({"rates": left}, operation)
+            status = self._status("PUT", "/v1/rates", body, timeout)
+        return status
 
     def stop(
         self,
@@ -108,6 +116,20 @@ class RemoteAgent:
     @property
     def _who(self) -> str:
         return f"the agent of {self.stream!r} at {self.url}"
+
+
+def _left_over(
+    has: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any] | None]
+) -> dict[str, dict[str, None] | None]:
+    """What removes the limits that are not wanted; empty: there are none."""
+    left: dict[str, dict[str, None] | None] = {}
+    for source, limits in has.items():
+        asked = wanted.get(source)
+        if not asked:
+            left[source] = None
+        elif surplus := [name for name in limits if name not in asked]:
+            left[source] = dict.fromkeys(surplus)
+    return left
 
 
 def _numbered(body: dict[str, Any], operation: int | None) -> dict[str, Any]:

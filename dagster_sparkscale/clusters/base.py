@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import dagster as dg
 from pydantic import ValidationError
 
-from dagster_sparkscale.clusters import leases
+from dagster_sparkscale.clusters import leases, limits
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
@@ -324,6 +324,39 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
             lease.write(replace(lease.record, executors=target))
         number = lease.number if lease else None
         return self.agent(driver).scale(target, timeout, operation=number)
+
+    def set_rates(
+        self,
+        driver: Driver,
+        rates: Mapping[str, Mapping[str, float]],
+        timeout: float = 10.0,
+        lease: Lease | None = None,
+    ) -> Status:
+        """Set the live limits of the stream's sources, all of them: what is not named has none.
+        Idempotent; returns once the agent has them. The status has what is set.
+
+        Args:
+            rates: by source and limit, as `RemoteAgent.set_rates` has them; `*` stands for each
+                source that is not named.
+            lease: of the operation that asks. By it the limits are remembered, for the next driver
+                to begin with; its number keeps an earlier operation, held up on the way, from
+                undoing what this one did.
+
+        Raises:
+            BadRates: a limit makes no sense; nothing was remembered.
+            StaleEpoch: `driver` is not the newest driver of its stream, or a later operation has
+                changed it since.
+            LeaseLost: the lease is over.
+            AgentUnreachable, AgentRefused: as for `status`.
+        """
+        wanted = limits.checked(rates)
+        self.newest_record(driver)
+        if lease is not None:
+            lease.check(driver.stream)
+            # Before they are asked for: a driver that dies of it is to come back with them.
+            lease.write(replace(lease.record, rates=wanted))
+        number = lease.number if lease else None
+        return self.agent(driver).set_rates(wanted, timeout, operation=number, absolute=True)
 
     def newest_record(self, driver: Driver) -> Record:
         """The record of the driver's stream.

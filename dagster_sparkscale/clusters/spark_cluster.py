@@ -12,12 +12,13 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import starts
+from dagster_sparkscale.clusters import limits, starts
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
+from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare import checkpoints, drift
 from dagster_sparkscale.declare.streams import Stream
 
@@ -128,12 +129,15 @@ class SparkCluster(ClusterManager):
     ) -> Driver:
         lease.check(stream.name)
         starts.refuse_if_held(stream.name, lease.record)
+        settings = {**standing(lease.record.tuning, declared_limits(stream)), **(settings or {})}
         program = self.program_of(stream)
         arguments = stream.program_arguments()
         checkpoint = self._checkpoint(stream)
         self.make_way(lease, checkpoint)
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
+        remembered = limits.at_start(lease.record.rates)
+        settings = {**remembered, **(settings or {})} or None
         launch = self.launching(stream, program, arguments, settings)
         start = starts.begin(
             self.store(),

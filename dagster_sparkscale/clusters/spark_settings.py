@@ -5,11 +5,26 @@ survives the way through Java's properties format unchanged, so that no value ca
 setting.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
-from dagster_sparkscale.declare.streams import SHUFFLE_PARTITIONS, Stream
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH
+from dagster_sparkscale.declare.limits import ENABLED, INITIAL_RATE
+from dagster_sparkscale.declare.streams import (
+    SHUFFLE_PARTITIONS,
+    STATE_PROVIDER,
+    DStream,
+    Stream,
+    StructuredStream,
+)
+from dagster_sparkscale.driver.backpressure.plan import Plan
+from dagster_sparkscale.driver.wire import (
+    BACKPRESSURE,
+    KEY_GROUPS,
+    PLAIN_HASH,
+    SOURCE_OPTIONS,
+    SOURCES,
+)
 
 # What makes scaling down cheap: executors hand over their blocks before they go, and are made to
 # go if they do not. Storage decommissioning looks for blocks every 30 s by default: an executor
@@ -26,9 +41,7 @@ _DECOMMISSION = {
 # Spark's default keeps state in the executors' heaps, and Spark can't repartition it. A query that
 # has run goes on with the provider that it began with: Spark takes it from the query's checkpoint.
 _STATE_STORE = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
+    STATE_PROVIDER: ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
 }
 
 _SHARING = re.compile(
@@ -51,13 +64,15 @@ def settings(
     driver_host: str | None = None,
     class_data: Mapping[str, Sequence[str]] | None = None,
     more: Mapping[str, str] | None = None,
+    tuned: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """All settings that the driver of `stream` is started with.
 
     `common` are settings of the cluster; the stream's own win over them, and both win over the
     defaults made here. `class_data` are JVM options for "driver" and "executor"; they stand before
-    those that are set, so that a JVM, which takes the last of two, heeds the user's. `more` are
-    settings of this one start, and win over all others.
+    those that are set, so that a JVM, which takes the last of two, heeds the user's. `tuned`
+    are settings that stand for those declared, and win over them. `more` are settings of this one
+    start, and win over all others.
     """
     bounds = stream.bounds
     made: dict[str, str] = {"spark.ui.port": "0", **_DECOMMISSION}
@@ -96,12 +111,39 @@ def settings(
         made[KEY_GROUPS] = str(stream.state.key_groups)
         if stream.state.plain_hash:
             made[PLAIN_HASH] = "true"
+    made.update(limit_settings(stream))
+    made.update(tuned or {})
     for role, java_options in (class_data or {}).items():
         defaults = f"spark.{role}.defaultJavaOptions"
         given = made.get(defaults, ""), made.get(f"spark.{role}.extraJavaOptions", "")
         if not speaks_of_sharing(" ".join(given)):
             made[defaults] = " ".join(filter(None, [in_one_line(java_options), given[0]]))
     made.update(more or {})
+    return made
+
+
+def limit_settings(stream: Stream) -> dict[str, str]:
+    """The settings by which a driver of `stream` knows its limits: all that can be tuned."""
+    made: dict[str, str] = {}
+    if isinstance(stream, StructuredStream):
+        for source, limits in stream.limits.items():
+            for option, value in limits.as_options().items():
+                made[f"{SOURCE_OPTIONS}{source}.{option}"] = value
+        if stream.limits:
+            made[SOURCES] = json.dumps(sorted(stream.limits))
+    if isinstance(stream, DStream) and stream.limits is not None:
+        made.update(stream.limits.as_settings())
+    policy = stream.backpressure
+    if policy is None:
+        return made
+    plan = Plan(**policy.model_dump())
+    made[BACKPRESSURE] = plan.to_json()
+    if isinstance(stream, DStream):
+        # The settings of the cluster may turn it on for all streams: two would fight.
+        made[ENABLED] = "false"
+        # Receivers begin before anybody can state a limit to them. Spark reads a whole number.
+        if plan.first_rate is not None and policy.covers_receivers(stream.receivers):
+            made[INITIAL_RATE] = str(max(1, int(plan.first_rate)))
     return made
 
 

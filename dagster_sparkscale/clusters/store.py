@@ -89,8 +89,8 @@ class Tuning:
     by_hand: bool = False
     """Whether a person has said the values."""
     declared: Mapping[str, str] = field(default_factory=dict)
-    """What the declaration made of the same settings then: where it makes something else of one,
-    that is in force again."""
+    """What the declaration made of all limits then: where it makes something else of one, that is
+    in force again (`clusters/tuned.py`)."""
     before: Mapping[str, str] = field(default_factory=dict)
     """What was in force before, to go back to."""
     baseline: Mapping[str, float] = field(default_factory=dict)
@@ -100,6 +100,12 @@ class Tuning:
     is not to be."""
     outcome: str = ""
     """What came of it, for people; empty: nothing yet."""
+    put_back: bool = False
+    """Whether this is what was in force before another tuning, which has done harm."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Live limits that were set with it, in records per second, by source."""
+    rates_before: Mapping[str, float] = field(default_factory=dict)
+    """Those that were tuned before, to go back to."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,8 @@ class Record:
     """Live limits of sources that were set last, by source and limit, for the next driver to begin
     with; None: none ever were."""
     tuning: Tuning | None = None
-    """What was tuned last; None: nothing ever was."""
+    """What was tuned last; None: nothing ever was. Of a stream that is retuned there is one from
+    its first start on, without settings: it has what was declared then."""
 
     @classmethod
     def new(cls, id: str) -> Self:

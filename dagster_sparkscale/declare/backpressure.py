@@ -2,13 +2,23 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from dagster_sparkscale.declare.cron import check_cron, check_timezone
 from dagster_sparkscale.declare.declaration import Declaration, Number, Seconds
+from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.driver.wire import RECEIVER
 
 Rate = Annotated[Number, Field(gt=0, le=1e12)]
 """Records per second."""
+
+_OF_ONE_ESTIMATOR = {
+    "target_ratio": "work",
+    "proportional": "pid",
+    "integral": "pid",
+    "derivative": "pid",
+}
+"""Fields that mean nothing to the other one."""
 
 
 class BackpressurePolicy(Declaration):
@@ -24,7 +34,7 @@ class BackpressurePolicy(Declaration):
 
     initial_rate: Rate | None = None
     """What a source begins with, until there is an estimate. None: `min_rate`, from which it grows
-    within a few batches; with `pid`, as in Spark, without a limit."""
+    within a few batches; with `pid` `max_rate`, and without that, as in Spark, no limit."""
 
     min_rate: Rate = 100.0
     """No limit is below it. Spark's default (spark.streaming.backpressure.pid.minRate)."""
@@ -64,6 +74,33 @@ class BackpressurePolicy(Declaration):
             )
         return self
 
+    @model_validator(mode="after")
+    def _fields_are_of_its_estimator(self) -> Self:
+        for field, estimator in _OF_ONE_ESTIMATOR.items():
+            if field in self.model_fields_set and not self.heeds(field):
+                raise ValueError(
+                    f"{field} = {getattr(self, field):g}: drop it, or give "
+                    f"estimator={estimator!r}, which it is for"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _sources_named_once(self) -> Self:
+        for name in self.sources:
+            if self.sources.count(name) > 1:
+                raise ValueError(f"sources = {shown(self.sources)}: {name!r} must be there once")
+        return self
+
+    def heeds(self, field: str) -> bool:
+        """Whether its estimator goes by this field."""
+        return _OF_ONE_ESTIMATOR.get(field, self.estimator) == self.estimator
+
+    def covers_receivers(self, receivers: int) -> bool:
+        """Whether each of this many receivers is limited, so that what all of them begin with
+        (Spark knows one setting for that) is not forced on one that stays without a limit."""
+        named = [name for name in self.sources if name.startswith(RECEIVER)]
+        return receivers > 0 and (not self.sources or len(named) >= receivers)
+
 
 class Retune(Declaration):
     """How the limits of a stream are looked over, from what was seen of it."""
@@ -74,7 +111,7 @@ class Retune(Declaration):
     timezone: str | None = None
     """Of `schedule`, such as Europe/Berlin. None: UTC."""
 
-    apply: bool = True
+    apply: StrictBool = True
     """Whether the schedule's runs change anything. False: they only report."""
 
     history: Seconds = 7 * 86400.0

@@ -23,6 +23,8 @@ def _not_a_truth(kind: Literal["int_type", "float_type"]) -> BeforeValidator:
 Whole = Annotated[int, _not_a_truth("int_type"), Field(le=2**31 - 1)]
 """As a JVM holds them."""
 Count = Annotated[Whole, Field(ge=1)]
+Records = Annotated[int, _not_a_truth("int_type"), Field(ge=1, le=2**63 - 1)]
+"""A number of records, as a JVM's long holds it."""
 Number = Annotated[float, _not_a_truth("float_type"), Field(allow_inf_nan=False)]
 Seconds = Annotated[float, BeforeValidator(parse_duration), Field(gt=0, allow_inf_nan=False)]
 """A positive duration, held as seconds."""

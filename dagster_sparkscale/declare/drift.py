@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.checkpoints import normalized
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 
 _INITIAL = ("executors", "initial_executors")
 """The fields that say how many executors to begin with. An older release did not remember them."""
@@ -20,6 +20,8 @@ _ONLY = {
     "state.partitions": "for queries that have not run yet; reconfigure_state changes others",
 }
 """How far a restart changes these fields."""
+_LIMITS = ("backpressure", "limits.")
+"""Begin the names of what limits its sources: numbers, which are shown also where one is new."""
 _HIDDEN = "#"
 """Begins what stands for a value that may be a secret."""
 
@@ -51,6 +53,7 @@ def declared(stream: Stream) -> dict[str, str]:
             plain["state.partitions"] = str(stream.state.partitions)
         if stream.state.plain_hash:
             plain["state.plain_hash"] = "true"
+    plain |= _limits(stream)
     if not callable(stream.arguments):
         plain["arguments"] = _digest("\0".join(map(str, stream.arguments)))
     plain |= {f"spark_conf {key}": _digest(value) for key, value in stream.spark_conf.items()}
@@ -67,6 +70,8 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
         return ()
     now = declared(stream)
     names = [name for name in (*now, *(before.keys() - now.keys())) if _differs(name, before, now)]
+    if "backpressure" in names:  # all else that is told of it is of another estimator, or of none
+        names = [name for name in names if not name.startswith("backpressure.")]
     return tuple(_line(name, before.get(name), now.get(name)) for name in sorted(names))
 
 
@@ -110,12 +115,40 @@ def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bo
     return before.get(name) != now.get(name)
 
 
+def _limits(stream: Stream) -> dict[str, str]:
+    """What limits its sources, by field. The fields of a policy are there as far as they count."""
+    made: dict[str, str] = {}
+    policy = stream.backpressure
+    if policy is not None:
+        made["backpressure"] = policy.estimator
+        heeded = [name for name in type(policy).model_fields if policy.heeds(name)]
+        values = policy.model_dump(include=set(heeded) - {"estimator"}, exclude_none=True)
+        made |= {f"backpressure.{name}": _shown(value) for name, value in values.items()}
+    if isinstance(stream, StructuredStream):
+        for source, limits in stream.limits.items():
+            of_source = {f"limits.{source}.{k}": v for k, v in limits.as_options().items()}
+            made |= of_source or {f"limits.{source}": "no limit"}
+    if isinstance(stream, DStream) and stream.limits is not None:
+        values = stream.limits.model_dump(exclude_none=True)
+        made |= {f"limits.{name}": _shown(value) for name, value in values.items()}
+    return made
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "all"
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
 def _line(name: str, before: str | None, now: str | None) -> str:
     if now is None:
-        return f"{name} is not set any more"
+        was = f" (it was {before})" if name.startswith(_LIMITS) else ""
+        return f"{name} is not set any more{was}"
     if name in _ONLY:
         change = f"is {now} now" if before is None else f"{before} -> {now}"
         return f"{name} {change} ({_ONLY[name]})"
+    if name.startswith(_LIMITS):
+        return f"{name} {before or 'none'} -> {now}"
     if before is None:
         return f"{name} is set now"
     if before.startswith(_HIDDEN) or now.startswith(_HIDDEN):

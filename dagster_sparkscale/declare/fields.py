@@ -119,6 +119,21 @@ def _place(value: str) -> str:
     return value
 
 
+def is_a(kind: type, right: str) -> BeforeValidator:
+    """Refuses what is no `kind`, nor None; a dict would else be taken for its fields.
+
+    Args:
+        right: what is right, in words.
+    """
+
+    def check(value: Any) -> Any:
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"must be {right}, or None")
+        return value
+
+    return BeforeValidator(check)
+
+
 # Of several that run before the type is looked at, Pydantic begins with the last.
 Arguments = Annotated[tuple[str, ...] | Callable[[], Sequence[str]], BeforeValidator(_arguments)]
 Memory = Annotated[str, BeforeValidator(check_memory)]

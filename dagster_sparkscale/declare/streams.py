@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.declaration import (
     Count,
@@ -16,10 +17,24 @@ from dagster_sparkscale.declare.declaration import (
     Whole,
 )
 from dagster_sparkscale.declare.faults import shown
-from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables
+from dagster_sparkscale.declare.fields import (
+    Arguments,
+    Memory,
+    Place,
+    Settings,
+    Variables,
+    is_a,
+)
+from dagster_sparkscale.declare.limit_checks import (
+    check_beside_autoscale,
+    check_policy,
+    check_rates,
+    check_streaming,
+)
+from dagster_sparkscale.declare.limits import LimitsOfSources, StreamingLimits
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.reserved import refuse_reserved
 from dagster_sparkscale.declare.state import State
-from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
 DEFAULT_WINDOW = 60.0
 """Seconds looked at where a stream has no policy to say."""
@@ -30,20 +45,7 @@ LONGEST_REPORT = 3600.0
 # No underscore in front: the names are members of an enum in the launchpad, which can't have those.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
-# Switches of Spark's own allocation. Either beside ours would fight over the same executors.
-_RIVAL_SWITCHES = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
-# Settings that a field of the declaration already makes.
-_FIELD_FOR_SETTING = {
-    "spark.app.name": "name",
-    "spark.executor.cores": "executor_cores",
-    "spark.executor.memory": "executor_memory",
-    "spark.driver.memory": "driver_memory",
-    "spark.executor.instances": "executors, or autoscale.initial_executors",
-    "spark.master": "the cluster the stream is built with",
-    KEY_GROUPS: "state.key_groups",
-    PLAIN_HASH: "state.plain_hash",
-    PLAN: "the operation reconfigure_state",
-}
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 """To Spark, how many partitions the state of a query that is new gets, too."""
 
@@ -81,7 +83,10 @@ class Stream(Declaration):
     """Where the program keeps its checkpoint: an absolute path or a URI. No two streams may share
     one."""
 
-    autoscale: AutoscalePolicy | None = None
+    autoscale: Annotated[
+        AutoscalePolicy | None,
+        is_a(AutoscalePolicy, "a policy, such as RatioPolicy(max_executors=8)"),
+    ] = None
     """None: the stream keeps its `executors` until somebody rescales it by hand."""
 
     executors: Count | None = None
@@ -95,9 +100,21 @@ class Stream(Declaration):
     recovery: RecoveryPolicy | None = RecoveryPolicy()
     """How a driver that failed is restarted. None: never by itself."""
 
-    state: State | None = None
+    state: Annotated[State | None, is_a(State, "a State, such as State(key_groups=128)")] = None
     """The state of stateful queries: its key groups and partitions, and how these may be changed.
     None: it stays as it is. Of a `StructuredStream`."""
+
+    backpressure: Annotated[
+        BackpressurePolicy | None,
+        is_a(BackpressurePolicy, "a BackpressurePolicy, such as BackpressurePolicy()"),
+    ] = None
+    """Limits what its sources take while they run, so that batches fit into their interval. None:
+    they take what they like, and what `limits` lets them."""
+
+    retune: Annotated[
+        Retune | None, is_a(Retune, 'a Retune, such as Retune(schedule="0 3 * * *")')
+    ] = None
+    """How its limits are looked over, from what was seen of it. None: only by hand."""
 
     report_every: Annotated[Seconds, Field(le=LONGEST_REPORT)] = 600.0
     """Seconds between two events of a stream to which nothing happens. Each has all minutes since
@@ -132,26 +149,12 @@ class Stream(Declaration):
             raise ValueError("must be the path of a Python file (.py)")
         return value
 
-    @field_validator("autoscale", mode="before")
-    @classmethod
-    def _is_a_policy(cls, value: Any) -> Any:
-        if value is not None and not isinstance(value, AutoscalePolicy):
-            raise ValueError("must be a policy, such as RatioPolicy(max_executors=8), or None")
-        return value
-
     @field_validator("recovery", mode="before")
     @classmethod
     def _is_a_recovery(cls, value: Any) -> Any:
         fields = isinstance(value, Mapping) and all(isinstance(field, str) for field in value)
         if value is not None and not fields and not isinstance(value, RecoveryPolicy):
             raise ValueError("must be a RecoveryPolicy, or None: never restarted by itself")
-        return value
-
-    @field_validator("state", mode="before")
-    @classmethod
-    def _is_a_state(cls, value: Any) -> Any:
-        if value is not None and not isinstance(value, State):
-            raise ValueError("must be a State, such as State(key_groups=128), or None")
         return value
 
     @field_validator("autoscale")
@@ -163,15 +166,7 @@ class Stream(Declaration):
 
     @model_validator(mode="after")
     def _no_setting_twice(self) -> Self:
-        for key, field in _FIELD_FOR_SETTING.items():
-            if key in self.spark_conf:
-                raise ValueError(f"spark_conf: drop {key}; it is set by {field}")
-        for key in _RIVAL_SWITCHES:
-            if self.spark_conf.get(key, "").strip().lower() == "true":
-                raise ValueError(
-                    f"spark_conf: drop {key} = true; Spark's own allocation would fight with the "
-                    "executors set from here (RatioPolicy.from_spark_conf takes its settings over)"
-                )
+        refuse_reserved(self.spark_conf)
         if self.autoscale is not None and self.executors is not None:
             raise ValueError(
                 f"executors = {self.executors}: drop it, or drop autoscale; "
@@ -191,6 +186,24 @@ class Stream(Declaration):
             raise ValueError(
                 f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
             )
+        provider = self.spark_conf.get(STATE_PROVIDER, "").rpartition(".")[2]
+        if provider == "HDFSBackedStateStoreProvider":
+            raise ValueError(
+                f"spark_conf: drop {STATE_PROVIDER}: the partitions of what {provider} keeps can't "
+                "be changed; a query that has run keeps its provider anyway"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> Self:
+        if self.retune is not None and self.backpressure is None and not self._has_limits:
+            raise ValueError(
+                "retune: drop it, or give backpressure or limits; there is nothing to tune"
+            )
+        if self.backpressure is None:
+            return self
+        check_policy(self.backpressure, self.spark_conf, self._receivers)
+        check_rates("backpressure", {"min_rate": self.backpressure.min_rate}, self.batch_interval)
         return self
 
     @model_validator(mode="after")
@@ -220,6 +233,8 @@ class Stream(Declaration):
         if given is not None and given < bounds.minimum:
             field = "autoscale.initial_executors" if policy else "executors"
             raise ValueError(f"{field} = {given}: must be at least {why}")
+        if self.backpressure is not None and policy is not None:
+            check_beside_autoscale(self.backpressure, policy, bounds.minimum)
         return self
 
     @property
@@ -275,6 +290,11 @@ class Stream(Declaration):
         return 1
 
     @property
+    def _has_limits(self) -> bool:
+        """Whether it declares what Spark reads once, when it starts."""
+        return False
+
+    @property
     def window(self) -> float:
         """Seconds of history that an evaluation looks at."""
         return self.autoscale.interval if self.autoscale else DEFAULT_WINDOW
@@ -306,6 +326,14 @@ class StructuredStream(Stream):
 
     kind: Literal["structured"] = "structured"
 
+    limits: LimitsOfSources = Field(default_factory=dict)
+    """What a query may read of a source for a batch, by the name of the source: the program takes
+    it by `.options(**stream_options("name"))`, when the query starts."""
+
+    @property
+    def _has_limits(self) -> bool:
+        return bool(self.limits)
+
 
 class DStream(Stream):
     """A DStreams application, with or without receivers."""
@@ -314,6 +342,19 @@ class DStream(Stream):
 
     receivers: Annotated[Whole, Field(ge=0)] = 0
     """How many receivers the program starts. Each takes one core for good."""
+
+    limits: Annotated[
+        StreamingLimits | None,
+        is_a(StreamingLimits, "a StreamingLimits, such as StreamingLimits(max_rate=10_000)"),
+    ] = None
+    """What its input may take, in Spark's own settings, which are read when it starts."""
+
+    @model_validator(mode="after")
+    def _streaming_limits_agree(self) -> Self:
+        if self.limits is not None:
+            check_streaming(self.limits, self.backpressure, self.spark_conf, self.receivers)
+            check_rates("limits", self.limits.rates, self.batch_interval)
+        return self
 
     @field_validator("state")
     @classmethod
@@ -327,6 +368,10 @@ class DStream(Stream):
     @property
     def _receivers(self) -> int:
         return self.receivers
+
+    @property
+    def _has_limits(self) -> bool:
+        return self.limits is not None
 
     @property
     def _least_executors(self) -> int:

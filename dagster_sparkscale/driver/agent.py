@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from .backpressure.at_work import Backpressure
 from .dstreams import DStreams, ended
 from .history import History
 from .jvm import Jvm, PerContext
 from .keeper import Keeper, NotReady
 from .log import say
-from .looks import Look
+from .looks import EVERY, Look
 from .operation_order import OperationOrder
 from .options import Options
 from .private_spark import PrivateSpark
@@ -43,8 +44,12 @@ class Agent:
         self.options = options
         self.rates = rates or Rates()
         self.history = History()
-        self.queries = Queries(self.history, options.interval_ms)
         self.private = PrivateSpark()
+        self.backpressure = Backpressure(
+            options.interval_ms, self.rates, self.history, self.private, self._registered
+        )
+        completed = self.backpressure.completed
+        self.queries = Queries(self.history, options.interval_ms, completed=completed)
         self.structured = StructuredStreaming(self.queries, self.private)
         self.operations = OperationOrder()
         self.started_at = time.time()
@@ -55,15 +60,16 @@ class Agent:
         self._target = options.initial_executors
         self._attached = False
         self._trackers = PerContext(lambda c: ReceiverTracker(Jvm(c), self.private))
-        self._graphs = PerContext(lambda c: DStreams(Jvm(c), self.history, self.private))
+        self._graphs = PerContext(
+            lambda c: DStreams(Jvm(c), self.history, self.private, completed=completed)
+        )
         self._receivers = Look("receivers", self._look_at_receivers)
-        self._graph = Look("dstreams", self._look_at_graph)
+        self._graph = Look("dstreams", self._look_at_graph, self._graph_pause)
         self._triggers = Look("queries", self.structured.look)
         self._keeper = Keeper(self._receivers, self.private)
         self._executors = Look(
             "executors", lambda: self._keeper.turn(self._target), self._keeper.pause
         )
-        self._limits = Look("the file with live limits", self.rates.keep)
         self._looks: tuple[Look[Any], ...] = (
             *(self._executors, self._receivers, self._graph, self._triggers),
         )
@@ -77,6 +83,19 @@ class Agent:
         if dstreams is not None:
             return dstreams.observe()
         return ended(before.value) if before and before.value else None  # it went with its context
+
+    def _graph_pause(self) -> float:
+        """Seconds until batches of DStreams are looked for again. Estimators need each one soon
+        after it; nothing tells of them by itself."""
+        graph = self._graph.seen
+        if self.queries.begun and (graph is None or graph.value is None):
+            return EVERY  # it is a program of Structured Streaming
+        return self.backpressure.pace(graph.value.interval_ms if graph and graph.value else None)
+
+    def _registered(self) -> int | None:
+        """Executors that are registered now; None: not known."""
+        seen = self._executors.seen
+        return seen.value.registered if seen is not None and seen.age <= STALE_AFTER else None
 
     # For HTTP threads.
 
@@ -109,8 +128,9 @@ class Agent:
             last_seq=last,
             operation=self.operations.latest,
             spark_version=bound.version if bound else None,
-            missing=self.private.missing,
+            missing=(*self.private.missing, *self.backpressure.troubles),
             ages={look.name: _rounded(look.age) for look in self._looks},
+            limits=self.backpressure.limits,
             reconfigurations=self.structured.reconfigurations,
         )
 
@@ -180,10 +200,12 @@ class Agent:
             why = why or "Spark gave no answer in time"
             raise NotReady(f"{why}; the target of {target} stands and is asked for again")
 
-    def set_rates(self, wanted: Any, operation: int | None = None) -> None:
+    def set_rates(self, wanted: Any, operation: int | None = None, absolute: bool = False) -> None:
         """Set and remove live limits of sources; returns once they are in the sources' file.
+        Receivers are told soon after.
 
         Args:
+            absolute: whether what is not named is removed.
             operation: the number of the operation that wants it; None: of one without.
 
         Raises:
@@ -194,9 +216,10 @@ class Agent:
         with self._setting_rates:  # or one that was admitted earlier might be carried out later
             self.operations.admit(operation)
             try:
-                self.rates.change(wanted)
+                self.rates.change(wanted, absolute)
             except OSError as error:
                 raise NotReady(f"rates: they cannot be written: {error}") from None
+        self.backpressure.changed()
 
     # For the main thread.
 
@@ -205,9 +228,11 @@ class Agent:
         before anything else, then start the threads that keep it and look."""
         self._keeper.begin(self._target, self.options.max_executors)
         self.rates.tell_jvm(context._jvm)
+        self.backpressure.begin(dict(context.getConf().getAll()))
         self._attached = True
-        for look in (*self._looks, self._limits):
+        for look in self._looks:
             look.begin()
+        self.backpressure.start()
 
     def announcement(self, url: str, pid: int, host: str) -> Mapping[str, Any]:
         """What is announced to whoever submitted the driver."""

@@ -13,9 +13,10 @@ from typing import Any
 from .history import LIMIT, History
 from .jvm import Jvm
 from .private_spark import BATCHES, PrivateSpark
+from .queries import Completed, as_it_is
 from .receivers import active_graph
-from .reports import NOTHING_TOLD, SourceReport, combine, read_report
-from .wire import REPORTS, Batch, Query
+from .reports import MOST_INPUTS, NOTHING_TOLD, Input, SourceReport, combine, read_report
+from .wire import RECEIVER, REPORTS, Batch, Query
 
 QUERY = "dstream"
 """The name that the batches of a DStreams application go by; it has but one graph."""
@@ -30,8 +31,12 @@ class DStreams:
         history: History,
         private: PrivateSpark,
         clock: Callable[[], float] = time.time,
+        completed: Completed = as_it_is,
     ) -> None:
         self._jvm = jvm
+        self._completed_batch = completed
+        self._receivers: set[int] = set()
+        """Stream ids that are known to be those of receivers."""
         self._private = private
         self._history = history
         self._clock = clock
@@ -61,6 +66,7 @@ class DStreams:
         if self._seen is None or not listener.equals(self._seen):
             self._seen, self._completed = listener, 0
             self._interval_ms = int(listener.batchDuration())
+            self._receivers = set()
             self._heard_at = self._clock()
         self._report = self._reported()
         self._collect(listener)
@@ -102,15 +108,22 @@ class DStreams:
         self._completed = completed
         # One more may complete between the two calls, so a few older ones are read too.
         read = self._jvm.read(listener.retainedCompletedBatches().takeRight(new + 2))
-        known = [batch for batch in map(batch_of, read) if batch is not None]
-        unseen = [batch for batch in known if batch.batch_id not in self._recorded]
-        for batch in unseen:
-            assert batch.batch_id is not None
+        known = [(batch, data) for data in read if (batch := batch_of(data)) is not None]
+        unseen = [each for each in known if each[0].batch_id not in self._recorded]
+        for batch, data in unseen:
+            assert batch.batch_id is not None and self._interval_ms is not None
             self._recorded.append(batch.batch_id)
             self._heard_at = max(self._heard_at or 0.0, batch.completed_at)
             # The sources tell how far behind they are now, not how far they were before.
-            behind = self._report.behind_ms if batch is unseen[-1] else None
-            self._history.add(replace(batch, behind_ms=behind))
+            behind = self._report.behind_ms if batch is unseen[-1][0] else None
+            batch = replace(batch, behind_ms=behind)
+            inputs = inputs_of(data, lambda stream: self._is_receiver(listener, stream))
+            self._history.add(self._completed_batch(batch, self._interval_ms, inputs, True))
+
+    def _is_receiver(self, listener: Any, stream: int) -> bool:
+        if stream not in self._receivers and listener.receiverInfo(stream).isDefined():
+            self._receivers.add(stream)
+        return stream in self._receivers
 
 
 def ended(query: Query) -> Query:
@@ -123,6 +136,29 @@ def ended(query: Query) -> Query:
 def records_of(data: Mapping[str, Any]) -> int:
     """Records of a batch, from the JSON of `org.apache.spark.streaming.ui.BatchUIData`."""
     return sum(info["numRecords"] for info in data["streamIdToInputInfo"].values())
+
+
+def inputs_of(data: Mapping[str, Any], is_receiver: Callable[[int], bool]) -> tuple[Input, ...]:
+    """What each source gave a batch, from the JSON of `org.apache.spark.streaming.ui.BatchUIData`.
+
+    A source of ours says in its input's metadata what it is called and the limit it kept to.
+
+    Args:
+        is_receiver: whether the input of that stream id comes from a receiver.
+    """
+    told = list(data["streamIdToInputInfo"].items())[:MOST_INPUTS]
+    inputs = []
+    for stream, info in told:
+        records, metadata = int(info["numRecords"]), info.get("metadata") or {}
+        if is_receiver(int(stream)):
+            inputs.append(Input(f"{RECEIVER}{stream}", records, receiver=True))
+        elif isinstance(source := metadata.get("source"), str) and "limit" in metadata:
+            limit = metadata["limit"]
+            heeded = limit if type(limit) is int and limit > 0 else None
+            inputs.append(Input(source, records, heeded, tells=True))
+        else:
+            inputs.append(Input(None, records))
+    return tuple(inputs)
 
 
 def batch_of(data: Mapping[str, Any]) -> Batch | None:

@@ -12,6 +12,11 @@ WORKED_MS = 1000
 """A batch that took so long has worked, also where its source does not count records."""
 
 
+def has_worked(batch: Batch) -> bool:
+    """Whether a batch had anything to do, as far as that can be told."""
+    return bool(batch.records) or batch.processing_ms >= WORKED_MS
+
+
 class History:
     """The latest batches of all queries, each with a sequence number. Safe for threads."""
 
@@ -25,7 +30,7 @@ class History:
     def add(self, batch: Batch) -> int:
         """Record a batch; returns its sequence number, 1 for the first ever."""
         with self._lock:
-            if batch.records or batch.processing_ms >= WORKED_MS:
+            if has_worked(batch):
                 batch = replace(batch, cold=batch.query not in self._warm)
                 self._warm.pop(batch.query, None)
                 self._warm[batch.query] = None
@@ -34,6 +39,10 @@ class History:
             self._batches.append(batch)
             self._last_seq += 1
             return self._last_seq
+
+    def would_be_cold(self, batch: Batch) -> bool:
+        """Whether `add` would record it as the first batch with work of its query."""
+        return has_worked(batch) and self.is_cold(batch.query)
 
     def is_cold(self, query: str) -> bool:
         """Whether no batch of that query has worked yet."""

@@ -89,6 +89,18 @@ RECEIVERS = Feature(
         _JSON,
     ),
 )
+RECEIVER_LIMITS = Feature(
+    "live limits of receivers",
+    "they take as much as spark.streaming.backpressure.initialRate and "
+    "spark.streaming.receiver.maxRate say",
+    (
+        "org.apache.spark.streaming.StreamingContext.scheduler",
+        "org.apache.spark.streaming.scheduler.JobScheduler.receiverTracker",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.allocatedExecutors",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.sendRateUpdate",
+        _JSON,
+    ),
+)
 BATCHES = Feature(
     "batches of DStreams",
     "they are not told",

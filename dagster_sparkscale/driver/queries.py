@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +10,18 @@ from .history import History
 from .jvm import Lifetime
 from .kafka_lag import KafkaLag
 from .progress import backlog, milliseconds, planning, state_of, why_it_died
-from .reports import NOTHING_TOLD, SourceReport, report_of
+from .reports import NOTHING_TOLD, Input, SourceReport, inputs_of, report_of
 from .wire import Batch, Query, QueryState
+
+Completed = Callable[[Batch, int, Sequence[Input], bool], Batch]
+"""Is called with each batch that has completed, the interval of its query in milliseconds, what its
+sources gave it, and whether batches wait for each other. Returns it with what was known then."""
+
+
+def as_it_is(batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool) -> Batch:
+    """Adds nothing."""
+    return batch
+
 
 ENDED_KEPT = 50
 """Queries that have ended and are still listed, at most."""
@@ -90,12 +100,19 @@ class Queries:
 
     Args:
         interval_ms: stands in where a trigger has no interval of its own, milliseconds.
+        completed: is told of each batch, and adds to it. It must not wait: Spark's bus of events
+            does meanwhile.
     """
 
     def __init__(
-        self, history: History, interval_ms: int, clock: Callable[[], float] = time.time
+        self,
+        history: History,
+        interval_ms: int,
+        clock: Callable[[], float] = time.time,
+        completed: Completed = as_it_is,
     ) -> None:
         self._history = history
+        self._completed = completed
         self._interval_ms = interval_ms
         self._clock = clock
         self._lock = threading.Lock()
@@ -142,18 +159,17 @@ class Queries:
             query.batch_id = int(progress["batchId"])
             query.report_by(progress)
             query.state = state_of(progress) or query.state
-            self._history.add(
-                Batch(
-                    query=query.label,
-                    completed_at=query.completed_ms / 1000,
-                    processing_ms=took,
-                    scheduling_ms=overran,
-                    records=int(progress["numInputRows"]),
-                    batch_id=query.batch_id,
-                    behind_ms=query.report.behind_ms,
-                    planning_ms=planning(durations, took),
-                )
+            batch = Batch(
+                query=query.label,
+                completed_at=query.completed_ms / 1000,
+                processing_ms=took,
+                scheduling_ms=overran,
+                records=int(progress["numInputRows"]),
+                batch_id=query.batch_id,
+                behind_ms=query.report.behind_ms,
+                planning_ms=planning(durations, took),
             )
+            self._history.add(self._completed(batch, interval, inputs_of(progress), False))
 
     def idled(self, event: Mapping[str, Any]) -> None:
         """`QueryIdleEvent`: triggers have found no data.
@@ -265,6 +281,12 @@ class Queries:
         with self._lock:
             query = self._find(run_id)
             return bool(query and (query.completed_ms or 0) > moment * 1000)
+
+    @property
+    def begun(self) -> bool:
+        """Whether one has ever started."""
+        with self._lock:
+            return bool(self._queries)
 
     def active(self) -> list[str]:
         """Run ids of the queries that have started and not terminated."""

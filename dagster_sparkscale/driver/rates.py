@@ -2,8 +2,9 @@
 
 A source runs in the JVM or in Python workers that it forks, and knows the file by the environment
 variable RATES_FILE, or by the JVM's system property RATES_PROPERTY. The file holds
-{"<stream>": {"maxRecordsPerTrigger": 1000, ...}, ...}: only the limits there are. It is replaced as
-a whole, so whoever reads it never sees half of it.
+{"<stream>": {"maxRecordsPerTrigger": 1000, ...}, ...}: only the limits there are, made of those
+that were set and of those that are estimated (`backpressure/limiter.py`). It is replaced as a
+whole, so whoever reads it never sees half of it.
 """
 
 import contextlib
@@ -13,15 +14,17 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from .announce import announce
+from .backpressure.source import Given, is_receiver
 from .log import say
 from .wire import RATES_FILE, RATES_PROPERTY
 
 LIMITS = {
+    "maxRate": "a number of records per second above 0",
     "maxRecordsPerTrigger": "a whole number above 0",
     "maxBytesPerTrigger": "a whole number above 0",
     "maxSpanPerTrigger": "a number of seconds above 0",
@@ -31,15 +34,13 @@ MAX_SOURCES = 100
 MAX_NAME = 255
 _LARGEST = 2**63
 
-Limits = dict[str, dict[str, int | float]]
-
 
 class BadRates(ValueError):
     """A request that makes no sense; the text names the field, its value and what is right."""
 
 
 class Rates:
-    """The limits in force. Safe for threads.
+    """The limits that are set, and the file with those in force. Safe for threads.
 
     Args:
         folder: where the file is kept; None: nowhere, and limits cannot be set.
@@ -49,7 +50,11 @@ class Rates:
     def __init__(self, folder: Path | None = None, own: bool = False) -> None:
         self._folder, self._own = folder, own
         self._lock = threading.Lock()
-        self._limits: Limits = {}
+        self._limits: Given = {}
+        """Those that are set."""
+        self._in_force: Callable[[Given], Given] = lambda limits: limits
+        self._written: Given | None = None
+        """What the file holds; None: not known."""
         self._gone = False
         """Whether the file was cleaned away, and could not be written again."""
         self._closed = False
@@ -88,41 +93,63 @@ class Rates:
     def file(self) -> Path | None:
         return self._folder / "rates.json" if self._folder else None
 
-    def current(self) -> Limits:
-        """The limits in force, by source: none while the file is gone."""
+    def begin(self, limits: Given, in_force: Callable[[Given], Given]) -> None:
+        """What there is before the program runs.
+
+        Args:
+            limits: those that are set.
+            in_force: makes of them what the file is to hold; called with the lock held.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        with self._lock:
+            self._limits, self._in_force = limits, in_force
+            if self.file is not None:
+                self._write(limits)
+
+    def current(self) -> Given:
+        """The limits that are set, by source: none while the file is gone."""
         with self._lock:
             if self._gone:
                 return {}
             return {source: dict(limits) for source, limits in self._limits.items()}
 
     def keep(self) -> None:
-        """Write the file again if somebody has cleaned it away.
+        """Write the file again if somebody has cleaned it away, or if what is in force is not what
+        it holds.
 
         Raises:
             OSError: it is gone, and can't be written. Until it can, no limit is in force.
         """
         with self._lock:
-            if self.file is None or self._closed or os.path.exists(self.file):
+            if self.file is None or self._closed:
+                return
+            if os.path.exists(self.file):
+                if self._in_force(self._limits) != self._written:
+                    self._write(self._limits)
                 return
             self._gone = True
             self._write(self._limits)
         say(f"{self.file}, with the live limits, was gone: it has been written again")
 
-    def change(self, wanted: Any) -> None:
+    def change(self, wanted: Any, absolute: bool = False) -> None:
         """Set and remove limits; all that `wanted` says, or nothing.
 
         Args:
             wanted: {source: {limit: value}}, as a request has it. A source or limit that is not
                 named keeps what it has; null for a value removes that limit, null for a source
                 all of its limits.
+            absolute: whether what is not named is removed, too.
 
         Raises:
             BadRates: it is none of that.
             OSError: the file cannot be written. The limits are as before.
         """
-        _check(wanted)
+        check(wanted)
         with self._lock:
-            limits = {source: dict(has) for source, has in self._limits.items()}
+            had = {} if absolute else self._limits
+            limits = {source: dict(has) for source, has in had.items()}
             for source, changes in wanted.items():
                 has = {} if changes is None else limits.get(source, {}) | changes
                 limits[source] = {name: value for name, value in has.items() if value is not None}
@@ -131,17 +158,26 @@ class Rates:
                 raise BadRates(f"rates: {len(limits)} sources: must be at most {MAX_SOURCES}")
             self._write(limits)
             before, self._limits = self._limits, limits
-        for source in sorted(wanted):
+        for source in sorted({*wanted, *before}):
             if before.get(source) != limits.get(source):
                 say(f"live limits of source {source!r}: {limits.get(source) or 'none'}")
 
-    def _write(self, limits: Limits) -> None:
+    def _write(self, limits: Given) -> None:
         if self.file is None:
-            raise OSError("this driver has no file for the limits of its sources")
-        if self._own and not self._closed:
-            _make_private(self.file.parent)
-        announce(self.file, limits)
-        self._gone = False
+            if not all(map(is_receiver, limits)):
+                raise OSError("this driver has no file for the limits of its sources")
+            self._in_force(limits)
+            return
+        content = self._in_force(limits)
+        self._written = None
+        try:
+            if self._own and not self._closed:
+                _make_private(self.file.parent)
+            announce(self.file, content)
+        except OSError:
+            self._in_force(self._limits)
+            raise
+        self._written, self._gone = content, False
 
     def close(self) -> None:
         """Remove the file. It stays behind if a signal kills the driver first."""
@@ -168,7 +204,31 @@ def _make_private(folder: Path) -> None:
         raise OSError(f"{folder}: is not this user's folder any more")
 
 
-def _check(wanted: Any) -> None:
+def rates_of(text: str) -> Given:
+    """Limits that a driver begins with, as `Rates.begin` takes them, from the JSON of what a
+    request sets.
+
+    Raises:
+        BadRates: they are none.
+    """
+    try:
+        wanted = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadRates(f"it is no JSON: {error}") from None
+    check(wanted)
+    limits = {
+        source: {name: value for name, value in (has or {}).items() if value is not None}
+        for source, has in wanted.items()
+    }
+    return {source: has for source, has in limits.items() if has}
+
+
+def check(wanted: Any) -> None:
+    """See that a request to change limits makes sense.
+
+    Raises:
+        BadRates: it does not.
+    """
     if not isinstance(wanted, Mapping):
         raise BadRates(f"rates: {_shown(wanted)}: must be an object with the limits of each source")
     for source, changes in wanted.items():
@@ -184,6 +244,11 @@ def _check(wanted: Any) -> None:
         for name, value in changes.items():
             if name not in LIMITS:
                 raise BadRates(f"{where}.{name[:80]}: no such limit; there are {', '.join(LIMITS)}")
+            if is_receiver(source) and name != "maxRate":
+                raise BadRates(
+                    f"{where}.{name}: {source} is the name of a receiver, which takes maxRate "
+                    "(records per second) alone: the others are for sources that plan batches"
+                )
             if value is not None and not _fits(value, whole="whole" in LIMITS[name]):
                 raise BadRates(
                     f"{where}.{name}: {_shown(value)}: must be {LIMITS[name]}, or null for no limit"

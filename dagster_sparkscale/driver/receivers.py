@@ -16,6 +16,8 @@ class Receivers:
     per_executor: Mapping[str, int] = field(default_factory=dict)
     unplaced: int = 0
     """Receivers that run nowhere at the moment, as they do while they are being started."""
+    placed: Mapping[int, str | None] = field(default_factory=dict)
+    """The executor of each receiver, by its stream id; None: it runs nowhere at the moment."""
 
 
 NO_RECEIVERS = Receivers()
@@ -57,9 +59,18 @@ class ReceiverTracker:
         return self._private.use(RECEIVERS, lambda: self._allocated(streaming), None)
 
     def _allocated(self, streaming: Any) -> Receivers:
-        allocated = self._jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())
+        placed = placed_receivers(self._jvm, streaming)
         per_executor: dict[str, int] = {}
-        for executor in allocated.values():
+        for executor in placed.values():
             if executor is not None:
                 per_executor[executor] = per_executor.get(executor, 0) + 1
-        return Receivers(per_executor, sum(executor is None for executor in allocated.values()))
+        return Receivers(
+            per_executor, sum(executor is None for executor in placed.values()), placed
+        )
+
+
+def placed_receivers(jvm: Jvm, streaming: Any) -> dict[int, str | None]:
+    """The executor of each receiver of a Scala StreamingContext, by its stream id; None: it runs
+    nowhere at the moment. Waits for the tracker's lock."""
+    told = jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())
+    return {int(stream): executor for stream, executor in told.items()}

@@ -1,4 +1,5 @@
-"""What sources tell of themselves: how far behind they are, their shards, what they lost. Pure."""
+"""What sources tell of themselves: how far behind they are, their shards, what they lost, the limit
+that they heeded. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,6 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 _LARGEST = 2**63
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +26,34 @@ class SourceReport:
 NOTHING_TOLD = SourceReport()
 
 
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What one source gave a batch."""
+
+    source: str | None
+    """As it calls itself in its report, or `receiver-<stream id>`; None: it has no name."""
+    records: int
+    limit: int | None = None
+    """Records that it kept to in this batch, by its own word; None: it had no limit, or does not
+    tell."""
+    tells: bool = False
+    """Whether it tells which limit it keeps to."""
+    receiver: bool = False
+    """Whether a receiver has it: limits are told to that one, and not looked up."""
+
+
+MOST_INPUTS = 100
+"""Sources of a batch that are told of."""
+
+
 def read_report(told: Any) -> SourceReport | None:
     """A source's report, from what it gave as its latest offset: JSON, or the text of it.
 
     None if that is something else, such as an offset. A Kafka topic may be named as our fields
     are; what it has there is an object, and no number.
     """
-    if isinstance(told, str):
-        try:
-            told = json.loads(told)
-        except (ValueError, RecursionError):
-            return None
-    if not isinstance(told, Mapping) or not any(
+    told = _object(told)
+    if not any(
         name in told and not isinstance(told[name], Mapping) for name in ("behind_ms", "shards")
     ):
         return None
@@ -57,6 +75,28 @@ def combine(reports: Iterable[SourceReport | None]) -> SourceReport:
     )
 
 
+def input_of(told: Any, records: Any) -> Input:
+    """What a source gave a batch, from what it gave as its latest offset.
+
+    Args:
+        records: their number; what is none counts as 0.
+    """
+    given = _object(told) if read_report(told) is not None else {}
+    name = given.get("stream")
+    return Input(
+        name[:_LONGEST_NAME] if isinstance(name, str) and name else None,
+        _count(records) or 0,
+        _count(given.get("limit")) or None,
+        "limit" in given,
+    )
+
+
+def inputs_of(progress: Mapping[str, Any]) -> tuple[Input, ...]:
+    """What each source gave a batch of a Structured Streaming query, from its progress."""
+    sources = tuple(progress.get("sources") or ())[:MOST_INPUTS]
+    return tuple(input_of(each.get("latestOffset"), each.get("numInputRows")) for each in sources)
+
+
 def report_of(
     progress: Mapping[str, Any], by_offsets: Sequence[SourceReport | None] = ()
 ) -> SourceReport:
@@ -69,6 +109,16 @@ def report_of(
     sources = progress.get("sources") or ()
     reports = [read_report(source.get("latestOffset")) for source in sources]
     return combine(known or told for known, told in zip_longest(by_offsets, reports))
+
+
+def _object(told: Any) -> Mapping[str, Any]:
+    """JSON, or the text of it; empty if it is something else."""
+    if isinstance(told, str):
+        try:
+            told = json.loads(told)
+        except (ValueError, RecursionError):
+            return {}
+    return told if isinstance(told, Mapping) else {}
 
 
 def _count(value: Any) -> int | None:

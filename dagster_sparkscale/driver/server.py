@@ -272,9 +272,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def _rates(self, body: bytes) -> Answer:
         given = self._json(body)
+        absolute = given.get("absolute", False)
+        if type(absolute) is not bool:
+            raise HttpRefusal(400, f"absolute: {_shown(absolute)}: must be true or false")
         operation = self._fenced(given)
         try:
-            self.server.agent.set_rates(given.get("rates"), operation)
+            self.server.agent.set_rates(given.get("rates"), operation, absolute)
         except BadRates as error:
             raise HttpRefusal(400, str(error)) from None
         return self.server.agent.status(batches=False)

@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .backpressure.at_work import FIRST_RATE
+from .backpressure.source import receivers_first
 from .log import say
+from .rates import rates_of
 from .releases import LEAST, TooOld, minor, need, release_at
+from .wire import RATES
 
 # As spark.redaction.regex has it by default.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
@@ -55,10 +59,29 @@ def create_context(name: str, agent_url: str) -> Any:
     # them on, so whether the stream's settings do cannot be told.
     properties.setProperty("spark.ui.showConsoleProgress", "false")
     properties.setProperty("spark.sparkscale.agent.url", agent_url)
+    if (first := receivers_begin_with(conf.get(RATES, ""), conf.get(FIRST_RATE, ""))) is not None:
+        properties.setProperty(FIRST_RATE, first)
     python = executors_python(conf.get("spark.master", ""), conf.get("spark.pyspark.python", None))
     if python is not None:
         os.environ["PYSPARK_PYTHON"] = python
     return SparkContext(conf=SparkConf())
+
+
+def receivers_begin_with(set_: str, has: str) -> str | None:
+    """What spark.streaming.backpressure.initialRate has to be, so that receivers with a limit do
+    not begin without; None: as it is. Executors take it from the context when they start.
+
+    Args:
+        set_: the live limits that sources begin with, as JSON.
+        has: what it is.
+    """
+    try:
+        first = receivers_first(rates_of(set_)) if set_ else None
+        if first is None or (has and float(has) <= first):
+            return None
+    except ValueError:  # the one is told of when it is read, the other is Spark's to refuse
+        return None
+    return str(max(1, int(first)))
 
 
 def refuse_if_too_old(python: str, home: str | None) -> None:

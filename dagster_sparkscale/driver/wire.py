@@ -26,10 +26,13 @@ BACKPRESSURE = "spark.sparkscale.backpressure"
 """Spark setting: that the driver is to limit what its sources take, and how, the JSON of a
 `driver.backpressure.plan.Plan`."""
 RATES = "spark.sparkscale.rates"
-"""Spark setting: the live limits that sources begin with, the JSON of what `PUT /v1/rates` takes."""
+"""Spark setting: the live limits that sources begin with, the JSON of the `rates` that `PUT
+/v1/rates` takes."""
 SOURCE_OPTIONS = "spark.sparkscale.options."
 """Begins the names of the Spark settings with the options of sources that a query reads once, when
 it starts: `spark.sparkscale.options.<source>.<option>`."""
+SOURCES = "spark.sparkscale.sources"
+"""Spark setting: the names of all sources that the declaration has options for, a JSON list."""
 RECEIVER = "receiver-"
 """Begins the names of the sources that are receivers: `receiver-0` is that of stream id 0."""
 REPORTS = "spark.sparkscale.source."
@@ -77,8 +80,9 @@ class Limit:
     rate: float | None = None
     """Records per second that it may take; None: as many as it likes."""
     by: str = "nobody"
-    """Whose limit is in force: `estimator`, `set` (by a person or by Dagster), `start` (it began
-    with that, and there was no estimate yet) or `nobody`."""
+    """Whose limit is in force: `estimator`, `max_rate` (no estimate is above that), `set` (by a
+    person or by Dagster), `start` (it began with that, and there was no estimate yet) or
+    `nobody`."""
     taken: bool | None = None
     """Whether the source has shown that it heeds the limit; None: not known (yet)."""
     estimator: str | None = None
@@ -237,7 +241,8 @@ class Answer:
     queries: tuple[Query, ...] = ()
     batches: tuple[Batch, ...] = ()
     rates: Mapping[str, Any] | None = None
-    """The live limits of sources in force, by source and limit; None where the agent has none."""
+    """The live limits that are set, by source and limit; what is in force is in `limits`. None
+    where the agent has none."""
     operation: int | None = None
     """The highest number of an operation that has asked for a change; None: none with a number."""
     spark_version: str | None = None

@@ -155,6 +155,8 @@ def describe(outcome: Outcome) -> str:
     if outcome.action is Action.ATTACHED:
         return f"driver {driver.epoch} runs already ({driver.where}): attached to it"
     line = f"{outcome.action.value} driver {driver.epoch} ({driver.where})"
+    if outcome.dropped:
+        line += f"; {'; '.join(outcome.dropped)}"
     if outcome.status is None:
         return f"{line}; its agent has not answered after {outcome.seconds:.0f} s"
     if outcome.status.reconfiguring is not None:

@@ -2,14 +2,16 @@
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from dagster_sparkscale.clusters import tuned
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
@@ -47,6 +49,8 @@ class Outcome:
     """From the request until the program's first query was seen, or until waiting ended."""
     reason: str | None = None
     """Why it was held; None if it was not."""
+    dropped: tuple[str, ...] = ()
+    """What was tuned and does not stand any more, a line each."""
 
 
 def reconcile(
@@ -63,6 +67,7 @@ def reconcile(
     lease_wait: float = 60.0,
     settings: Mapping[str, str] | None = None,
     start_wait: float | None = None,
+    remember: Callable[[Record], Record] | None = None,
 ) -> Outcome:
     """Make sure that exactly one driver of `stream` runs.
 
@@ -85,6 +90,8 @@ def reconcile(
         lease_wait: seconds to wait for an operation in progress to end.
         settings: Spark settings of this one start, over all others; a later one has none of them.
         start_wait: seconds; None: `START_WAIT`.
+        remember: what is to be remembered of the stream from then on: asked once it is certain that
+            there is to be a new driver, before the old one is touched. None: what is.
 
     Raises:
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
@@ -130,10 +137,14 @@ def reconcile(
             # What would keep the new driver from being launched is found while the old one runs.
             cluster.check(stream)
             refuse_if_held(stream.name, lease.record)
+            _remember(lease, remember)
             cluster.stop(driver, lease, to_restart=True)
+        else:
+            _remember(lease, remember)
         if failed_epoch is not None:
             # Before anything can go wrong: what never comes to a launch counts as well.
             lease.write(attempted(lease.record, time.time()))
+        dropped = _drop_what_was_tuned(lease, stream)
         try:
             driver = cluster.submit(stream, lease, cause=cause, settings=settings)
         except Exception as error:
@@ -142,7 +153,20 @@ def reconcile(
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
     patience = START_WAIT if start_wait is None else start_wait
     driver, status = _wait_for_first_query(cluster, driver, begun + patience)
-    return Outcome(action, driver, status, time.monotonic() - begun)
+    return Outcome(action, driver, status, time.monotonic() - begun, dropped=dropped)
+
+
+def _remember(lease: Lease, what: Callable[[Record], Record] | None) -> None:
+    if what is not None:
+        lease.write(what(lease.record))
+
+
+def _drop_what_was_tuned(lease: Lease, stream: Stream) -> tuple[str, ...]:
+    """Forget what was tuned of limits that are declared otherwise by now; a line each."""
+    record, lines = tuned.at_start(lease.record, stream, time.time())
+    if record != lease.record:
+        lease.write(record)
+    return lines
 
 
 def _refuse_another(stream: str, epoch: int, newest: Driver | None) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dagster_sparkscale.observe import throttling
 from dagster_sparkscale.observe.status import Batch, Query, Status
 
 STALE_AFTER = 30.0
@@ -102,6 +103,21 @@ class Evaluation:
     """Executors asked of the cluster manager."""
     batch_interval: float | None = None
     """Seconds; as the running program has it, else as declared."""
+    limit: float | None = None
+    """Records per second that the active queries may take together, by the limits in force when
+    the last batch of each was planned; None as soon as one of them has no limit."""
+    throttled: str | None = None
+    """An active query whose input stood at its limit for the whole window: each of its batches had
+    work and a limit, and took at least 95 % of it, all together. Then R says how large the limit
+    is, and nothing of how much more there is. Of several, the one with the highest R."""
+    throttled_by: str | None = None
+    """Whose limits these are, as `Limit.by` has it, where those of all its sources are of the same;
+    `source`: the options of the sources bound it, which take less than their limits let them. None:
+    not known, or of several."""
+    throttled_limit: float | None = None
+    """Records per second that it may take."""
+    throttled_lag: float | None = None
+    """Seconds that it is behind the tip of its source, where that tells."""
     silence: str | None = None
     """Why `ratio` is None, in words."""
 
@@ -158,6 +174,8 @@ def evaluate(
     silent, silent_query = _silent(status, paced, intervals, window) if fresh else (None, None)
 
     late = _furthest_behind(active) if fresh else None
+    limited = throttling.throttled(active, [load.query for load in loads], batches)
+    its_own = throttling.allowed([q for q in active if q.name == limited], batches, intervals)
     of_worst = [b for b in warm if b.query == worst]
     loaded = [b for b in good if b.records is not None]
     records = sum(b.records or 0 for b in loaded)
@@ -194,6 +212,11 @@ def evaluate(
         removing=status.removing if fresh else 0,
         requested=status.requested if fresh else None,
         batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
+        limit=throttling.allowed(active, batches, intervals),
+        throttled=limited,
+        throttled_by=throttling.whose(status, limited, its_own),
+        throttled_limit=its_own,
+        throttled_lag=throttling.behind(active, limited) if fresh else None,
         silence=(_why_silent(status, window, active, batches, warming) if ratio is None else None),
     )
 

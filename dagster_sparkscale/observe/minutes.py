@@ -60,6 +60,10 @@ class Minute:
     """What was decided, as `scale to 3`; None: to hold."""
     reason: str | None = None
     """Why, of a decision other than hold."""
+    limit: float | None = None
+    """Records per second that its queries might take in all; None: one of them had no limit."""
+    throttled: str | None = None
+    """The query whose input stood at its limit."""
 
 
 _COLUMNS = tuple(field.name for field in fields(Minute))
@@ -101,6 +105,8 @@ def minute(
         shards=seen.shards,
         decision=decision,
         reason=reason,
+        limit=_short(seen.limit),
+        throttled=seen.throttled,
     )
 
 

@@ -68,7 +68,8 @@ class Status:
     last_seq: int = 0
     """Number of batches the agent has ever recorded; pass it as `since` to get only newer ones."""
     rates: Mapping[str, Mapping[str, int | float]] | None = field(default=None, hash=False)
-    """The live limits of sources in force, by source and limit; None where the agent has none."""
+    """The live limits that are set, by source and limit; what is in force is in `limits`. None
+    where the agent has none."""
     operation: int | None = None
     """The highest number of an operation that has asked the agent for a change."""
     spark_version: str | None = None

@@ -20,7 +20,7 @@ from dagster_sparkscale.observe import state as states
 from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
-from dagster_sparkscale.watch import glance, kafka
+from dagster_sparkscale.watch import backpressure, glance, kafka
 from dagster_sparkscale.watch import state as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
@@ -135,6 +135,7 @@ def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
     pieces = {
         "last hours": picture(recent.buckets),
         "executors": glance.executors(sighting.status.executors if sighting.status else ()),
+        "limits": backpressure.of_sources(sighting.status),
         "query state": query_state.of_queries(sighting.status),
         "kafka": kafka.of_queries(sighting.status),
         "decisions": glance.decisions(recent.decided, row.seen_at),
@@ -154,6 +155,8 @@ def _numbers(stream: Stream, minute: Minute, sighting: Sighting) -> dict[str, An
         status = sighting.status
         values["5. state (rows)"] = states.rows(status) if status else None
         values["6. state (partitions)"] = states.partitions(status) if status else None
+    if stream.backpressure is not None:
+        values["7. limit (records/s)"] = minute.limit
     return {
         label: dg.MetadataValue.null() if value is None else value
         for label, value in values.items()

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.autoscale.ratio import RatioPolicy, round_half_up
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.autoscale.steps import round_half_up
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate

@@ -14,6 +14,7 @@ from tests.fakes import Kept, World
 DEFINITIONS = """
 from dagster_sparkscale import build_defs
 from tests.fakes import MemoryCluster, scaled, structured
+from tests.backpressure.retuning import read_once
 from tests.state.saying import stateful
 
 defs = build_defs([{streams}], MemoryCluster(world="{world}"){more})

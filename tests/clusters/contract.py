@@ -33,6 +33,7 @@ from dagster_sparkscale.clusters.errors import (
 )
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.fence import FILE
+from dagster_sparkscale.driver.rates import BadRates
 from tests.clusters.running import (
     SECRET,
     in_another_process,
@@ -212,11 +213,23 @@ class ClusterContract(ABC):
         with pytest.raises(AgentRefused, match="target"):
             running.scale(newest(running, "clicks"), -1, HANGS)
 
+    def test_limits_of_sources_are_stated_as_a_whole(self, running: ClusterManager) -> None:
+        driver = newest(running, "clicks")
+        limits = {"web": {"maxRecordsPerTrigger": 9}, "*": {"maxRate": 2.5}}
+        assert running.set_rates(driver, limits, HANGS).rates == limits
+        less = {"*": {"maxRate": 7}}
+        assert running.set_rates(driver, less, HANGS).rates == less
+        with pytest.raises(BadRates, match=r"web\.maxRate: 0: must be"):
+            running.set_rates(driver, {"web": {"maxRate": 0}}, HANGS)
+        assert running.set_rates(driver, {}, HANGS).rates == {}
+
     def test_an_old_epoch_changes_nothing(self, running: ClusterManager) -> None:
         driver = newest(running, "clicks")
         old, newer = replace(driver, epoch=driver.epoch - 1), f"at epoch {driver.epoch};"
         with pytest.raises(StaleEpoch, match=newer):
             running.scale(old, 2)
+        with pytest.raises(StaleEpoch, match=newer):
+            running.set_rates(old, {"web": {"maxRate": 1}})
         with running.lease("clicks", "test") as lease, pytest.raises(StaleEpoch, match=newer):
             running.stop(old, lease)
         assert newest(running, "clicks").state is DriverState.RUNNING
@@ -376,6 +389,8 @@ class ClusterContract(ABC):
         old, before = newest(idling, "idle"), idling.history("idle")
         with idling.lease("idle", "rescale run 1a2b", wait=HANGS) as lease:
             idling.scale(old, 2, HANGS, lease)
+            limits = {"web": {"maxRecordsPerTrigger": 9, "maxSpanPerTrigger": 1.5}}
+            assert idling.set_rates(old, limits, HANGS, lease).rates == limits
         self.kill_driver(idling, old)
         failed = wait_for(
             "the driver to have failed",
@@ -389,7 +404,8 @@ class ClusterContract(ABC):
         assert list(history[:-1]) == list(before)
         assert (history[-1].epoch, history[-1].cause) == (driver.epoch, "recovery")
         # It begins with what was last asked for, not with the minimum.
-        assert wait_running(idling, "idle", executors=2).requested == 2
+        seen = wait_running(idling, "idle", executors=2)
+        assert (seen.requested, seen.rates) == (2, limits)
         gone = f"at epoch {driver.epoch}; the driver of epoch {old.epoch} is gone"
         with pytest.raises(StaleEpoch, match=gone):
             idling.scale(old, 2)

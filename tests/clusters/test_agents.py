@@ -50,6 +50,28 @@ def test_it_names_the_operation_that_asks(connections: Connections, agent: Agent
     assert [body["operation"] for _, _, _, body in agent.asked] == [7, 8, 0]
 
 
+def test_all_limits_are_stated_and_an_older_agent_is_told_what_is_to_go(
+    connections: Connections, agent: Agent
+) -> None:
+    wanted = {"web": {"maxRate": 9}, "new": {"maxRate": 5}}
+    agent.body = json.dumps({**STATUS, "rates": wanted}).encode()
+    asked = remote(connections, agent.url)
+    asked.set_rates(wanted, HANGS, operation=7, absolute=True)
+    has = {**wanted, "web": {"maxRate": 9, "maxSpanPerTrigger": 2}, "old": {"maxRate": 1}}
+    agent.body = json.dumps({**STATUS, "rates": has}).encode()
+    asked.set_rates(wanted, HANGS, operation=7, absolute=True)
+    agent.body = json.dumps({**STATUS, "rates": None}).encode()
+    asked.set_rates({}, HANGS, absolute=True)
+    stated = {"rates": wanted, "absolute": True, "epoch": 3, "operation": 7}
+    left = {"web": {"maxSpanPerTrigger": None}, "old": None}
+    assert [body for *_, body in agent.asked] == [
+        stated,
+        stated,
+        {"rates": left, "epoch": 3, "operation": 7},
+        {"rates": {}, "absolute": True, "epoch": 3},
+    ]
+
+
 def test_a_change_that_came_after_a_later_operation_is_told_from_one_for_another_start(
     connections: Connections, agent: Agent
 ) -> None:

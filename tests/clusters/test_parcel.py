@@ -38,3 +38,19 @@ def test_the_same_code_gives_the_same_bytes() -> None:
 def test_it_fits_where_managers_put_it() -> None:
     # A ConfigMap holds 1 MiB, beside the program.
     assert len(parcel()) < 400_000
+
+
+def test_a_program_finds_its_stream_options_where_there_is_nothing_but_python(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / NAME).write_bytes(parcel())
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / NAME)!r}); "
+        "from dagster_sparkscale import stream_options; "
+        "import dagster_sparkscale as d; "
+        "print('.zip' in d.__file__, stream_options('clicks'), 'pydantic' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "True {} False"

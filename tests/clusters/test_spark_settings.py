@@ -1,6 +1,8 @@
 """The settings of a submission, and that they arrive in the JVM as they were meant."""
 
+import re
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,13 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.java import java_home
-from dagster_sparkscale.clusters.spark_settings import properties, settings
+from dagster_sparkscale.clusters.spark_settings import limit_settings, properties, settings
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy
+from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
+from dagster_sparkscale.driver.backpressure.plan import plan_of
+from dagster_sparkscale.driver.stream_options import options_of
 from tests.waiting import HANGS
 
 MASTER = "spark://h:7077"
@@ -123,6 +129,79 @@ def test_of_state_what_the_stream_says_wins_over_the_cluster_and_that_over_defau
     own = {PROVIDER: "own.Provider", PARTITIONS: "16"}
     made = settings(stateful(spark_conf=own), 1, MASTER, common)
     assert (made[PARTITIONS], made[PROVIDER]) == ("16", "own.Provider")
+
+
+BACKPRESSURE = "spark.sparkscale.backpressure"
+ENABLED = "spark.streaming.backpressure.enabled"
+INITIAL = "spark.streaming.backpressure.initialRate"
+MAX_OFFSETS = "spark.sparkscale.options.clicks.maxOffsetsPerTrigger"
+
+
+def test_nothing_is_said_of_limits_that_are_not_declared() -> None:
+    for kind in (StructuredStream, DStream):
+        made = settings(declared(kind, receivers=1) if kind is DStream else declared(), 1, MASTER)
+        assert not [key for key in made if re.search("(?i)rate|backpressure|options|sources", key)]
+        assert limit_settings(declared(kind)) == {}
+
+
+def test_sources_are_told_their_limits_and_which_of_them_have_any() -> None:
+    limits = {"clicks": SourceLimits(max_offsets_per_trigger=1000), "a-b": SourceLimits()}
+    made = settings(declared(limits=limits), 1, MASTER)
+    assert made[MAX_OFFSETS] == "1000"
+    assert made["spark.sparkscale.sources"] == '["a-b", "clicks"]'
+    assert options_of("clicks", made) == {"maxOffsetsPerTrigger": "1000"}
+    assert options_of("a-b", made) == {}
+
+
+def test_a_dstream_has_its_limits_as_spark_has_them_over_those_of_the_cluster() -> None:
+    stream = declared(DStream, receivers=1, limits=StreamingLimits(max_rate=1000))
+    common = {"spark.streaming.receiver.maxRate": "5", ENABLED: "true"}
+    made = settings(stream, 1, MASTER, common)
+    assert (made["spark.streaming.receiver.maxRate"], made[ENABLED]) == ("1000", "true")
+
+
+def test_a_policy_is_told_as_the_driver_reads_it() -> None:
+    policy = BackpressurePolicy(estimator="pid", max_rate=500, integral=0.5, sources=("a", "b"))
+    told = plan_of(settings(declared(backpressure=policy), 1, MASTER)[BACKPRESSURE])
+    assert asdict(told) == policy.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("policy", "receivers", "first"),
+    [
+        ({}, 1, "100"),
+        ({"initial_rate": 250.9}, 2, "250"),
+        ({"min_rate": 0.5}, 1, "1"),
+        ({}, 0, None),
+        # Spark's own has none.
+        ({"estimator": "pid"}, 1, None),
+        ({"estimator": "pid", "initial_rate": 700}, 1, "700"),
+        ({"estimator": "pid", "max_rate": 700}, 1, "700"),
+        # There is one setting for all receivers, also for those that nobody limits later.
+        ({"sources": ("receiver-1",)}, 2, None),
+        ({"sources": ("receiver-1",)}, 1, "100"),
+    ],
+)
+def test_receivers_begin_with_a_limit_and_spark_estimates_none(
+    policy: dict[str, object], receivers: int, first: str | None
+) -> None:
+    made = BackpressurePolicy(**policy)  # type: ignore[arg-type]
+    stream = declared(DStream, receivers=receivers, backpressure=made)
+    told = settings(stream, 1, MASTER, {ENABLED: "true"})
+    assert (told.get(INITIAL), told[ENABLED]) == (first, "false")
+
+
+def test_what_was_tuned_wins_over_what_is_declared_and_loses_to_the_settings_of_a_start() -> None:
+    stream = declared(
+        limits={"clicks": SourceLimits(max_offsets_per_trigger=1000)},
+        spark_conf={"spark.x": "stream", "spark.y": "stream"},
+    )
+    tuned = {MAX_OFFSETS: "2000", "spark.x": "tuned", "spark.z": "tuned"}
+    made = settings(stream, 1, MASTER, tuned=tuned, more={"spark.z": "once"})
+    assert made[MAX_OFFSETS] == "2000"
+    assert [made[f"spark.{name}"] for name in "xyz"] == ["tuned", "stream", "once"]
+    assert limit_settings(stream)[MAX_OFFSETS] == "1000"
+    assert settings(stream, 1, MASTER, tuned=None)[MAX_OFFSETS] == "1000"
 
 
 def test_settings_of_one_start_win_over_all() -> None:

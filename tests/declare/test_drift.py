@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.drift import declared, drift, executors_at_start, until_restart
+from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.state import State
 from tests.fakes import dstream, structured
 
@@ -97,6 +99,111 @@ def test_of_state_it_is_told_how_far_a_restart_goes(
 
     assert changes(fields(before), fields(now)) == lines
     assert changes(fields(now), fields(now)) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "lines"),
+    [
+        (None, {}, ("backpressure none -> work",)),
+        ({}, None, ("backpressure is not set any more (it was work)",)),
+        ({}, {"estimator": "pid"}, ("backpressure work -> pid",)),
+        (
+            {},
+            {"min_rate": 50, "max_rate": 500},
+            (
+                "backpressure.max_rate none -> 500",
+                "backpressure.min_rate 100 -> 50",
+            ),
+        ),
+        ({"max_rate": 500}, {}, ("backpressure.max_rate is not set any more (it was 500)",)),
+        ({}, {"sources": ("a", "b")}, ("backpressure.sources all -> a, b",)),
+        (
+            {"estimator": "pid"},
+            {"estimator": "pid", "integral": 0.5},
+            ("backpressure.integral 0.2 -> 0.5",),
+        ),
+    ],
+)
+def test_another_backpressure_needs_a_restart(
+    before: dict[str, Any] | None, now: dict[str, Any] | None, lines: tuple[str, ...]
+) -> None:
+    def fields(policy: dict[str, Any] | None) -> dict[str, Any]:
+        return {"backpressure": None if policy is None else BackpressurePolicy(**policy)}
+
+    assert changes(fields(before), fields(now)) == lines
+    assert changes(fields(now), fields(now)) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "lines"),
+    [
+        ({}, {"clicks": {}}, ("limits.clicks none -> no limit",)),
+        (
+            {},
+            {"clicks": {"max_offsets_per_trigger": 1000}},
+            ("limits.clicks.maxOffsetsPerTrigger none -> 1000",),
+        ),
+        (
+            {"clicks": {"max_offsets_per_trigger": 1000}},
+            {"clicks": {"max_offsets_per_trigger": 2000, "min_offsets_per_trigger": 5}},
+            (
+                "limits.clicks.maxOffsetsPerTrigger 1000 -> 2000",
+                "limits.clicks.minOffsetsPerTrigger none -> 5",
+            ),
+        ),
+        (
+            {"clicks": {"options": {"maxFilesPerTrigger": 5}}},
+            {},
+            ("limits.clicks.maxFilesPerTrigger is not set any more (it was 5)",),
+        ),
+    ],
+)
+def test_other_limits_of_sources_need_a_restart(
+    before: dict[str, Any], now: dict[str, Any], lines: tuple[str, ...]
+) -> None:
+    def fields(limits: dict[str, Any]) -> dict[str, Any]:
+        return {"limits": {name: SourceLimits(**given) for name, given in limits.items()}}
+
+    assert changes(fields(before), fields(now)) == lines
+
+
+def test_other_limits_of_a_dstream_need_a_restart() -> None:
+    before = dstream(receivers=1, limits=StreamingLimits(max_rate=500, initial_rate=100))
+    limits = StreamingLimits(max_rate=600, backpressure_enabled=True)
+    now = dstream(receivers=1, limits=limits)
+    assert drift(declared(before), now) == (
+        "limits.backpressure_enabled none -> true",
+        "limits.initial_rate is not set any more (it was 100)",
+        "limits.max_rate 500 -> 600",
+    )
+    assert drift(declared(before), before) == drift(declared(now), now) == ()
+
+
+def test_of_a_policy_is_remembered_what_its_estimator_goes_by() -> None:
+    def fields(**policy: Any) -> set[str]:
+        plain = declared(structured(backpressure=BackpressurePolicy(**policy)))
+        return {name for name in plain if name.startswith("backpressure")}
+
+    both = {"backpressure", "backpressure.min_rate", "backpressure.sources"}
+    assert fields() == both | {"backpressure.target_ratio"}
+    weights = {f"backpressure.{name}" for name in ("proportional", "integral", "derivative")}
+    assert fields(estimator="pid", max_rate=500) == both | weights | {"backpressure.max_rate"}
+
+
+def test_each_source_is_remembered() -> None:
+    limits = {name: SourceLimits(max_offsets_per_trigger=5) for name in ("a", "b")}
+    stream = structured(limits=limits, backpressure=BackpressurePolicy())
+    plain = declared(stream)
+    assert {"limits.a.maxOffsetsPerTrigger", "limits.b.maxOffsetsPerTrigger"} < plain.keys()
+    beside = dstream(
+        receivers=1, limits=StreamingLimits(max_rate=500), backpressure=BackpressurePolicy()
+    )
+    assert {"limits.max_rate", "backpressure"} < declared(beside).keys()
+
+
+def test_how_limits_are_looked_over_needs_no_restart() -> None:
+    policy = {"backpressure": BackpressurePolicy()}
+    assert changes(policy, {**policy, "retune": Retune(least_gain=0.5)}) == ()
 
 
 def test_another_spelling_of_a_checkpoint_is_no_drift() -> None:

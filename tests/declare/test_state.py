@@ -128,6 +128,24 @@ def test_partitions_are_not_declared_twice() -> None:
     assert alone.spark_conf["spark.sql.shuffle.partitions"] == "16"
 
 
+@pytest.mark.parametrize("package", ["org.apache.spark.sql.execution.streaming.state.", ""])
+def test_a_provider_whose_partitions_spark_cant_change_is_refused_beside_state(
+    package: str,
+) -> None:
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    given = {provider: f"{package}HDFSBackedStateStoreProvider"}
+    state = State(key_groups=128)
+    said = refusal(structured, checkpoint_location="/c", state=state, spark_conf=given)
+    assert said == (
+        f"StructuredStream 'clicks': spark_conf: drop {provider}: the partitions of what "
+        "HDFSBackedStateStoreProvider keeps can't be changed; a query that has run keeps its "
+        "provider anyway"
+    )
+    assert structured(checkpoint_location="/c", spark_conf=given).spark_conf == given
+    other = {provider: "com.example.Provider"}
+    structured(checkpoint_location="/c", state=state, spark_conf=other)
+
+
 @pytest.mark.parametrize(
     ("setting", "field"),
     [

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
+from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import DStream, StructuredStream, streaming_asset
@@ -66,32 +68,69 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "timezone": (None,),
     "rows_per_partition": (3,),
     "align_executors": (True, False),
+    "backpressure": (None,),
+    "retune": (None,),
+    "StructuredStream.limits": ({},),
+    "DStream.limits": (None,),
+    "estimator": (),
+    "initial_rate": (None,),
+    "min_rate": (3, 2.5),
+    "max_rate": (None,),
+    "target_ratio": (),
+    "proportional": (3, 2.5, 0),
+    "integral": (3, 2.5, 0),
+    "derivative": (3, 2.5, 0),
+    "sources": (*ITEMS, {"a"}),
+    "schedule": (None,),
+    "apply": (True, False),
+    "history": (),
+    "least_gain": (3, 2.5),
+    "verify_after": (3, 2.5),
+    "hands_off": (3, 2.5),
+    "max_offsets_per_trigger": (None, 3),
+    "min_offsets_per_trigger": (None,),
+    "max_trigger_delay": (None,),
+    "options": ({}, {"a": 1}),
+    "backpressure_enabled": (None, True, False),
+    "StreamingLimits.initial_rate": (None, 3),
+    "StreamingLimits.max_rate": (None, 3),
+    "StreamingLimits.min_rate": (None, 3, 2.5),
+    "StreamingLimits.proportional": (None, 3, 2.5, 0),
+    "StreamingLimits.integral": (None, 3, 2.5, 0),
+    "StreamingLimits.derivative": (None, 3, 2.5, 0),
+    "max_rate_per_partition": (None, 3),
+    "min_rate_per_partition": (None, 3),
 }
 NEEDED: dict[type[Declaration], dict[str, Any]] = {
     StructuredStream: REST,
     DStream: REST,
     State: {"key_groups": 12},
+    BackpressurePolicy: {"estimator": "pid"},
 }
 UNTYPED = {"automation_condition"}
 
 
 def cases() -> list[Any]:
     found = []
-    for model in (StructuredStream, DStream, State, RatioPolicy, AutoscalePolicy, RecoveryPolicy):
+    for model in (
+        *(StructuredStream, DStream, State, RatioPolicy, AutoscalePolicy, RecoveryPolicy),
+        *(BackpressurePolicy, Retune, SourceLimits, StreamingLimits),
+    ):
         for field in model.model_fields.keys() - UNTYPED:
             found.append(pytest.param(model, field, id=f"{model.__name__}.{field}"))
     return sorted(found, key=lambda each: each.id)
 
 
-def is_taken(field: str, value: Any) -> bool:
-    return any(type(value) is type(right) and value == right for right in TAKEN[field])
+def is_taken(model: type[Declaration], field: str, value: Any) -> bool:
+    taken = TAKEN.get(f"{model.__name__}.{field}") or TAKEN[field]
+    return any(type(value) is type(right) and value == right for right in taken)
 
 
 @pytest.mark.parametrize(("model", "field"), cases())
 def test_a_wrong_value_is_refused_in_one_sentence(model: type[Declaration], field: str) -> None:
     rest = NEEDED.get(model, {})
     for value in (*ANYTHING, *NUMBERS):
-        if is_taken(field, value):
+        if is_taken(model, field, value):
             model(**{**rest, field: value})
             continue
         with pytest.raises(DeclarationError) as refused:

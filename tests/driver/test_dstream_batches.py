@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.dstreams import batch_of
+from dagster_sparkscale.driver.dstreams import batch_of, inputs_of
+from dagster_sparkscale.driver.reports import Input
 
 AT = 1_000_000
 
@@ -42,3 +43,24 @@ def test_one_in_which_the_clock_was_set_back_says_nothing_unless_it_failed() -> 
     failed = batch_of(told(*times, failureReason="disk full"))
     assert failed is not None and failed.failed
     assert failed.processing_ms == 0
+
+
+def test_what_its_sources_gave_it() -> None:
+    told = {
+        "0": {"inputStreamId": 0, "numRecords": 7, "metadata": {}},
+        "1": {"numRecords": 0},
+        "2": {"numRecords": 5, "metadata": {"source": "clicks", "limit": 9}},
+        "3": {"numRecords": 5, "metadata": {"source": "clicks", "limit": None}},
+        "4": {"numRecords": 5, "metadata": {"Description": "files"}},
+        "5": {"numRecords": 5, "metadata": {"source": ["no name"], "limit": 9}},
+        "6": {"numRecords": 5, "metadata": {"source": "clicks", "limit": True}},
+    }
+    assert inputs_of({"streamIdToInputInfo": told}, lambda stream: stream < 2) == (
+        Input("receiver-0", 7, receiver=True),
+        Input("receiver-1", 0, receiver=True),
+        Input("clicks", 5, 9, tells=True),
+        Input("clicks", 5, tells=True),
+        Input(None, 5),
+        Input(None, 5),
+        Input("clicks", 5, tells=True),
+    )

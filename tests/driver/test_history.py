@@ -55,3 +55,14 @@ def test_names_that_programs_make_up_do_not_pile_up() -> None:
         assert steady.cold == (n == 0)
     assert len(history._warm) == LIMIT
     assert not history.is_cold("steady")
+
+
+def test_before_a_batch_is_added_it_is_told_whether_it_will_be_cold() -> None:
+    history = History()
+    nothing, work = Batch("q", 1.0, 5), Batch("q", 1.0, 5, records=1)
+    assert not history.would_be_cold(nothing)
+    assert history.would_be_cold(work)
+    assert history.would_be_cold(Batch("q", 1.0, WORKED_MS))
+    history.add(work)
+    assert not history.would_be_cold(work)
+    assert history.would_be_cold(Batch("other", 1.0, 5, records=1))

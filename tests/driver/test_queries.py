@@ -6,7 +6,7 @@ from typing import Any
 
 from dagster_sparkscale.driver.history import History
 from dagster_sparkscale.driver.jvm import Lifetime
-from dagster_sparkscale.driver.queries import ENDED_KEPT, Queries
+from dagster_sparkscale.driver.queries import ENDED_KEPT, Completed, Queries, as_it_is
 from dagster_sparkscale.driver.wire import Batch
 
 T0 = 1_800_000_000_000
@@ -17,10 +17,10 @@ SECOND = 1000
 class Told:
     """A query whose events are told, by seconds since T0."""
 
-    def __init__(self, interval_ms: int = 3 * SECOND) -> None:
+    def __init__(self, interval_ms: int = 3 * SECOND, completed: Completed = as_it_is) -> None:
         self.history = History()
         self.now = 0.0
-        self.queries = Queries(self.history, interval_ms, lambda: T0 / 1000 + self.now)
+        self.queries = Queries(self.history, interval_ms, lambda: T0 / 1000 + self.now, completed)
 
     def started(
         self,

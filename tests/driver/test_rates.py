@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.rates import MAX_SOURCES, BadRates, Rates
+from dagster_sparkscale.driver.rates import MAX_SOURCES, BadRates, Rates, rates_of
 from dagster_sparkscale.driver.wire import RATES_FILE
 from dagster_sparkscale.observe.status import Status
 from tests.driver.serving import ask, client_of, options, serving
 
 RECORDS, BYTES, SPAN = "maxRecordsPerTrigger", "maxBytesPerTrigger", "maxSpanPerTrigger"
+RATE = "maxRate"
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ BAD = [
     ({"x" * 256: {}}, 'rates: "' + "x" * 39 + ": a source's name must have 1 to 255 characters"),
     (
         {"clicks": {"records": 5}},
-        f"rates.clicks.records: no such limit; there are {RECORDS}, {BYTES}, {SPAN}",
+        f"rates.clicks.records: no such limit; there are {RATE}, {RECORDS}, {BYTES}, {SPAN}",
     ),
     *(
         (
@@ -196,6 +197,89 @@ def test_what_makes_no_sense_is_refused_by_field_value_and_what_is_right(
     assert written(rates) == rates.current() == {"clicks": {RECORDS: 1}}
 
 
+@pytest.mark.parametrize("value", [0, -1, True, "5", float("nan")])
+def test_a_rate_is_a_number_of_records_per_second(rates: Rates, value: Any) -> None:
+    with pytest.raises(BadRates) as refused:
+        rates.change({"clicks": {RATE: value}})
+    assert str(refused.value) == (
+        f"rates.clicks.{RATE}: {json.dumps(value)}: must be a number of records per second above "
+        "0, or null for no limit"
+    )
+    rates.change({"clicks": {RATE: 0.5}})
+    assert rates.current() == {"clicks": {RATE: 0.5}}
+
+
+@pytest.mark.parametrize("name", [RECORDS, BYTES, SPAN])
+def test_a_receiver_takes_a_rate_alone(rates: Rates, name: str) -> None:
+    with pytest.raises(BadRates) as refused:
+        rates.change({"receiver-0": {RATE: 5, name: 5}})
+    assert str(refused.value) == (
+        f"rates.receiver-0.{name}: receiver-0 is the name of a receiver, which takes maxRate "
+        "(records per second) alone: the others are for sources that plan batches"
+    )
+    for source in ("receiver-", "receiver-x", "receiver-01", "my-receiver-0"):
+        rates.change({source: {name: 5}})  # names like others
+
+
+def test_what_is_not_named_goes_where_the_request_states_all(
+    rates: Rates, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rates.change({"clicks": {RECORDS: 1000, SPAN: 2.5}, "orders": {BYTES: 10**6}})
+    rates.change({"clicks": {RECORDS: 500}, "new": {SPAN: 1, BYTES: None}}, absolute=True)
+    assert rates.current() == {"clicks": {RECORDS: 500}, "new": {SPAN: 1}}
+    assert "live limits of source 'orders': none" in "".join(capfd.readouterr())
+    rates.change({}, absolute=True)
+    assert written(rates) == rates.current() == {}
+
+
+def test_limits_to_begin_with_are_read_from_a_setting() -> None:
+    text = json.dumps({"clicks": {RECORDS: 5, SPAN: None}, "orders": None, "receiver-0": {RATE: 7}})
+    assert rates_of(text) == {"clicks": {RECORDS: 5}, "receiver-0": {RATE: 7}}
+    with pytest.raises(BadRates, match=r"rates\.clicks: 5: must be an object"):
+        rates_of('{"clicks": 5}')
+    for none in ("", "{" * 5000):
+        with pytest.raises(BadRates, match="it is no JSON"):
+            rates_of(none)
+
+
+def in_capitals(limits: Any) -> Any:
+    return {source.upper(): dict(has) for source, has in limits.items()}
+
+
+def test_the_file_holds_what_is_made_of_the_limits_that_are_set(rates: Rates) -> None:
+    rates.begin({"clicks": {RECORDS: 5}}, in_capitals)
+    assert written(rates) == {"CLICKS": {RECORDS: 5}}
+    assert rates.current() == {"clicks": {RECORDS: 5}}
+    rates.change({"clicks": {RECORDS: 6}})
+    assert written(rates) == {"CLICKS": {RECORDS: 6}}
+
+
+def test_the_file_is_written_again_when_something_else_is_in_force(rates: Rates) -> None:
+    now = {"clicks": {RECORDS: 5}}
+    rates.begin({}, lambda _: dict(now))
+    assert rates.file is not None
+    before = rates.file.stat().st_ino
+    rates.keep()
+    assert rates.file.stat().st_ino == before, "nothing has changed"
+    now["clicks"] = {RECORDS: 6}
+    rates.keep()
+    assert written(rates) == {"clicks": {RECORDS: 6}}
+
+
+def test_limits_that_could_not_be_written_are_in_force_nowhere(rates: Rates) -> None:
+    seen: list[Any] = []
+
+    def note(limits: Any) -> Any:
+        seen.append(limits)
+        return limits
+
+    rates.begin({"clicks": {RECORDS: 1}}, note)
+    rates.close()
+    with pytest.raises(OSError, match="No such file"):
+        rates.change({"clicks": {RECORDS: 2}})
+    assert seen[-1] == {"clicks": {RECORDS: 1}}
+
+
 def test_sources_are_limited_in_number(rates: Rates) -> None:
     rates.change({f"s{n}": {RECORDS: 1} for n in range(MAX_SOURCES)})
     with pytest.raises(BadRates, match="101 sources: must be at most 100"):
@@ -223,6 +307,8 @@ def test_without_room_for_the_file_the_driver_runs_without_it(
     assert "sources cannot be given live limits" in "".join(capfd.readouterr())
     with pytest.raises(OSError, match="no file for the limits"):
         rates.change({"clicks": {RECORDS: 2}})
+    rates.change({"receiver-0": {RATE: 2}})  # they look nothing up
+    assert rates.current() == {"receiver-0": {RATE: 2}}
 
 
 def test_a_reader_never_sees_half_a_file(rates: Rates) -> None:
@@ -295,6 +381,16 @@ class TestRequests:
         shown = ask(client, "GET", "/v1/status")[1]
         assert shown["rates"] == {"clicks": {RECORDS: 9, SPAN: 0.5}}
         assert Status.from_json(json.dumps(shown)).rates == shown["rates"]
+
+    def test_a_request_may_state_all_that_is_to_be(
+        self, client: http.client.HTTPConnection, rates: Rates
+    ) -> None:
+        self.put(client, {"clicks": {RECORDS: 9}, "orders": {SPAN: 0.5}})
+        body = {"epoch": 4, "rates": {"clicks": {RATE: 9}}, "absolute": True}
+        code, answer = ask(client, "PUT", "/v1/rates", body)
+        assert (code, answer["rates"]) == (200, {"clicks": {RATE: 9}})
+        code, answer = ask(client, "PUT", "/v1/rates", {**body, "absolute": "yes"})
+        assert (code, answer["error"]) == (400, 'absolute: "yes": must be true or false')
 
     @pytest.mark.parametrize(
         ("epoch", "code", "field"),

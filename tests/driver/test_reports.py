@@ -1,6 +1,7 @@
 """What sources tell of themselves, and what becomes of it in the status of their queries."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,13 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.progress import backlog
 from dagster_sparkscale.driver.reports import (
+    MOST_INPUTS,
     NOTHING_TOLD,
+    Input,
     SourceReport,
     combine,
+    input_of,
+    inputs_of,
     read_report,
     report_of,
 )
@@ -169,3 +174,56 @@ def test_of_a_query_that_ended_what_it_lost_is_still_told() -> None:
 @pytest.mark.parametrize(("lost", "told"), [(2**63 - 1024, 2**63 - 1024), (2**63, None)])
 def test_a_number_that_no_field_of_64_bits_holds_is_not_told(lost: int, told: int | None) -> None:
     assert read_report({"shards": 1, "lost": lost}) == SourceReport(None, 1, told)
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"stream": "clicks", "shards": 4, "limit": 9}, Input("clicks", 7, 9, tells=True)),
+        ('{"stream": "clicks", "shards": 4, "limit": 9}', Input("clicks", 7, 9, tells=True)),
+        ({"stream": "clicks", "shards": 4, "limit": None}, Input("clicks", 7, None, tells=True)),
+        ({"stream": "clicks", "shards": 4}, Input("clicks", 7)),
+        ({"stream": "clicks", "shards": 4, "limit": 0}, Input("clicks", 7, None, tells=True)),
+        ({"stream": "clicks", "shards": 4, "limit": "9"}, Input("clicks", 7, None, tells=True)),
+        ({"stream": "", "shards": 4, "limit": 9}, Input(None, 7, 9, tells=True)),
+        ({"stream": 7, "shards": 4}, Input(None, 7)),
+        ({"stream": "x" * 300, "shards": 4}, Input("x" * 255, 7)),
+        ({"shards": {"0": 17}, "stream": {"0": 4}, "limit": {"0": 1}}, Input(None, 7)),
+        ({"stream": "clicks", "limit": 9}, Input(None, 7)),  # no report, but an offset
+        (17, Input(None, 7)),
+        ("[", Input(None, 7)),
+        (None, Input(None, 7)),
+    ],
+)
+def test_what_a_source_gave_a_batch(told: Any, found: Input) -> None:
+    assert input_of(told, 7) == found
+
+
+def test_what_all_sources_gave_a_batch() -> None:
+    sources = [
+        {**source(stream="clicks", shards=4, limit=9), "numInputRows": 7},
+        {**source(stream="orders", shards=4), "numInputRows": None},
+        {"description": "KafkaV2[Subscribe[t]]"},
+    ]
+    assert inputs_of({"sources": sources}) == (
+        Input("clicks", 7, 9, tells=True),
+        Input("orders", 0),
+        Input(None, 0),
+    )
+    assert inputs_of({"sources": None}) == inputs_of({}) == ()
+    assert len(inputs_of({"sources": sources * 100})) == MOST_INPUTS
+
+
+def test_who_is_told_of_a_batch_adds_to_it() -> None:
+    heard: list[Any] = []
+
+    def completed(batch: Any, interval_ms: int, inputs: Any, queues: bool) -> Any:
+        heard.append((batch.batch_id, interval_ms, inputs, queues))
+        return replace(batch, executors=3, limit=9.0)
+
+    told = Told(completed=completed)
+    told.started()
+    told.queries.set_trigger("run", "processing time", 2000)
+    told.batch(3, 1, 17, sources=[{**source(stream="clicks", shards=4), "numInputRows": 7}])
+    assert heard == [(17, 2000, (Input("clicks", 7),), False)]
+    assert [(b.executors, b.limit) for b in told.batches if b.records] == [(3, 9.0)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.session import executors_python
+from dagster_sparkscale.driver.session import executors_python, receivers_begin_with
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver
 
@@ -61,3 +61,23 @@ def test_a_program_has_the_settings_that_it_would_have_without_a_driver(
     assert len(told) == 1
     assert "spark.executor.memory = 3g (it is spark.executor.memory = 512m)" in told[0]
     assert "SPARK_CONNECT_MODE_ENABLED is not heeded" in driver.log()
+
+
+@pytest.mark.parametrize(
+    ("limits", "has", "first"),
+    [
+        ({}, "", None),
+        ({"clicks": {"maxRate": 5}}, "", None),
+        ({"receiver-0": {"maxRate": 5}}, "", "5"),
+        ({"receiver-0": {"maxRate": 0.5}}, "", "1"),
+        ({"receiver-0": {"maxRate": 5}, "*": {"maxRate": 7}}, "", "7"),
+        ({"receiver-0": {"maxRate": 5}}, "9", "5"),
+        ({"receiver-0": {"maxRate": 5}}, "5", None),
+        ({"receiver-0": {"maxRate": 5}}, "many", None),
+        ({"receiver-0": 5}, "", None),
+    ],
+)
+def test_receivers_with_a_limit_do_not_begin_without(
+    limits: dict[str, object], has: str, first: str | None
+) -> None:
+    assert receivers_begin_with(json.dumps(limits) if limits else "", has) == first

@@ -47,6 +47,8 @@ minutes = st.builds(
     shards=counted,
     decision=texts,
     reason=texts,
+    limit=measured,
+    throttled=texts,
 )
 # Also of those in which little changes, as it is with streams.
 few = st.builds(

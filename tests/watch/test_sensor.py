@@ -8,9 +8,10 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.observe.status import Batch, Limit, Query
 from tests import fakes
 from tests.fakes import QUERY, batch, scaled, structured
 from tests.state.saying import kept_by, stateful
@@ -99,6 +100,24 @@ class TestMinutes:
         names = "5. state (rows)", "6. state (partitions)"
         assert [event.metadata[name].value for name in names] == [None, None]
         assert "query state" not in event.metadata
+
+    def test_limits_of_sources_are_shown_and_plotted_where_they_are_declared(self):
+        stream = structured(backpressure=BackpressurePolicy())
+        deployed = Deployment([stream])
+        limit = Limit("clicks", QUERY, 50.0, "estimator", estimator="work", records=400)
+        kept = deployed.world.run(stream, limits=(limit,), batch_seconds=1.0)
+        now = time.time()
+        kept.batches = (Batch(QUERY, now, 900, records=490, limit=500.0),)
+        tick = deployed.tick()
+        (event,) = tick.told()
+        assert event.metadata["7. limit (records/s)"].value == 50
+        assert "|clicks |50|estimate|" in event.metadata["limits"].value
+        assert (tick.seen().limit, tick.seen().throttled) == (50, QUERY)
+        kept.reachable = False
+        deployed.cursor = None
+        (event,) = deployed.tick().told()
+        assert event.metadata["7. limit (records/s)"].value is None
+        assert "limits" not in event.metadata
 
     def test_the_asset_is_that_of_the_stream_with_its_prefix(self):
         deployed = Deployment([structured(key_prefix=("raw", "web-logs"))])

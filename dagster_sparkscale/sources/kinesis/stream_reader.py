@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from .live_limits import live
+from .live_limits import heeded, live
 from .options import Options, Start
 from .planner import Plan, Planner
 from .positions import Offset
@@ -29,6 +29,8 @@ class StreamReader(Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Offset | None = None
         self._began = False
         self._plan: tuple[Offset, Plan] | None = None
+        self._limit: int | None = None
+        """Records that the last plan kept to; None: it had no such limit."""
 
     def __getstate__(self) -> dict[str, Any]:
         # To executors go the options; clients and plans stay with the driver.
@@ -66,9 +68,11 @@ class StreamReader(Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Trigger.Once has no next batch, for what arrived a moment ago or for the children of
             # a shard that ends in this one.
             planner.stop_at()
-            plan = planner.everything(begin)
+            plan, self._limit = planner.everything(begin), None
         else:
-            plan = planner.plan(begin, live(self._options))
+            limits = live(self._options)
+            plan = planner.plan(begin, limits)
+            self._limit = heeded(limits, plan.shards)
         self._plan = (begin, plan)
         return plan.end.to_json()
 
@@ -84,6 +88,7 @@ class StreamReader(Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             "behind_ms": plan.behind_ms,
             "shards": plan.shards,
             "lost": plan.end.lost,
+            "limit": self._limit,
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.sources.kinesis.live_limits import RATES_FILE, live
+from dagster_sparkscale.driver.wire import RATES_FILE
+from dagster_sparkscale.sources.kinesis.live_limits import heeded, live
 from dagster_sparkscale.sources.kinesis.options import Connection, Limits, Options
 
 OPTIONS = Options(Connection("clicks"), limits=Limits(records=10, duration_ms=4000))
@@ -33,6 +34,31 @@ def test_what_is_written_down_holds_from_the_next_batch_on(rates):
     assert live(OPTIONS) == Limits(6, None, None, 4000)
     rates.write_text(json.dumps({"orders": {"maxRecordsPerTrigger": 1}}))
     assert live(OPTIONS) == OPTIONS.limits
+
+
+def test_what_is_set_stands_for_the_options_and_an_estimate_beside_them(rates):
+    rates.write_text(json.dumps({"clicks": {"maxRecordsPerTrigger": 500}}))
+    assert live(OPTIONS).records == 500
+    rates.write_text(json.dumps({"clicks": {"maxRecordsPerTrigger": 500, "estimated": True}}))
+    assert live(OPTIONS).records == 10
+    rates.write_text(json.dumps({"clicks": {"maxRecordsPerTrigger": 5, "estimated": True}}))
+    assert live(OPTIONS).records == 5
+    unlimited = Options(Connection("clicks"))
+    assert live(unlimited).records == 5
+
+
+def test_a_stream_that_is_not_named_has_what_all_have(rates):
+    rates.write_text(json.dumps({"*": {"maxRecordsPerTrigger": 7}, "orders": {}}))
+    assert live(OPTIONS).records == 7
+    assert live(Options(Connection("orders"))).records is None
+
+
+@pytest.mark.parametrize(
+    ("records", "shards", "most"),
+    [(None, 4, None), (100, 4, 100), (10, 4, 8), (3, 4, 4), (5, 0, 0)],
+)
+def test_a_batch_keeps_to_what_its_shards_share(records, shards, most):
+    assert heeded(Limits(records=records), shards) == most
 
 
 @pytest.mark.parametrize("written", ["", "{", "[]", "7", '{"clicks": 7}', '{"clicks": null}'])

@@ -59,12 +59,20 @@ class Batches:
 
         self._streaming.addStreamingListener(Listener())
 
-    def note(self, time_ms: int, records: int) -> None:
+    def note(self, time_ms: int, records: int, source: str, limit: int | None) -> None:
         """Note down that a batch has this input. May be done once for a batch, while its jobs are
-        being made."""
+        being made.
+
+        Args:
+            source: for the driver's agent, which stream it is, and `limit`, to how many records the
+                batch keeps.
+        """
         names = self._jvm.org.apache.spark.streaming
-        nothing = getattr(names.scheduler.StreamInputInfo, "apply$default$3")()
-        info = names.scheduler.StreamInputInfo(self._input_id, records, nothing)
+        about = self._jvm.java.util.HashMap()
+        about.put("source", source)
+        about.put("limit", limit)
+        told = self._jvm.PythonUtils.toScalaMap(about)
+        info = names.scheduler.StreamInputInfo(self._input_id, records, told)
         self._scala.scheduler().inputInfoTracker().reportInfo(names.Time(time_ms), info)
 
     def pending(self) -> set[int]:

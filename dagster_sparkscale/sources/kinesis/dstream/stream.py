@@ -34,7 +34,7 @@ from pyspark.streaming import StreamingContext
 from pyspark.streaming.dstream import TransformedDStream
 
 from dagster_sparkscale.sources.kinesis.client import KinesisError
-from dagster_sparkscale.sources.kinesis.live_limits import live
+from dagster_sparkscale.sources.kinesis.live_limits import heeded, live
 from dagster_sparkscale.sources.kinesis.options import Options, OptionsError, Start, parse
 from dagster_sparkscale.sources.kinesis.planner import Plan, Planner
 from dagster_sparkscale.sources.kinesis.positions import Offset
@@ -127,6 +127,7 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         self._patience = Patience()
         self._lag = (0, 0, start.lost)
         self._lag_at = time.monotonic()
+        self._limit: int | None = None
 
     @property
     def committed(self) -> dict[str, Any]:
@@ -161,7 +162,8 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         plan = self._plan(start) if start is not None else None
         ranges = plan.ranges if plan is not None else ()
         if self._committer.planned(time_ms, plan):
-            self._batches.note(time_ms, sum(about(each) for each in ranges))
+            records = sum(about(each) for each in ranges)
+            self._batches.note(time_ms, records, self._stream, self._limit)
             self._report(plan)
         return self._rdd(ranges)
 
@@ -169,8 +171,9 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         """None if Kinesis does not answer, but may yet."""
         if (took := self._committer.took()) is not None:
             self._planner.took(*took)
+        limits = live(self._options)
         try:
-            plan = self._planner.plan(start, live(self._options))
+            plan = self._planner.plan(start, limits)
         except DataLost:
             raise
         except KinesisError as error:
@@ -179,6 +182,7 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
             log.warning("%s: no batch can be planned: %s; trying again", self._stream, error)
             return None
         self._patience.worked()
+        self._limit = heeded(limits, plan.shards)
         return plan
 
     def _rdd(self, ranges: Sequence[Range]) -> "RDD[KinesisRecord]":

@@ -1,0 +1,79 @@
+"""From an overload, or from idle executors, to a number of them. Pure."""
+
+import math
+
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.observe.evaluation import Evaluation
+
+
+def round_half_up(value: float) -> int:
+    """Java's `Math.round`, which Spark uses: Python's `round` goes to the even neighbour."""
+    below = math.floor(value)  # `value + 0.5` is itself rounded: 0.49999999999999994 would become 1
+    return below + 1 if value - below >= 0.5 else below
+
+
+def up(
+    ratio: float, why: str, bounds: Bounds, seen: Evaluation, late: str | None
+) -> Hold | ScaleTo:
+    staying, requested = seen.staying, seen.requested
+    assert staying is not None and requested is not None
+    wanted = staying + max(round_half_up(ratio), 1)
+    target = bounds.aim(wanted)
+    in_vain = target < bounds.clamp(wanted)
+    if staying >= target and requested >= target:
+        if in_vain:
+            return Hold(f"{why}, but {bounds.useful_note}", pinned=True)
+        note = f" ({bounds.note})" if bounds.note else ""
+        return Hold(f"{why}, but {target} executors are the maximum{note}", pinned=True)
+    # Under a limit R says less than when they were asked for, and so does it of a lag.
+    keep = late is not None or seen.throttled is not None
+    if target <= requested if keep else target == requested:
+        return Hold(f"{why}; {requested} are requested already, {_present(seen)}")
+    no_more = f" ({bounds.useful_note})" if in_vain else ""
+    return ScaleTo(target, f"{why}: {_counted(seen)} -> {target}{no_more}")
+
+
+def down(why: str, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
+    staying, requested = seen.staying, seen.requested
+    assert staying is not None and requested is not None
+    if seen.overdue is not None:
+        return Hold(
+            f"{why}, but the batch in progress has taken {seen.overdue:.2f} batch intervals so far"
+        )
+    if seen.removing and requested <= staying:
+        return Hold(f"{why}; {requested} are requested already, {_present(seen)}")
+    target = bounds.aim(staying - 1)
+    if staying <= bounds.minimum:
+        if target < requested:
+            return ScaleTo(
+                target, f"{why}: {requested} requested, of which {_present(seen)} -> {target}"
+            )
+        return Hold(f"{why}, but {bounds.minimum} is the minimum")
+    if target >= requested:  # more are there than were asked for: they go without our help
+        return Hold(f"{why}; {requested} are requested already, {staying} are still registered")
+    no_more = f" ({bounds.useful_note})" if target < staying - 1 else ""
+    return ScaleTo(target, f"{why}: {_counted(seen)} -> {target}{no_more}")
+
+
+def outstanding(seen: Evaluation) -> str:
+    if seen.staying == seen.requested and not seen.removing:
+        return ""
+    leaving = f", {seen.removing} more are leaving" if seen.removing else ""
+    return f"; {seen.staying} of {seen.requested} have registered{leaving}"
+
+
+def _present(seen: Evaluation) -> str:
+    if not seen.removing:
+        return f"{seen.registered} have registered"
+    return f"{seen.registered} have registered, of which {seen.removing} are leaving"
+
+
+def _counted(seen: Evaluation) -> str:
+    if not seen.removing:
+        return f"{seen.registered} registered"
+    return f"{seen.registered} registered, of which {seen.removing} are leaving"
+
+
+def between(bounds: Bounds) -> str:
+    return f"{bounds.minimum} to {bounds.maximum if bounds.maximum is not None else 'any'}"

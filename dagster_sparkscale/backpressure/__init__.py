@@ -1,0 +1,1 @@
+"""Limits of sources: what is set by hand, and what is retuned from what was seen."""

@@ -1,0 +1,132 @@
+"""What a recommendation is, and what all of them have in common. Pure."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dagster_sparkscale.backpressure.sustained import Sustained
+
+TARGET = 0.9
+"""Of the batch interval that a full batch is to take: scaling up begins there (SPARK-12133)."""
+FURTHEST = 3.0
+"""Times the largest batch that was seen: no limit is recommended beyond."""
+
+
+@dataclass(frozen=True)
+class InForce:
+    """What limits a stream at present, and between which numbers it moves."""
+
+    values: Mapping[str, float | None]
+    """Of each knob that it has, by name; None: there is no limit."""
+    interval: float
+    """The batch interval, in seconds."""
+    start: int
+    """Executors that a start begins with."""
+    most: int | None = None
+    """Executors at most; None: no bound."""
+    scaled: bool = False
+    """Whether an autoscaler may add executors."""
+    queries: int | None = None
+    """Active queries; None: not known."""
+    rated: int | None = None
+    """Sources that share the rates of a backpressure policy; None: not known."""
+    receivers: int = 0
+    max_lag: float | None = None
+    """Seconds that the stream may be behind; None: nothing is declared."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Another value of one knob."""
+
+    knob: str
+    before: float | None
+    """None: there was no limit."""
+    after: float
+    why: str
+    effect: str
+    """What is to be expected of it."""
+
+    def __str__(self) -> str:
+        change = f"{shown(self.before)} -> {shown(self.after)}"
+        return f"{self.knob}: {change}: {self.why}; {self.effect}"
+
+
+def usual(seen: Sustained, now: InForce) -> float:
+    """Executors that the stream usually has, as far as its bounds allow them by now."""
+    return min(seen.executors, now.most) if now.most is not None else seen.executors
+
+
+def meant(seen: Sustained, now: InForce) -> tuple[float, str]:
+    """How many executors a limit is for that is read once per start, and why, in words.
+
+    Where an autoscaler adds executors, as many as there may be: a limit for fewer would hold back
+    what the others could do, and nothing would raise it when they come.
+    """
+    if not now.scaled:
+        executors = usual(seen, now)
+        return executors, f"the stream usually has {executors:g} executors"
+    if now.most is None:
+        return seen.most, f"the stream had up to {seen.most} executors"
+    return now.most, f"the stream may have {now.most} executors"
+
+
+def told(seen: Sustained) -> str:
+    """What was measured, in words."""
+    return (
+        f"an executor does {number(seen.low)} records/s or more in 90 % of {seen.loaded} loaded "
+        f"minutes of {seen.hours:.0f} h with work"
+    )
+
+
+def of_batch(before: float | None, after: float, speed: float, interval: float) -> str:
+    """What a full batch takes by then.
+
+    Args:
+        speed: records per second that the executors do which there usually are.
+    """
+    takes = f"a batch after an outage takes {after / speed / interval:.1f} intervals"
+    if before is None:
+        return f"{takes}, and not as many as it likes"
+    also = ""
+    if after > before:
+        was, now = number(before / interval), number(after / interval)
+        also = f", and {now} records/s catch up instead of {was}"
+    return f"{takes} instead of {before / speed / interval:.1f}{also}"
+
+
+def too_much(seen: Sustained, executors: float, sustains: float) -> str:
+    """That a limit would not do, in words.
+
+    Args:
+        sustains: records per second.
+    """
+    return (
+        f"{number(seen.input_rate)} records/s come in, and with {executors:g} executors the stream "
+        f"sustains {number(sustains)}: that takes more executors, a limit would only make it fall "
+        "behind"
+    )
+
+
+def gains(before: float | None, after: float, least: float) -> bool:
+    """Whether a value differs enough from the one before; any from none at all."""
+    return before is None or abs(after - before) >= least * before
+
+
+def rounded(value: float) -> float:
+    """Down to two significant digits."""
+    if value <= 0 or not math.isfinite(value):
+        return 0.0
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    down = math.floor(value / step * (1 + 1e-12)) * step
+    return float(f"{down:.2g}")
+
+
+def shown(value: float | None) -> str:
+    """A value of a knob, for people."""
+    return "no limit" if value is None else number(value)
+
+
+def number(value: float) -> str:
+    """A number as people write it: whole where it is large."""
+    return f"{value:,.0f}".replace(",", " ") if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,61 @@
+"""From what a stream sustains to limits that suit it, each with why and what it is good for. Pure.
+
+    options read once   what a batch of 0.9 intervals does with the executors there usually are;
+                        with those there may be, where an autoscaler adds them
+    initial_rate        the same in a second, with the executors that a start begins with
+    min_rate            half of that with the fewest executors, where it is above: batches that the
+                        floor forces on a stream must fit
+    max_rate            what executors did at their best: a bound of estimates, no throttle
+
+What must not change: nothing is recommended that is above what was measured, times what bounds it;
+nor beyond `FURTHEST` times the largest batch that was seen, for memory and skew do not grow in
+proportion. What was not measured is no zero: then nothing is recommended, and it is said why.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dagster_sparkscale.backpressure.advice import InForce, Recommendation, told
+from dagster_sparkscale.backpressure.recommend_options import options
+from dagster_sparkscale.backpressure.recommend_rates import rates, receivers
+from dagster_sparkscale.backpressure.sustained import NotEnough, sustained
+from dagster_sparkscale.observe.minutes import Minute
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is recommended, and what is to be said beside it."""
+
+    recommended: tuple[Recommendation, ...] = ()
+    why_not: str = ""
+    """Why nothing is, in words; empty: something is."""
+    notes: tuple[str, ...] = ()
+
+
+def recommend(minutes: Sequence[Minute], now: InForce, least_gain: float) -> Advice:
+    """What limits the stream should have by its history.
+
+    Args:
+        minutes: in order of time.
+        least_gain: share of a value by which another has to differ to be worth it.
+    """
+    if not now.values:
+        return Advice(why_not="it has no limits that could be retuned")
+    seen = sustained(minutes, now.interval)
+    if isinstance(seen, NotEnough):
+        return Advice(why_not=seen.why)
+    found: dict[str, Recommendation] = {}
+    refused: list[str] = []
+    for part in (options, rates, receivers):
+        for each in part(seen, now, least_gain):
+            if isinstance(each, Recommendation):
+                found[each.knob] = each
+            else:
+                refused.append(each)
+    if found:
+        return Advice(tuple(found.values()), notes=(*refused, *seen.notes))
+    why = "; ".join(refused) or (
+        f"nothing to gain: no limit differs by {least_gain:.0%} or more from what its history "
+        f"recommends ({told(seen)})"
+    )
+    return Advice(why_not=why, notes=seen.notes)

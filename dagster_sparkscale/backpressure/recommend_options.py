@@ -1,0 +1,109 @@
+"""Options that a query of Structured Streaming reads once, when it starts. Pure."""
+
+import math
+from collections.abc import Iterator
+
+from dagster_sparkscale.backpressure.advice import (
+    FURTHEST,
+    TARGET,
+    InForce,
+    Recommendation,
+    gains,
+    meant,
+    number,
+    of_batch,
+    rounded,
+    told,
+    too_much,
+    usual,
+)
+from dagster_sparkscale.backpressure.knobs import MAX_DELAY, MAX_OFFSETS, MIN_OFFSETS, option
+from dagster_sparkscale.backpressure.sustained import Sustained
+
+DOMINATE = 0.8
+"""Share of the minutes with work from which on tiny batches are what a stream does."""
+_DELAY = 900.0
+"""Seconds of maxTriggerDelay where none is given (Spark's `KafkaSourceProvider`)."""
+
+
+def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recommendation | str]:
+    limited = [name for name in now.values if name.endswith(f".{MAX_OFFSETS}")]
+    if not limited:
+        return
+    present = {name: now.values[name] for name in limited}
+    if now.queries != 1:
+        how_many = "an unknown number of" if now.queries is None else str(now.queries)
+        yield (
+            f"{', '.join(limited)}: left as it is: the history has totals of all queries, and it "
+            f"can't be told what each of {how_many} queries takes; set it by hand"
+        )
+        return
+    if len(limited) > 1 and None in present.values():
+        yield (
+            f"{', '.join(limited)}: left as they are: the history has totals of all sources, which "
+            "are shared as their limits are, and one has none; set it by hand"
+        )
+        return
+    executors, of_executors = meant(seen, now)
+    fits = seen.low * executors * TARGET * now.interval
+    furthest = FURTHEST * seen.largest_batch
+    total = min(fits, furthest)
+    if seen.input_rate * now.interval >= total:
+        why_not = too_much(seen, executors, total / now.interval)
+        yield f"{', '.join(limited)}: left as it is: {why_not}"
+        return
+    before = sum(value for value in present.values() if value is not None)
+    for name, value in present.items():
+        # Of one source nothing is to share; of several, all have a limit.
+        share = 1.0 if len(limited) == 1 or value is None else value / before
+        after = float(math.floor(rounded(total * share)))
+        if after < 1:
+            yield f"{name}: left as it is: not even one record fits into a batch"
+            continue
+        if gains(value, after, least_gain):
+            why = f"{told(seen)}, and {of_executors}"
+            if len(limited) > 1:
+                why += f"; {share:.0%} of it is for this source, as now"
+            if furthest < fits:
+                why += (
+                    f"; at most {FURTHEST:g} times the largest batch that was seen, of "
+                    f"{number(seen.largest_batch)} records"
+                )
+            speed = seen.low * usual(seen, now) * share
+            effect = of_batch(value, after, speed, now.interval)
+            yield Recommendation(name, value, after, why, effect)
+        else:
+            after = value or after
+        yield from _least(name, after, seen, now, least_gain)
+
+
+def _least(
+    name: str, most: float, seen: Sustained, now: InForce, least_gain: float
+) -> Iterator[Recommendation | str]:
+    """The least that makes a batch, where tiny batches are what a stream does."""
+    least, delay = option(name, MIN_OFFSETS), option(name, MAX_DELAY)
+    present = now.values.get(least)
+    tiny = f"in {seen.tiny:.0%} of the minutes with work batches are tiny: most of their time is "
+    tiny += "spent on other things than records"
+    if present is not None and present > most:
+        why = f"it must not be above {name}, which is {number(most)}"
+        yield Recommendation(least, present, most, why, "a full batch is not waited for in vain")
+        return
+    if seen.tiny < DOMINATE:
+        return
+    if present is None:
+        yield (
+            f"{tiny}; {MIN_OFFSETS} would make fewer and larger ones of them, which come later: "
+            "declare it if that is all right"
+        )
+        return
+    after = math.floor(rounded(most / 5))
+    if after > present and gains(present, after, least_gain):
+        fewer = f"a batch waits until it is a fifth of a full one, or {delay} is over"
+        yield Recommendation(least, present, after, tiny, fewer)
+    waits, lag = now.values.get(delay), now.max_lag
+    if lag is not None and (waits or _DELAY) > lag:
+        why = f"max_lag = {number(lag)} s, and a batch may wait for longer"
+        shorter = rounded(lag / 2)
+        if shorter >= 1:
+            yield Recommendation(delay, waits, shorter, why, "data comes before max_lag is over")

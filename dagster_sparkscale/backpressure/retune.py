@@ -1,0 +1,210 @@
+"""Changes of a stream's limits, whether they did any good, and the way back. No Dagster."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dagster_sparkscale.backpressure.aims import present, way_back
+from dagster_sparkscale.backpressure.applying import Story, apply, unchanged, with_tuning
+from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request, rules, running
+from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
+from dagster_sparkscale.clusters.base import ClusterManager, DriverState
+from dagster_sparkscale.clusters.store import Record, Tuning
+from dagster_sparkscale.clusters.tuned import declared_limits
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.minutes import Minute
+
+LEAST = 30
+"""Minutes to be measured after a change, before anything is said of it; fewer where it is to be
+verified sooner."""
+_AGAIN = 600.0
+"""Seconds after which it is tried again to put back what did harm."""
+LOOKS = 12
+"""Times `verify_after` for which it is looked at whether a change did any good."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of looking whether a change did any good."""
+
+    verdict: Verdict | None
+    """None: nothing was to be verified."""
+    said: str
+    put_back: Story | None = None
+    verify_at: float | None = None
+    """When it is looked at again."""
+
+
+def retune(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    looked: Looked,
+    *,
+    holder: str,
+    now: float,
+    tell: Callable[[str], None],
+    lease_wait: float = 60.0,
+) -> Story:
+    """Carry out what `look` has found.
+
+    Args:
+        holder: who asks, for people.
+        now: seconds since the epoch.
+        tell: called with a line for each thing that happens.
+        lease_wait: seconds to wait for an operation in progress to end.
+
+    Raises:
+        Refusal: it is not as it was looked at any more; nothing was touched.
+        StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        NotDone: a start failed with these limits: those of before are in force again.
+        ClusterError: the cluster manager could not do its part.
+    """
+    found = looked.change
+    assert found is not None
+    given = request.values is not None
+    verified = not given and stream.retune is not None and found.how != "start"
+    outcome = ""
+    if found.how == "start":
+        outcome = "in force from the next start on"
+    elif given:
+        outcome = "set by hand"
+    tuning = Tuning(
+        settings=_beside(declared_limits(stream), found.settings),
+        by=request.id,
+        at=now,
+        by_hand=given,
+        declared=declared_limits(stream),
+        before=looked.now.settings,
+        baseline=looked.baseline,
+        verify_at=now + rules(stream).verify_after if verified else None,
+        outcome=outcome,
+        rates=found.rates,
+        rates_before=looked.now.rates,
+    )
+    return apply(cluster, stream, request, looked, tuning, found.how, holder, tell, lease_wait)
+
+
+def put_back(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    *,
+    holder: str,
+    now: float,
+    tell: Callable[[str], None],
+    why: str = "",
+    lease_wait: float = 60.0,
+) -> Story:
+    """Have what was in force before the last tuning; of a stream that does not run, from its next
+    start on.
+
+    Args:
+        why: what harm was done; empty: a person wishes it.
+
+    Raises:
+        Refusal: nothing was tuned; nothing was touched.
+        StaleEpoch, OperationInProgress, NotDone, ClusterError: as `retune`.
+    """
+    record = cluster.store().read(stream.name)
+    tuning = record.tuning if record is not None else None
+    if record is None or tuning is None or not (tuning.settings or tuning.rates or tuning.before):
+        raise Refusal(f"{stream.name!r}: nothing of it was tuned that could be put back")
+    here = present(stream, record)
+    declared = declared_limits(stream)
+    back = Tuning(
+        settings=_beside(declared, tuning.before),
+        by=request.id,
+        at=now,
+        by_hand=not why,
+        declared=declared,
+        before=here.settings,
+        outcome=f"put back: {why}" if why else "put back by hand",
+        put_back=True,
+        rates=tuning.rates_before,
+        rates_before=tuning.rates,
+    )
+    live = dict(back.rates) != dict(tuning.rates)
+    how = way_back(stream, here, {**declared, **back.settings}, live)
+    newest = cluster.find(stream.name)
+    if newest is None or newest.state is not DriverState.RUNNING:
+        with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+            unchanged(lease.record, tuning, stream.name)
+            lease.write(with_tuning(lease.record, back))
+        state = newest.state.value if newest is not None else "not started"
+        tell(f"{stream.name!r} is {state}: its next start has the limits of before")
+        return Story(newest, "start", 0.0, None)
+    driver, status, record = running(cluster, stream, request.epoch, 10.0)
+    looked = Looked(driver, status, record, here, None, "", (), {})
+    return apply(cluster, stream, request, looked, back, how, holder, tell, lease_wait)
+
+
+def verify(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    minutes: Sequence[Minute],
+    *,
+    holder: str,
+    now: float,
+    tell: Callable[[str], None],
+    lease_wait: float = 60.0,
+) -> Verified:
+    """See whether the last change did any good, and put back what was before if it did harm.
+
+    Args:
+        minutes: the stream's history since before the change, in order of time.
+
+    Raises:
+        StaleEpoch, OperationInProgress, NotDone, ClusterError: as `retune`.
+    """
+    record = cluster.store().read(stream.name)
+    tuning = record.tuning if record is not None else None
+    if record is None or tuning is None or tuning.verify_at is None:
+        done = f" ({tuning.outcome})" if tuning is not None and tuning.outcome else ""
+        return Verified(None, f"nothing is to be verified{done}")
+    if now < tuning.verify_at:
+        left = (tuning.verify_at - now) / 60
+        return Verified(None, f"it is too early: {left:.0f} min more", verify_at=tuning.verify_at)
+    after_all = rules(stream).verify_after
+    since = since_when(record, tuning)
+    again: float | None
+    found = verdict(
+        tuning.baseline,
+        measured([minute for minute in minutes if since + SETTLING <= minute.at < now]),
+        least=max(3, min(LEAST, round(after_all / 120))),
+        interval=stream.batch_interval,
+    )
+    if found.word == "worse":
+        tell(str(found))
+        told: dict[str, Any] = {"holder": holder, "now": now, "tell": tell}
+        try:
+            story = put_back(
+                cluster, stream, request, **told, why=str(found), lease_wait=lease_wait
+            )
+            return Verified(found, f"put back: {found}", story)
+        except Refusal as refusal:
+            again, said = now + min(after_all, _AGAIN), f"to be put back: {found}; {refusal}"
+    elif found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
+        again, said = now + after_all, f"it is looked at again: {found}"
+    else:
+        again, said = None, f"kept: {found}"
+    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        unchanged(lease.record, tuning, stream.name)
+        lease.write(replace(lease.record, tuning=replace(tuning, verify_at=again, outcome=said)))
+    return Verified(found, said, verify_at=again)
+
+
+def since_when(record: Record, tuning: Tuning) -> float:
+    """From when on what was tuned has been in force, seconds since the epoch; for ever later where
+    it waits for a start."""
+    if {**tuning.declared, **tuning.settings} == dict(tuning.before):
+        return tuning.at  # live limits alone
+    starts = [each.at for each in record.history if each.at >= tuning.at]
+    return min(starts, default=float("inf"))
+
+
+def _beside(declared: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """Those of the settings that are wanted that are not as they are declared."""
+    return {name: value for name, value in wanted.items() if declared.get(name) != value}

@@ -1,0 +1,248 @@
+"""The operation `retune_backpressure`: by hand from the launchpad, or by its schedules."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.backpressure.advice import Recommendation
+from dagster_sparkscale.backpressure.aims import Change, How
+from dagster_sparkscale.backpressure.applying import Story
+from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
+from dagster_sparkscale.backpressure.retune import put_back, retune, verify
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.history import history
+from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.operations import (
+    Operation,
+    OperationConfig,
+    Report,
+    Streams,
+    asset_key,
+    location_of,
+)
+
+NAME = "retune_backpressure"
+
+_ENDINGS: dict[How, str] = {
+    "live": "set while it runs",
+    "start": "in force from the next start on",
+    "restart": "restarted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RetuneDecision:
+    """Have other limits, or see whether those that were changed last did any good."""
+
+    operation: ClassVar[str | None] = NAME
+
+    reason: str
+    verify: bool = False
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        return "verify retuning" if self.verify else "retune backpressure"
+
+
+class RetuneConfig(OperationConfig):
+    """What a retune_backpressure run is told."""
+
+    dry_run: bool = Field(
+        default=False, description="Only say what would be changed, why, and what it would do."
+    )
+    verify: bool = Field(
+        default=False,
+        description="See whether the last change did any good, and put back what was before if "
+        "it did harm. Changes nothing else.",
+    )
+    put_back: bool = Field(
+        default=False, description="Have what was in force before the last change."
+    )
+    values: dict[str, Any] = Field(
+        default_factory=dict,
+        description='Limits to set, by name, such as {"clicks.maxOffsetsPerTrigger": 20000} or '
+        '{"backpressure.max_rate": 5000}. Left out: what the history recommends.',
+    )
+    epoch: int | None = Field(
+        default=None,
+        description="The driver this was decided for; if another runs by now, nothing is done.",
+    )
+
+
+def minutes_of(instance: dg.DagsterInstance, stream: Stream, now: float) -> list[Minute]:
+    """As far back as its retuning looks; none where nothing of it is stored."""
+    try:
+        return history(instance, asset_key(stream), now - rules(stream).history, now)
+    except LookupError:
+        return []
+
+
+def _carry_out(
+    context: dg.OpExecutionContext,
+    streams: Streams,
+    stream: Stream,
+    config: RetuneConfig,
+    holder: str,
+) -> Report:
+    _one_of(config)
+    cluster, now = streams.cluster(context), time.time()
+    request = Request(
+        f"{NAME} run {context.run.run_id[:8]}",
+        values=config.values or None,
+        by_hand=config.decided_at is None,
+        epoch=config.epoch,
+        asked_at=_asked_at(context),
+        owner=streams.owner(location_of(context.run)),
+    )
+    told: dict[str, Any] = {"holder": holder, "now": now, "tell": context.log.info}
+    if config.put_back:
+        return _was_put_back(config, put_back(cluster, stream, request, **told))
+    minutes = minutes_of(context.instance, stream, now)
+    if config.verify:
+        return _verified(config, cluster, stream, request, minutes, told)
+    looked = look(cluster, stream, request, minutes, now=now)
+    for note in looked.notes:
+        context.log.info(note)
+    if looked.change is None:
+        return _nothing(config, looked)
+    for each in looked.change.recommended:
+        context.log.info(str(each))
+    if config.dry_run:
+        return _planned(config, looked, looked.change)
+    story = retune(cluster, stream, request, looked, **told)
+    return _done(config, looked, looked.change, story)
+
+
+def _one_of(config: RetuneConfig) -> None:
+    """Refuse what contradicts itself.
+
+    Raises:
+        ValueError: it does.
+    """
+    given = [name for name in ("verify", "put_back", "values") if getattr(config, name)]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)}: give one of them")
+    if config.dry_run and (config.verify or config.put_back):
+        raise ValueError(f"dry_run and {given[0]}: give one of them")
+
+
+def _asked_at(context: dg.OpExecutionContext) -> float | None:
+    """When the run was asked for, which may have waited in a queue since."""
+    record = context.instance.get_run_record_by_id(context.run.run_id)
+    return record.create_timestamp.timestamp() if record is not None else None
+
+
+def _verified(
+    config: RetuneConfig,
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    minutes: list[Minute],
+    told: dict[str, Any],
+) -> Report:
+    came = verify(cluster, stream, request, minutes, **told)
+    ending = "nothing to do"
+    if came.verdict is not None:
+        ending = "looked at again" if came.verify_at is not None else "kept"
+    if came.put_back is not None:
+        ending = "put back"
+    return Report(
+        came.said,
+        {
+            "reason": config.reason,
+            "ending": ending,
+            "verdict": came.verdict.word if came.verdict is not None else None,
+            "why": "; ".join(came.verdict.reasons) if came.verdict is not None else came.said,
+            "verify_at": came.verify_at,
+            **(_of_story(came.put_back) if came.put_back is not None else {}),
+        },
+    )
+
+
+def _was_put_back(config: RetuneConfig, story: Story) -> Report:
+    return Report(
+        f"what was in force before is in force again: {_ENDINGS[story.how]}",
+        {"reason": config.reason, "ending": "put back", **_of_story(story)},
+    )
+
+
+def _nothing(config: RetuneConfig, looked: Looked) -> Report:
+    return Report(
+        f"nothing to do: {looked.why_not}",
+        {
+            "reason": config.reason,
+            "ending": "nothing to do",
+            "dry_run": config.dry_run,
+            "notes": "; ".join(looked.notes) or "none",
+            "epoch": looked.driver.epoch,
+        },
+    )
+
+
+def _planned(config: RetuneConfig, looked: Looked, change: Change) -> Report:
+    by = {"live": "while it runs", "start": "from the next start on", "restart": "by a restart"}
+    return Report(
+        f"would change {change.in_short}, {by[change.how]}; nothing was changed",
+        {
+            "reason": config.reason,
+            "ending": "dry run",
+            "dry_run": True,
+            "how": change.how,
+            "changes": [_of(each) for each in change.recommended],
+            "notes": "; ".join(looked.notes) or "none",
+            "epoch": looked.driver.epoch,
+        },
+    )
+
+
+def _done(config: RetuneConfig, looked: Looked, change: Change, story: Story) -> Report:
+    return Report(
+        f"changed {change.in_short}: {_ENDINGS[story.how]}",
+        {
+            "reason": config.reason,
+            "ending": _ENDINGS[story.how],
+            "dry_run": False,
+            "changes": [_of(each) for each in change.recommended],
+            "notes": "; ".join(looked.notes) or "none",
+            "verify_at": story.verify_at,
+            **_of_story(story),
+        },
+    )
+
+
+def _of(each: Recommendation) -> dict[str, Any]:
+    return {
+        "limit": each.knob,
+        "before": each.before,
+        "after": each.after,
+        "why": each.why,
+        "effect": each.effect,
+    }
+
+
+def _of_story(story: Story) -> dict[str, Any]:
+    return {
+        "how": story.how,
+        "seconds": round(story.seconds, 3),
+        "epoch": story.driver.epoch if story.driver is not None else None,
+    }
+
+
+def _config_for(decision: RetuneDecision, stream: Stream, epoch: int | None) -> RetuneConfig:
+    return RetuneConfig(
+        reason=decision.reason, verify=decision.verify, dry_run=decision.dry_run, epoch=epoch
+    )
+
+
+RETUNE = Operation(
+    NAME,
+    "Give a stream the limits that its history recommends, or those that are said here: while it "
+    "runs where that can be, else by a graceful restart. What does harm is put back later.",
+    RetuneConfig,
+    _carry_out,
+    config_for=_config_for,
+)

@@ -1,0 +1,137 @@
+"""Schedules: when limits are looked over, and when it is seen whether a change did any good."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import dagster as dg
+
+from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request, look, rules
+from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.names import scoped
+from dagster_sparkscale.operations import Operations, Streams, in_flight
+
+DEADLINE = 40.0
+"""Seconds that a tick may spend on looking: Dagster ends it after 60."""
+VERIFY = "*/10 * * * *"
+"""When it is looked for changes that are to be verified."""
+
+T = TypeVar("T")
+
+
+def retune_schedules(
+    streams: Streams, operations: Operations, *, deadline: float = DEADLINE
+) -> list[dg.ScheduleDefinition]:
+    """One for each stream that is retuned by itself, and one that has changes verified."""
+    retuned = [stream for stream in streams if stream.retune is not None]
+    made = [
+        _retune(streams, operations, stream, deadline)
+        for stream in retuned
+        if rules(stream).schedule is not None
+    ]
+    return [*made, _verify(streams, operations, retuned, deadline)] if retuned else []
+
+
+def _retune(
+    streams: Streams, operations: Operations, stream: Stream, deadline: float
+) -> dg.ScheduleDefinition:
+    declared = rules(stream)
+    assert declared.schedule is not None
+
+    @dg.schedule(
+        name=scoped(f"retune_{stream.name}", streams.cluster_key),
+        cron_schedule=declared.schedule,
+        execution_timezone=declared.timezone,
+        job=operations.jobs[NAME],
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        required_resource_keys={streams.cluster_key},
+        description=f"Gives {stream.name} the limits that its history recommends.",
+    )
+    def retune(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        now = time.time()
+        busy = in_flight(context.instance, streams.cluster_key, now).get(stream.name)
+        if busy is not None:
+            return dg.SkipReason(f"{busy} is in progress: the next night sees to it")
+        cluster, instance = streams.cluster(context), context.instance
+        asked = Request(NAME, by_hand=False)
+
+        def seen() -> Looked:
+            return look(cluster, stream, asked, minutes_of(instance, stream, now), now=now)
+
+        found = _in_time(seen, deadline)
+        if isinstance(found, Refusal):
+            return dg.SkipReason(f"refused: {found}")
+        if isinstance(found, Exception):
+            why = str(found) or type(found).__name__
+            return dg.SkipReason(f"it can't be told what is to be done: {why}")
+        if found.change is None:
+            return dg.SkipReason(f"nothing to do: {found.why_not}")
+        decision = RetuneDecision(
+            f"as scheduled: {'; '.join(map(str, found.change.recommended))}",
+            dry_run=not declared.apply,
+        )
+        (request,) = operations.requests(stream, decision, found.driver.epoch, now)
+        return request
+
+    return retune
+
+
+def _verify(
+    streams: Streams, operations: Operations, retuned: list[Stream], deadline: float
+) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name=scoped("verify_retunes", streams.cluster_key),
+        cron_schedule=VERIFY,
+        job=operations.jobs[NAME],
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        required_resource_keys={streams.cluster_key},
+        description="Sees whether changes of limits did any good; what did harm is put back.",
+    )
+    def verify(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        now = time.time()
+        busy = in_flight(context.instance, streams.cluster_key, now)
+        cluster = streams.cluster(context)
+
+        def due() -> dict[str, str]:
+            store = cluster.at_a_glance().store()
+            found = {}
+            for stream in retuned:
+                record = store.read(stream.name)
+                tuning = record.tuning if record is not None else None
+                if tuning is not None and tuning.verify_at is not None and tuning.verify_at <= now:
+                    found[stream.name] = tuning.by
+            return found
+
+        found = _in_time(due, deadline)
+        if isinstance(found, Exception):
+            return dg.SkipReason(f"it can't be told what is due: {found or type(found).__name__}")
+        wanted = {name: by for name, by in found.items() if name not in busy}
+        if not wanted:
+            waits = [f"{name}: {busy[name]} is in progress" for name in found]
+            return dg.SkipReason("; ".join(waits) or "nothing is due")
+        requests = []
+        for name, by in wanted.items():
+            decision = RetuneDecision(f"whether what {by} has changed did any good", verify=True)
+            requests += operations.requests(streams.by_name[name], decision, None, now)
+        return requests
+
+    return verify
+
+
+def _in_time(work: Callable[[], T], deadline: float) -> T | Exception:
+    """What it brings in time, or why it did not."""
+    came: list[T | Exception] = []
+
+    def do() -> None:
+        try:
+            came.append(work())
+        except Exception as error:
+            came.append(error)
+
+    # A daemon: a look that hangs must not keep the code server from ending.
+    thread = threading.Thread(target=do, name="sparkscale-retune", daemon=True)
+    thread.start()
+    thread.join(deadline)
+    return came[0] if came else TimeoutError(f"no answer within {deadline:g} s")

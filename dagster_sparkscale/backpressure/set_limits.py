@@ -1,0 +1,313 @@
+"""Sets a live limit of a source by hand: what is asked for, what is refused, and what came of it.
+No Dagster here.
+
+The request is made under the stream's lease, and remembered for the next driver. The wait for the
+source to show that it heeds the limit is not: nothing else has to queue up behind it.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
+from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.status import Batch, Limit, Status
+
+EVERY = "*"
+"""Stands for each source that has no limits of its own."""
+ENOUGH_BATCHES = 5
+"""Batches that were begun under a limit, after which it counts as not heeded."""
+_POLL = 0.5
+_SOON = 2.0
+"""Seconds within which receivers are told."""
+_TIMES = 10**12
+"""A batch id above this is a time in milliseconds since the epoch, as DStreams have it."""
+_RATES = ("maxRate", "maxRecordsPerTrigger")
+
+Rates = dict[str, dict[str, float]]
+
+
+class Refused(ValueError):
+    """The request makes no sense; the text says what would."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be set. With neither rate nor records nor `none` nothing is: it is only told what
+    there is."""
+
+    stream: str
+    source: str | None = None
+    """None: the only one that there is; with `none`, all of them. `*`: each without limits of its
+    own."""
+    rate: float | None = None
+    """Records per second."""
+    records: int | None = None
+    """Records of a batch."""
+    none: bool = False
+    """Whether what was set is taken away."""
+    wait: float = 60.0
+    """Seconds to wait for the source to show that it heeds the limit."""
+
+    @property
+    def changes(self) -> bool:
+        return self.none or self.rate is not None or self.records is not None
+
+
+@dataclass
+class Story:
+    """What happened, as it happens. The run's page is made of this."""
+
+    driver: Driver
+    source: str | None
+    set_before: Mapping[str, Mapping[str, float]]
+    set_after: Mapping[str, Mapping[str, float]]
+    before: tuple[Limit, ...]
+    after: tuple[Limit, ...]
+    ending: str = "told"
+    """`told`, `removed`, `heeded`, `not heeded`, `not known` or `gone`."""
+    notes: list[str] = field(default_factory=list)
+
+
+def known(limits: Sequence[Limit]) -> tuple[str, ...]:
+    """The sources that there are, and not only limits for such a name."""
+    return tuple(limit.source for limit in limits if limit.query is not None)
+
+
+def wanted(
+    request: Request, has: Mapping[str, Mapping[str, float]], limits: Sequence[Limit]
+) -> tuple[str | None, Rates]:
+    """The source that is meant, None for all of them, and all limits that are to be set then.
+
+    Args:
+        has: what is set.
+        limits: those of the sources that there are, and of others that something is set for.
+
+    Raises:
+        Refused: the request makes no sense, or names a source that there is not.
+    """
+    given = [
+        name
+        for name, there in (
+            ("rate", request.rate is not None),
+            ("records", request.records is not None),
+            ("none", request.none),
+        )
+        if there
+    ]
+    if len(given) > 1:
+        raise Refused(
+            f"{' and '.join(given)}: give one: a rate is records per second, records are those of "
+            "a batch, none takes away what was set"
+        )
+    for name, value in (("rate", request.rate), ("records", request.records)):
+        if value is not None and not 0 < value < 2**63:
+            raise Refused(f"{name} = {value:g}: must be above 0; to take a limit away, say none")
+    rates = {source: dict(each) for source, each in has.items()}
+    source = request.source
+    if source is None and request.changes and not request.none:
+        source = _the_only(known(limits))
+    if not request.changes:
+        return source, rates
+    if source is None:
+        return None, {}
+    if request.none:
+        if source not in rates and source not in known(limits):
+            raise Refused(_unknown(source, (*known(limits), *rates)))
+        rates.pop(source, None)
+        return source, rates
+    if source != EVERY and source not in known(limits):
+        raise Refused(_unknown(source, known(limits)))
+    others = {name: value for name, value in rates.get(source, {}).items() if name not in _RATES}
+    new = {"maxRate": request.rate, "maxRecordsPerTrigger": request.records}
+    rates[source] = {**others, **{name: n for name, n in new.items() if n is not None}}
+    return source, rates
+
+
+def _the_only(names: Sequence[str]) -> str:
+    if len(names) != 1:
+        raise Refused(
+            f"source: missing; {_those(names)}" + ("" if not names else f", or {EVERY!r} for all")
+        )
+    return names[0]
+
+
+def _unknown(source: str, names: Sequence[str]) -> str:
+    return f"source = {source!r}: there is no such source; {_those(names)}"
+
+
+def _those(names: Sequence[str]) -> str:
+    if not names:
+        return (
+            "no source has told yet that it takes live limits: receivers of DStreams do, and "
+            "Python data sources that report (kinesis-direct); Kafka's are read once, at the start"
+        )
+    return "there is " + ", ".join(repr(name) for name in sorted(set(names)))
+
+
+def set_limits(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    *,
+    holder: str,
+    tell: Callable[[str], None],
+    lease_wait: float = 30.0,
+) -> Story:
+    """Carry out `request`, and see whether the source heeds it.
+
+    Args:
+        holder: who asks, for people.
+        tell: called with a line for each thing that happens.
+        lease_wait: seconds to wait for an operation in progress to end.
+
+    Raises:
+        Refused: the request makes no sense, or the stream does not run.
+        BadRates: a limit that such a source can't have.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        ClusterError: the agent could not be asked, or gave no answer in time. What was remembered
+            before that is what the next driver begins with.
+    """
+    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        story, asked = _request(cluster, stream, request, lease, tell)
+    if asked is not None and story.source is not None and not request.none:
+        _follow(cluster, story, asked, time.monotonic() + request.wait, tell)
+    return story
+
+
+def _request(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    lease: Lease,
+    tell: Callable[[str], None],
+) -> tuple[Story, Status | None]:
+    """Set what is asked for. The story until then, and what the agent answered; None: nothing was
+    to be set."""
+    driver = cluster.find(stream.name)
+    if driver is None or not driver.state.alive:
+        state = driver.state.value if driver else "not started"
+        raise Refused(
+            f"{stream.name!r} is {state}: materialize its asset to start it, then set limits"
+        )
+    seen = cluster.status(driver, window=0)
+    has: Mapping[str, Mapping[str, float]] = seen.rates or {}
+    source, rates = wanted(request, has, seen.limits)
+    story = Story(driver, source, has, has, seen.limits, seen.limits)
+    for limit in seen.limits:
+        tell(f"before: {in_words(limit)}")
+    if not request.changes:
+        if not seen.limits:
+            tell(_those(()))
+        return story, None
+    answer = cluster.set_rates(driver, rates, lease=lease)
+    story.set_after, story.after = answer.rates or {}, answer.limits
+    if request.none:
+        story.ending = "removed"
+    tell(f"set: {story.set_after or 'nothing'}")
+    return story, answer
+
+
+def _follow(
+    cluster: ClusterManager,
+    story: Story,
+    asked: Status,
+    deadline: float,
+    tell: Callable[[str], None],
+) -> None:
+    """Wait until the source has shown whether it heeds its limit; sets `story.ending`."""
+    while True:
+        over = time.monotonic() >= deadline
+        try:
+            seen = cluster.status(story.driver)
+        except StaleEpoch:
+            seen = None
+        except (AgentUnreachable, AgentRefused):
+            seen = asked if not over else None
+        newest = cluster.find(story.driver.stream)
+        if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
+            story.ending = "gone"
+            story.notes.append("the driver ended before the source had shown that it heeds it")
+            return
+        if seen is not None:
+            story.after = seen.limits
+            if (ending := heeded(story.source or "", seen, asked.now, over)) is not None:
+                _conclude(story, ending, tell)
+                return
+        if over:
+            story.ending = "not known"
+            story.notes.append("the agent does not answer")
+            return
+        time.sleep(_POLL)
+
+
+def heeded(source: str, seen: Status, since: float, over: bool) -> str | None:
+    """Whether a source heeds the limits that were set at `since`, as `Story.ending`; None: that is
+    still to be seen.
+
+    Args:
+        source: `*` for all.
+        over: whether it is not waited for any longer.
+    """
+    limits = [each for each in seen.limits if source in (EVERY, each.source)]
+    begun = min((_begun(each, seen, since) for each in limits), default=0)
+    if begun:
+        if limits and all(each.taken for each in limits):
+            return "heeded"
+        if begun >= ENOUGH_BATCHES or over:
+            return "not heeded" if any(each.taken is False for each in limits) else "not known"
+    return "not known" if over else None
+
+
+def _begun(limit: Limit, seen: Status, since: float) -> int:
+    """Batches with records that were begun after a moment of the driver's clock, of the query that
+    reads a source."""
+    intervals = {query.name: query.interval_ms or 0 for query in seen.queries}
+    mine = [each for each in seen.batches if each.query == limit.query and each.records]
+    interval = intervals.get(limit.query or "", 0) / 1000
+    return sum(_collected_from(each, interval) >= since for each in mine)
+
+
+def _collected_from(batch: Batch, interval: float) -> float:
+    """When the first records of a batch were taken, at the earliest."""
+    if batch.batch_id is not None and batch.batch_id > _TIMES:
+        return batch.batch_id / 1000 - interval - _SOON
+    return batch.completed_at - batch.processing_ms / 1000
+
+
+def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
+    story.ending = ending
+    for limit in story.after:
+        if story.source in (EVERY, limit.source):
+            tell(f"after: {in_words(limit)}")
+            if limit.by in ("estimator", "max_rate"):
+                whose = "the estimator" if limit.by == "estimator" else "max_rate of backpressure"
+                story.notes.append(
+                    f"{limit.source}: {whose} allows less than what is set, "
+                    f"{limit.rate:,.0f} records/s"
+                )
+    if ending == "not heeded":
+        story.notes.append(
+            f"{story.source}: its batches since have had more than the limit allows; is it a "
+            "source that takes live limits?"
+        )
+    elif ending == "not known":
+        story.notes.append(
+            f"{story.source}: it has not shown whether it heeds the limit: no batch with records "
+            "has begun since, or it does not tell"
+        )
+
+
+def in_words(limit: Limit) -> str:
+    """A limit as a person is told of it."""
+    rate = "no limit" if limit.rate is None else f"{limit.rate:,.6g} records/s ({limit.by})"
+    said = [f"{limit.source}: {rate}"]
+    if limit.estimate is not None:
+        said.append(f"the estimator says {limit.estimate:,.6g}")
+    if limit.taken is not None:
+        said.append("heeded" if limit.taken else "not heeded")
+    if limit.query is None:
+        said.append("nobody has seen such a source")
+    return ", ".join(said)

@@ -1,0 +1,109 @@
+"""The operation `set_limits`, by hand from the launchpad or the command line."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.backpressure.set_limits import Request, Story, in_words, set_limits
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.status import Limit
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
+
+
+class SetLimitsConfig(OperationConfig):
+    """What a run is told. Give `rate`, `records` or `none`; without any, it only tells what there
+    is."""
+
+    source: str | None = Field(
+        default=None,
+        description="The source, by name; *: each without limits of its own. Left out: the only "
+        "one there is; with none, all.",
+    )
+    rate: float | None = Field(default=None, description="Records per second, at most.")
+    records: int | None = Field(
+        default=None, description="Records of a batch, at most; not for receivers."
+    )
+    none: bool = Field(default=False, description="Take away what was set.")
+    wait_seconds: float = Field(
+        default=60.0, ge=0, description="How long to wait for the source to heed it."
+    )
+
+
+def _carry_out(
+    context: dg.OpExecutionContext,
+    streams: Streams,
+    stream: Stream,
+    config: SetLimitsConfig,
+    holder: str,
+) -> Report:
+    request = Request(
+        stream=stream.name,
+        source=config.source,
+        rate=config.rate,
+        records=config.records,
+        none=config.none,
+        wait=config.wait_seconds,
+    )
+    cluster = streams.cluster(context)
+    story = set_limits(cluster, stream, request, holder=holder, tell=context.log.info)
+    for note in story.notes:
+        context.log.warning(note)
+    return _report(config.reason, story)
+
+
+def _report(reason: str, story: Story) -> Report:
+    return Report(
+        _line(story),
+        {
+            "source": story.source,
+            "reason": reason,
+            "ending": story.ending,
+            "set_before": _plain(story.set_before),
+            "set_after": _plain(story.set_after),
+            "limits_before": _told(story.before),
+            "limits_after": _told(story.after),
+            "notes": "; ".join(story.notes) or "none",
+            "epoch": story.driver.epoch,
+        },
+    )
+
+
+def _line(story: Story) -> str:
+    if story.ending == "told":
+        said = "; ".join(in_words(limit) for limit in story.after)
+        return said or "no source has told yet that it takes live limits"
+    if story.source is None:
+        return "all limits that were set are taken away"
+    was, now = (_short(each.get(story.source)) for each in (story.set_before, story.set_after))
+    return f"{story.source}: {was} -> {now}: {story.ending}"
+
+
+def _short(limits: Mapping[str, float] | None) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in (limits or {}).items()) or "not set"
+
+
+def _plain(rates: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {source: dict(limits) for source, limits in rates.items()}
+
+
+def _told(limits: Sequence[Limit]) -> list[dict[str, Any]]:
+    return [
+        {
+            "source": each.source,
+            "records_per_second": each.rate,
+            "by": each.by,
+            "estimate": each.estimate,
+            "heeded": each.taken,
+        }
+        for each in limits
+    ]
+
+
+SET_LIMITS: Operation[SetLimitsConfig, Any] = Operation(
+    "set_limits",
+    "Set what a source of a stream may take while it runs, or take that away.",
+    SetLimitsConfig,
+    _carry_out,
+)

@@ -1,0 +1,180 @@
+"""Whether a stream does better or worse than before its limits were changed. Pure.
+
+Each of these is compared, where it was measured before and after:
+
+    over        share of the minutes with R of at least 1, or with an overdue batch
+    down        share of the minutes in which no driver ran that should
+    lag         seconds behind the source in all but the worst twentieth of the minutes
+    failed      batches that failed, of all
+    processed   records per second of processing time
+
+One that is worse is enough, and under a lower load it is all the worse. Better is believed only
+under a load that is comparable. What was measured before and is not any more is no improvement.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dagster_sparkscale.backpressure.sustained import quantile
+from dagster_sparkscale.observe.minutes import Minute
+
+COMPARABLE = 1.5
+"""Factor between two loads up to which they can be compared."""
+SETTLING = 300.0
+"""Seconds after a start that are not looked at: what came in while nothing ran is caught up with.
+A driver that fails and is started anew makes several of these."""
+_OVER = 0.05
+_LAG = 1.5
+_PROCESSED = 0.8
+_LEAST_FAILED = 3
+
+Word = Literal["better", "same", "worse", "unknown"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    word: Word
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.word}: {'; '.join(self.reasons)}"
+
+
+def measured(minutes: Sequence[Minute]) -> dict[str, float]:
+    """How a stream did in these minutes; what was not measured is not in it.
+
+    Args:
+        minutes: in order of time, of the span that is meant.
+    """
+    should = [minute for minute in minutes if minute.state != "stopped"]
+    began: dict[int | None, int] = {}
+    for minute in should:
+        began.setdefault(minute.epoch, minute.at)
+    first = should[0].epoch if should else None
+    running = [
+        minute
+        for minute in should
+        if minute.state == "running"
+        # The span may begin in the middle of a driver's life.
+        and (minute.epoch == first or minute.at - began[minute.epoch] >= SETTLING)
+    ]
+    told = [minute for minute in running if minute.ratio is not None or minute.overdue is not None]
+    found = {"minutes": float(len(told))}
+    if should:
+        failed = sum(1 for minute in should if minute.state == "failed")
+        found["down"] = failed / len(should)
+    if told:
+        over = sum(1 for minute in told if (minute.ratio or 0) >= 1 or minute.overdue is not None)
+        found["over"] = over / len(told)
+    lags = sorted(minute.lag for minute in running if minute.lag is not None)
+    if lags:
+        found["lag"] = float(quantile(lags, 0.95))
+    inputs = [minute.input_rate for minute in running if minute.input_rate is not None]
+    if inputs:
+        found["input"] = sum(inputs) / len(inputs)
+    busy = [minute.processed_rate for minute in running if minute.processed_rate is not None]
+    if busy:
+        found["processed"] = sum(busy) / len(busy)
+    batches = [
+        (minute.completed + minute.failed, minute.failed)
+        for minute in running
+        if minute.completed is not None and minute.failed is not None
+    ]
+    if all_of_them := sum(count for count, _ in batches):
+        lost = sum(failed for _, failed in batches)
+        found["failed"] = lost / all_of_them if lost >= _LEAST_FAILED else 0.0
+    return found
+
+
+def verdict(
+    before: Mapping[str, float], after: Mapping[str, float], *, least: int, interval: float
+) -> Verdict:
+    """Whether the stream does better.
+
+    Args:
+        before: as `measured` tells it, of the time before the change.
+        after: the same, of the time since.
+        least: minutes that `after` must be of at least.
+        interval: the batch interval, in seconds.
+    """
+    fell, falls = before.get("down", 0.0), after.get("down", 0.0)
+    if falls > fell + _OVER:
+        share = f"in {falls:.0%} of the minutes no driver ran that should"
+        return Verdict("worse", (f"{share}, and {fell:.0%} before",))
+    for told, of in ((after, "since"), (before, "before it")):
+        minutes = told.get("minutes", 0.0)
+        if minutes < least:
+            few = f"only {minutes:.0f} minutes were measured {of}, {least} are needed"
+            return Verdict("unknown", (few,))
+    worse, better, missing = _compared(before, after, interval)
+    was, now = before.get("input"), after.get("input")
+    loads = f"{_rate(now)} came in, and {_rate(was)} before"
+    if not was or (now is not None and now > COMPARABLE * was):
+        return Verdict("unknown", (f"not comparable: {loads}",))
+    if worse:
+        return Verdict("worse", (*worse, loads))
+    if now is None or now * COMPARABLE < was:
+        return Verdict("unknown", (f"not comparable: {loads}",))
+    slower = _slower(before, after) if now >= _PROCESSED * was else None
+    if slower is not None and not better:
+        return Verdict("worse", (slower, loads))
+    if missing:
+        return Verdict("unknown", missing)
+    if better:
+        return Verdict("better", (*better, loads))
+    return Verdict("same", (f"nothing differs that was measured; {loads}",))
+
+
+def _compared(
+    before: Mapping[str, float], after: Mapping[str, float], interval: float
+) -> tuple[list[str], list[str], tuple[str, ...]]:
+    """What is worse, what is better, and what was measured before and is not any more."""
+    worse: list[str] = []
+    better: list[str] = []
+    missing: list[str] = []
+    for name, words in _WORDS.items():
+        if name not in before:
+            continue
+        if name not in after:
+            missing.append(f"{words} was measured before, and is not any more")
+            continue
+        was, now = before[name], after[name]
+        if name == "lag":
+            text = f"{words}: {now:.0f} s instead of {was:.0f} s"
+            more, less = _longer(was, now, interval), _longer(now, was, interval)
+        else:
+            text = f"{words}: {now:.0%} instead of {was:.0%}"
+            more, less = now - was > _OVER, was - now > _OVER
+        if more:
+            worse.append(text)
+        if less:
+            better.append(text)
+    return worse, better, tuple(missing)
+
+
+def _longer(was: float, now: float, interval: float) -> bool:
+    return now > _LAG * was and now - was > interval
+
+
+_WORDS = {
+    "over": "minutes in which batches took longer than they have",
+    "lag": "lag, but in the worst twentieth of the minutes",
+    "failed": "batches that failed",
+}
+
+
+def _slower(before: Mapping[str, float], after: Mapping[str, float]) -> str | None:
+    """That records are worked on more slowly, in words; None: they are not.
+
+    Smaller batches are slower by themselves: so it counts only under as much load, and where they
+    have brought nothing else.
+    """
+    was, now = before.get("processed"), after.get("processed")
+    if was is None or now is None or now >= _PROCESSED * was:
+        return None
+    return f"processed while busy: {_rate(now)} instead of {_rate(was)}"
+
+
+def _rate(value: float | None) -> str:
+    return "an unknown number of records/s" if value is None else f"{value:,.0f} records/s"

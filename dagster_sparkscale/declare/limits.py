@@ -1,0 +1,222 @@
+"""Limits that Spark reads once, when a stream starts. Pure.
+
+Names and meaning of the options are Kafka's of Spark (`KafkaSourceProvider`), those of the settings
+`org.apache.spark.streaming.StreamingConf`. All releases of Spark that run a stream here heed
+`spark.streaming.backpressure.initialRate` (from 2.4 on: SPARK-18580), so there is no rule for those
+before, where the maximum rate stood in for it.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, StrictBool, model_validator
+
+from dagster_sparkscale.declare.backpressure import Rate
+from dagster_sparkscale.declare.declaration import Declaration, Number, Records, Seconds
+from dagster_sparkscale.declare.faults import shown
+
+ENABLED = "spark.streaming.backpressure.enabled"
+"""Spark setting: its own estimator, for DStreams."""
+INITIAL_RATE = "spark.streaming.backpressure.initialRate"
+"""Spark setting: what a receiver begins with, records per second, whether or not `ENABLED`; and,
+with `ENABLED` alone, the direct stream of Kafka."""
+
+_SOURCE = re.compile(r"[A-Za-z0-9_-]{1,63}")
+# Without dots: what has one, as kafka.sasl.jaas.config, is about a connection, and may be a secret.
+_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_BOUND = re.compile(r"[0-9]{1,19}(\.[0-9]{1,19})?[A-Za-z]{0,12}")
+
+
+def _bounds(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    texts: dict[str, str] = {}
+    for name, given in value.items():
+        if not isinstance(name, str) or not _OPTION.fullmatch(name):
+            raise ValueError(
+                f"{shown(name)}: must be the name of an option that bounds a batch, such as "
+                '"maxFilesPerTrigger"; all others belong in the program'
+            )
+        text = str(given)
+        if isinstance(given, bool) or not _BOUND.fullmatch(text):
+            raise ValueError(
+                f'{name}: {shown(given)}: must be a number, or one with its unit, such as "10m"'
+            )
+        texts[name] = text
+    return texts
+
+
+class SourceLimits(Declaration):
+    """What a query of Structured Streaming may read of one source for a batch.
+
+    The program takes them by `.options(**stream_options("name of the source"))`. Spark reads them
+    when the query starts, so others need a restart. The fields are the options of Kafka.
+    """
+
+    max_offsets_per_trigger: Records | None = None
+    """Records of a batch, all partitions together. None: all that there are."""
+
+    min_offsets_per_trigger: Records | None = None
+    """Records that a batch waits for, `max_trigger_delay` at most. None: it does not wait."""
+
+    max_trigger_delay: Annotated[Seconds, Field(ge=0.001)] | None = None
+    """Seconds after which a batch no longer waits. None: Spark's default, 15 minutes."""
+
+    options: Annotated[Mapping[str, str], BeforeValidator(_bounds)] = Field(default_factory=dict)
+    """Options of other sources that bound a batch, such as {"maxFilesPerTrigger": 100}."""
+
+    spark_options: ClassVar[Mapping[str, str]] = {
+        "max_offsets_per_trigger": "maxOffsetsPerTrigger",
+        "min_offsets_per_trigger": "minOffsetsPerTrigger",
+        "max_trigger_delay": "maxTriggerDelay",
+    }
+    """What Spark calls each field."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if least is not None and most is None:
+            raise ValueError(
+                f"min_offsets_per_trigger = {least}: must have max_offsets_per_trigger beside it; "
+                "a batch that has waited would take all that there is"
+            )
+        if least is not None and most is not None and least > most:
+            raise ValueError(
+                f"min_offsets_per_trigger = {least}: must be at most "
+                f"max_offsets_per_trigger = {most}"
+            )
+        if self.max_trigger_delay is not None and least is None:
+            raise ValueError(
+                f"max_trigger_delay = {self.max_trigger_delay:g}: drop it, or give "
+                "min_offsets_per_trigger, which is what a batch waits for"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _options_said_once(self) -> Self:
+        # Spark does not tell upper from lower case in the names of options.
+        known = {name.lower(): field for field, name in self.spark_options.items()}
+        seen: dict[str, str] = {}
+        for name in self.options:
+            if name.lower() in known:
+                raise ValueError(f"options: drop {name}; it is set by {known[name.lower()]}")
+            if name.lower() in seen:
+                raise ValueError(
+                    f"options: drop {name} or {seen[name.lower()]}; to Spark they are one option"
+                )
+            seen[name.lower()] = name
+        return self
+
+    def as_options(self) -> dict[str, str]:
+        """As a source of Spark takes them, by the names that Spark has."""
+        made = dict(self.options)
+        for field, name in self.spark_options.items():
+            value = getattr(self, field)
+            if value is not None:
+                delay = field == "max_trigger_delay"
+                made[name] = f"{round(value * 1000)}ms" if delay else str(value)
+        return made
+
+
+class StreamingLimits(Declaration):
+    """What the input of a DStream may take, in Spark's own settings. Rates are records per second.
+
+    Spark reads them when the stream starts. `BackpressurePolicy` limits receivers while they run;
+    beside it only `max_rate` makes sense here.
+    """
+
+    backpressure_enabled: StrictBool | None = None
+    """Spark's own estimator. None: as the cluster's settings have it, else off."""
+
+    initial_rate: Records | None = None
+    """What each receiver begins with; or the direct stream of Kafka, all partitions together."""
+
+    max_rate: Records | None = None
+    """Of each receiver. None: no limit."""
+
+    max_rate_per_partition: Records | None = None
+    """Of each partition of the direct stream of Kafka. None: no limit."""
+
+    min_rate_per_partition: Records | None = None
+    """As before; no limit is below it. None: 1."""
+
+    min_rate: Rate | None = None
+    """Of Spark's estimator, for each receiver or direct stream. None: 100."""
+
+    proportional: Annotated[Number, Field(ge=0)] | None = None
+    """Of Spark's estimator: weight of the last error. None: 1."""
+
+    integral: Annotated[Number, Field(ge=0)] | None = None
+    """Of Spark's estimator: weight of what waits. None: 0.2."""
+
+    derivative: Annotated[Number, Field(ge=0)] | None = None
+    """Of Spark's estimator: weight of the change of the error. None: 0."""
+
+    spark_settings: ClassVar[Mapping[str, str]] = {
+        "backpressure_enabled": ENABLED,
+        "initial_rate": INITIAL_RATE,
+        "max_rate": "spark.streaming.receiver.maxRate",
+        "max_rate_per_partition": "spark.streaming.kafka.maxRatePerPartition",
+        "min_rate_per_partition": "spark.streaming.kafka.minRatePerPartition",
+        "min_rate": "spark.streaming.backpressure.pid.minRate",
+        "proportional": "spark.streaming.backpressure.pid.proportional",
+        "integral": "spark.streaming.backpressure.pid.integral",
+        "derivative": "spark.streaming.backpressure.pid.derived",
+    }
+    """What Spark calls each field."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for low, high in (
+            ("initial_rate", "max_rate"),
+            ("min_rate", "max_rate"),
+            ("min_rate_per_partition", "max_rate_per_partition"),
+        ):
+            given, limit = getattr(self, low), getattr(self, high)
+            if given is not None and limit is not None and given > limit:
+                raise ValueError(f"{low} = {given:g}: must be at most {high} = {limit:g}")
+        return self
+
+    @property
+    def rates(self) -> dict[str, float | None]:
+        """The rates above which nothing is taken, and what Spark's estimator keeps to, by field."""
+        fields = ("initial_rate", "max_rate", "max_rate_per_partition", "min_rate")
+        return {field: getattr(self, field) for field in fields}
+
+    def as_settings(self) -> dict[str, str]:
+        """As Spark takes them, by the names of its settings."""
+        given = {name: getattr(self, field) for field, name in self.spark_settings.items()}
+        return {name: _text(value) for name, value in given.items() if value is not None}
+
+
+def _text(value: float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _by_name(value: Any) -> Any:
+    if not isinstance(value, Mapping) or not all(
+        isinstance(limits, SourceLimits) for limits in value.values()
+    ):
+        raise ValueError(
+            "must be a dict of SourceLimits, such as "
+            '{"clicks": SourceLimits(max_offsets_per_trigger=10_000)}'
+        )
+    seen: dict[str, str] = {}
+    for name in value:
+        if not isinstance(name, str) or not _SOURCE.fullmatch(name):
+            raise ValueError(
+                f"{shown(name)}: must be the name of a source: letters, digits, underscores and "
+                "hyphens, at most 63"
+            )
+        if name.lower() in seen:
+            raise ValueError(
+                f"{name!r} and {seen[name.lower()]!r}: must have names that differ by more than "
+                "upper and lower case"
+            )
+        seen[name.lower()] = name
+    return value
+
+
+LimitsOfSources = Annotated[Mapping[str, SourceLimits], BeforeValidator(_by_name)]
+"""By the name of the source."""

@@ -1,0 +1,51 @@
+"""Spark settings that a stream's `spark_conf` can't have, as something else makes them. Pure."""
+
+from collections.abc import Mapping
+
+from dagster_sparkscale.driver.wire import (
+    BACKPRESSURE,
+    KEY_GROUPS,
+    PLAIN_HASH,
+    PLAN,
+    RATES,
+    SOURCE_OPTIONS,
+    SOURCES,
+)
+
+# Switches of Spark's own allocation. Either beside ours would fight over the same executors.
+_RIVAL_SWITCHES = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
+# Settings that a field of the declaration already makes.
+_FIELD_FOR_SETTING = {
+    "spark.app.name": "name",
+    "spark.executor.cores": "executor_cores",
+    "spark.executor.memory": "executor_memory",
+    "spark.driver.memory": "driver_memory",
+    "spark.executor.instances": "executors, or autoscale.initial_executors",
+    "spark.master": "the cluster the stream is built with",
+    KEY_GROUPS: "state.key_groups",
+    PLAIN_HASH: "state.plain_hash",
+    PLAN: "the operation reconfigure_state",
+    BACKPRESSURE: "backpressure",
+    RATES: "the operation set_limits",
+    SOURCES: "limits",
+}
+
+
+def refuse_reserved(spark_conf: Mapping[str, str]) -> None:
+    """Refuse settings that something else makes, or that would fight with what does.
+
+    Raises:
+        ValueError: there is one.
+    """
+    for key, field in _FIELD_FOR_SETTING.items():
+        if key in spark_conf:
+            raise ValueError(f"spark_conf: drop {key}; it is set by {field}")
+    for key in spark_conf:
+        if key.startswith(SOURCE_OPTIONS):
+            raise ValueError(f"spark_conf: drop {key}; it is set by limits")
+    for key in _RIVAL_SWITCHES:
+        if spark_conf.get(key, "").strip().lower() == "true":
+            raise ValueError(
+                f"spark_conf: drop {key} = true; Spark's own allocation would fight with the "
+                "executors set from here (RatioPolicy.from_spark_conf takes its settings over)"
+            )

@@ -1,0 +1,342 @@
+r"""Which limits are in force: those that were set, and those that estimators say. No Spark here.
+
+After each batch the estimator of its query is fed, and says what the sources may take from then on.
+The limit in force of a source is the smallest of that and of what somebody has set; it is always
+stated whole.
+
+    PUT /v1/rates --- set ----------------\
+                                           smallest --- rates file --- sources that plan batches
+    batches --- estimators --- share -----/        \--- ReceiverTracker --- receivers
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dagster_sparkscale.driver.live_limits import ESTIMATED
+from dagster_sparkscale.driver.reports import Input
+from dagster_sparkscale.driver.wire import Batch, Limit
+
+from .estimators import Estimator, estimator_of
+from .plan import Plan
+from .seen import Estimate, Seen
+from .sharing import Want, share
+from .source import EVERY, Given, Source, is_receiver, set_rate, set_records
+
+MOST_RECORDS = 1e18
+"""Of a batch. More is no limit."""
+MOST_SOURCES = 200
+"""Sources that are kept in mind; names are made up by programs. The one that is longest without a
+batch is forgotten first."""
+
+
+@dataclass(frozen=True)
+class InForce:
+    """The limit of a source, and whose it is."""
+
+    rate: float | None = None
+    """Records per second."""
+    records: int | None = None
+    """Records of a batch."""
+    by: str = "nobody"
+    """As `Limit.by`."""
+
+
+class Limiter:
+    """The limits of all sources of a driver. Safe for threads.
+
+    Args:
+        interval_ms: the declared batch interval, for sources of which no batch was seen yet.
+    """
+
+    def __init__(self, interval_ms: int, clock: Callable[[], float] = time.time) -> None:
+        self._interval_ms, self._clock = interval_ms, clock
+        self._lock = threading.Lock()
+        self._plan: Plan | None = None
+        self._receivers_begin: float | None = None
+        self._receivers_most: float | None = None
+        self._sources: dict[str, Source] = {}
+        self._estimators: dict[str, tuple[int, Estimator]] = {}
+        """Of a query, with how many sources it is for, or with `pid` of a source."""
+        self._given: Given = {}
+
+    def begin(
+        self,
+        plan: Plan | None,
+        receivers_begin: float | None = None,
+        receivers_most: float | None = None,
+    ) -> None:
+        """What is declared. To be called before the program runs.
+
+        Args:
+            plan: None: nothing is estimated, and limits are those that are set.
+            receivers_begin: records per second that Spark lets a receiver take until it is told
+                something else, and `receivers_most` that it lets one take whatever it is told:
+                spark.streaming.backpressure.initialRate and spark.streaming.receiver.maxRate.
+        """
+        with self._lock:
+            self._plan, self._receivers_most = plan, receivers_most
+            begin = [rate for rate in (receivers_begin, receivers_most) if rate is not None]
+            self._receivers_begin = min(begin, default=None)
+
+    @property
+    def receivers_begin_limited(self) -> bool:
+        """Whether Spark limits receivers that were told nothing."""
+        return self._receivers_begin is not None
+
+    # What sources are told.
+
+    def content(self, given: Given) -> Given:
+        """What the file with the live limits is to hold: of each source that looks there, and under
+        `EVERY` of one that is not named in it.
+
+        Args:
+            given: what is set, by source and limit; it is in force from now on.
+        """
+        with self._lock:
+            self._given = given
+            named = {*given, *(self._plan.sources if self._plan else ()), *self._sources, EVERY}
+            content = {}
+            for name in sorted(named):
+                if is_receiver(name) or ((at := self._sources.get(name)) and at.receiver):
+                    continue
+                limit = self._in_force(name)
+                if name in self._sources:
+                    self._sources[name].stated.tell(self._clock(), limit.rate)
+                if entry := self._entry(name, limit):
+                    content[name] = entry
+            return content
+
+    def _entry(self, name: str, limit: InForce) -> dict[str, int | float]:
+        own = {**self._set_for(name)}
+        own.pop("maxRate", None)
+        if limit.records is not None:
+            if "maxRecordsPerTrigger" not in own and "maxRate" not in self._set_for(name):
+                own[ESTIMATED] = True  # nobody has set one in the place of the source's own
+            own["maxRecordsPerTrigger"] = limit.records
+        return own
+
+    def receivers(self, ids: Sequence[int], query: str) -> dict[int, float | None]:
+        """Records per second that each receiver is to be told; None: no limit.
+
+        Args:
+            ids: of all receivers that there are.
+            query: whose they are.
+        """
+        with self._lock:
+            for stream in ids:
+                self._source(f"receiver-{stream}", receiver=True).query = query
+            return {stream: self._in_force(f"receiver-{stream}").rate for stream in ids}
+
+    def told(self, stream: int, rate: float | None) -> None:
+        """A receiver has just been told."""
+        with self._lock:
+            source = self._source(f"receiver-{stream}", receiver=True)
+            source.stated.tell(self._clock(), self._capped(rate))
+
+    @property
+    def has_receivers_to_tell(self) -> bool:
+        """Whether a limit of receivers is, or was, in force."""
+        with self._lock:
+            return (
+                self._plan is not None
+                or any("maxRate" in limits for limits in self._given.values())
+                or any(s.receiver and s.stated.last is not None for s in self._sources.values())
+            )
+
+    def _capped(self, rate: float | None) -> float | None:
+        return min(
+            (each for each in (rate, self._receivers_most) if each is not None), default=None
+        )
+
+    # What batches tell.
+
+    def limit_of(
+        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
+    ) -> float | None:
+        """What `Batch.limit` says of a batch; its arguments are as `completed` has them."""
+        with self._lock:
+            allowed = [self._allowed(each, batch, interval_ms, queues) for each in inputs]
+        known = [each for each in allowed if each is not None]
+        return sum(known) if known and len(known) == len(allowed) else None
+
+    def _allowed(self, each: Input, batch: Batch, interval_ms: int, queues: bool) -> float | None:
+        if not each.receiver:
+            return each.limit
+        source = self._source(each.source or "", receiver=True)
+        rate = source.while_collected(batch, interval_ms, queues)
+        return None if rate is None else rate * interval_ms / 1000
+
+    def completed(
+        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
+    ) -> None:
+        """A batch is done.
+
+        Args:
+            batch: with its limit, and whether it was cold.
+            interval_ms: of its query.
+            inputs: what each source gave it; none of them if that is not known.
+            queues: whether batches are formed at each interval and wait for each other, as those of
+                DStreams are. Others are planned when the one before is done.
+
+        Raises:
+            ValueError: an estimator can't take these numbers.
+        """
+        with self._lock:
+            for each in inputs:
+                if each.source is not None:
+                    source = self._source(each.source, each.receiver)
+                    source.took(each, batch, interval_ms, queues)
+            if self._plan is not None and inputs:
+                if self._plan.estimator == "pid":
+                    self._estimate_each(self._plan, batch, interval_ms, inputs, queues)
+                else:
+                    self._estimate_all(self._plan, batch, interval_ms, inputs, queues)
+
+    def _limited(self, plan: Plan, inputs: Sequence[Input]) -> list[Source]:
+        names = {each.source for each in inputs if each.source and plan.limits(each.source)}
+        return [self._sources[name] for name in sorted(names)]
+
+    def _estimate_each(
+        self, plan: Plan, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
+    ) -> None:
+        """As Spark does: an estimator for each source, fed with its records alone."""
+        for source in self._limited(plan, inputs):
+            records = sum(each.records for each in inputs if each.source == source.name)
+            estimator = self._estimator(f"source {source.name}", 1, plan)
+            found = estimator.completed(_seen(batch, interval_ms, records, queues))
+            if found is not None:
+                source.estimated(found.rate, batch.completed_at, found.reason)
+
+    def _estimate_all(
+        self, plan: Plan, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
+    ) -> None:
+        """One estimator for all sources of the query, whose total they share."""
+        limited = self._limited(plan, inputs)
+        if not limited:
+            return
+        estimator = self._estimator(f"query {batch.query}", len(limited), plan)
+        records = sum(each.records for each in inputs)
+        found = estimator.completed(_seen(batch, interval_ms, records, queues))
+        if found is None:
+            return
+        names = {source.name for source in limited}
+        others = sum(each.records for each in inputs if each.source not in names)
+        total = found.rate - 1000 * others / interval_ms
+        wants = {s.name: Want(s.recent or 0.0, s.wants_more) for s in limited}
+        shares = share(max(total, 0.0), wants, plan.min_rate, plan.max_rate)
+        for source in limited:
+            why = _why(found, source.name, shares, others)
+            source.estimated(plan.bounded(shares[source.name]), batch.completed_at, why)
+
+    def _estimator(self, key: str, sources: int, plan: Plan) -> Estimator:
+        known = self._estimators.get(key)
+        if known is not None and known[0] == sources:
+            return known[1]
+        first = plan.initial_rate
+        made = estimator_of(
+            plan.estimator,
+            min_rate=plan.min_rate * sources,
+            max_rate=None if plan.max_rate is None else plan.max_rate * sources,
+            initial_rate=None if first is None else first * sources,
+            target_ratio=plan.target_ratio,
+            proportional=plan.proportional,
+            integral=plan.integral,
+            derivative=plan.derivative,
+        )
+        if len(self._estimators) >= MOST_SOURCES:
+            del self._estimators[next(iter(self._estimators))]
+        self._estimators[key] = sources, made
+        return made
+
+    def _source(self, name: str, receiver: bool = False) -> Source:
+        source = self._sources.pop(name, None)
+        if source is None:
+            first = self._capped(self._receivers_begin) if receiver else self._in_force(name).rate
+            source = Source(name, receiver, self._interval_ms, first)
+            if len(self._sources) >= MOST_SOURCES:
+                del self._sources[next(iter(self._sources))]
+        self._sources[name] = source  # the latest is last
+        return source
+
+    # What is in force.
+
+    def _set_for(self, name: str) -> Mapping[str, int | float]:
+        return self._given.get(name, self._given.get(EVERY, {}))
+
+    def _in_force(self, name: str) -> InForce:
+        source = self._sources.get(name)
+        receiver = source.receiver if source else is_receiver(name)
+        interval_s = (source.interval_ms if source else self._interval_ms) / 1000
+        limits = self._set_for(name)
+        found: list[tuple[float, str]] = []
+        if (rate := set_rate(limits, interval_s, receiver)) is not None:
+            found.append((rate, "set"))
+        if self._plan is not None and (
+            not self._plan.sources if name == EVERY else self._plan.limits(name)
+        ):
+            if source is not None and source.estimate is not None:
+                most = self._plan.max_rate
+                at_most = most is not None and source.estimate >= most
+                found.append((source.estimate, "max_rate" if at_most else "estimator"))
+            elif self._plan.first_rate is not None:
+                found.append((self._plan.first_rate, "start"))
+        if not found:
+            return InForce()
+        rate, by = min(found, key=lambda each: each[0])
+        whole = set_records(limits) if by == "set" and not receiver else None
+        # A limit of records that was set stays as it was said.
+        exact = whole is not None and whole / interval_s == rate
+        records = whole if exact else max(1, int(min(rate * interval_s + 1e-6, MOST_RECORDS)))
+        return InForce(rate, records, by)
+
+    def limits(self) -> tuple[Limit, ...]:
+        """What limits each source that is known, or that something is set or declared for."""
+        with self._lock:
+            declared = self._plan.sources if self._plan else ()
+            names = {*self._sources, *self._given, *declared} - {EVERY}
+            return tuple(self._limit(name) for name in sorted(names))
+
+    def _limit(self, name: str) -> Limit:
+        force, plan = self._in_force(name), self._plan
+        rate = force.rate
+        source = self._sources.get(name)
+        estimator = plan.estimator if plan is not None and plan.limits(name) else None
+        told = Limit(name, rate=rate, by=force.by, estimator=estimator)
+        if source is None:
+            return told
+        return replace(
+            told,
+            query=source.query,
+            taken=source.taken if rate is not None else None,
+            estimate=source.estimate,
+            estimated_at=source.estimated_at,
+            reason=source.reason,
+            records=source.records,
+            processing_ms=source.processing_ms,
+            scheduling_ms=source.scheduling_ms,
+        )
+
+
+def _seen(batch: Batch, interval_ms: int, records: int, queues: bool) -> Seen:
+    return Seen(
+        completed_at=batch.completed_at,
+        records=records,
+        processing_ms=batch.processing_ms,
+        interval_ms=interval_ms,
+        scheduling_ms=batch.scheduling_ms if queues else None,
+        executors=batch.executors,
+        limit=batch.limit,
+        failed=batch.failed,
+        cold=batch.cold,
+    )
+
+
+def _why(found: Estimate, name: str, shares: Mapping[str, float], others: int) -> str:
+    said = found.reason
+    if others:
+        said += f"; {others:,} records of its last batch are of sources without live limits"
+    if len(shares) > 1:
+        said += f"; {shares[name]:,.0f} records/s of it are this source's share"
+    return said

@@ -1,0 +1,107 @@
+"""How the driver is to limit what its sources take. Pure."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+ESTIMATORS = ("work", "pid")
+LARGEST_RATE = 1e12
+"""Records per second. More is a mistake."""
+
+
+class BadPlan(ValueError):
+    """It is no plan; the text names the field, its value and what would be right."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is declared of backpressure, by the fields of `declare.backpressure.BackpressurePolicy`.
+    Rates are records per second of one source."""
+
+    estimator: str = "work"
+    initial_rate: float | None = None
+    min_rate: float = 100.0
+    max_rate: float | None = None
+    target_ratio: float = 0.9
+    proportional: float = 1.0
+    integral: float = 0.2
+    derivative: float = 0.0
+    sources: tuple[str, ...] = ()
+
+    @property
+    def first_rate(self) -> float | None:
+        """What a source may take before there is an estimate; None: as much as it likes, as
+        Spark's own estimator has it."""
+        if self.initial_rate is not None:
+            return self.initial_rate
+        return self.min_rate if self.estimator == "work" else self.max_rate
+
+    def limits(self, source: str) -> bool:
+        """Whether that source is one of those that are limited."""
+        return not self.sources or source in self.sources
+
+    def bounded(self, rate: float) -> float:
+        """`rate`, between `min_rate` and `max_rate`."""
+        return max(self.min_rate, rate if self.max_rate is None else min(rate, self.max_rate))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), allow_nan=False)
+
+
+_OPTIONAL = ("initial_rate", "max_rate")
+_WEIGHTS = ("proportional", "integral", "derivative")
+
+
+def plan_of(text: str) -> Plan:
+    """What `Plan.to_json` made; a field that is missing has its default. One that there is not here
+    is passed over: a newer release may have written it.
+
+    Raises:
+        BadPlan: it is something else, or a value that can't be.
+    """
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadPlan(f"it is no JSON: {error}") from None
+    if not isinstance(told, dict):
+        raise BadPlan(f"{_shown(told)}: must be an object")
+    given = {field.name: told[field.name] for field in fields(Plan) if field.name in told}
+    for name, value in given.items():
+        _check(name, value)
+    plan = Plan(**{**given, "sources": tuple(given.get("sources", ()))})
+    for name, least, most in (
+        ("max_rate", plan.min_rate, None),
+        ("initial_rate", plan.min_rate, plan.max_rate),
+    ):
+        rate = getattr(plan, name)
+        if rate is not None and rate < least:
+            raise BadPlan(f"{name} = {rate:g}: must be at least min_rate = {least:g}")
+        if rate is not None and most is not None and rate > most:
+            raise BadPlan(f"{name} = {rate:g}: must be at most max_rate = {most:g}")
+    return plan
+
+
+def _check(name: str, value: Any) -> None:
+    if name == "estimator":
+        right, wanted = value in ESTIMATORS, " or ".join(ESTIMATORS)
+    elif name == "sources":
+        right = isinstance(value, list) and all(isinstance(s, str) and s for s in value)
+        wanted = "a list of names"
+    elif name in _WEIGHTS:
+        right, wanted = _is_number(value) and value >= 0, "a number of at least 0"
+    elif name == "target_ratio":
+        right, wanted = _is_number(value) and 0 < value <= 1, "a number above 0, and at most 1"
+    else:
+        right = _is_number(value) and 0 < value <= LARGEST_RATE
+        right, wanted = right or (value is None and name in _OPTIONAL), "records per second above 0"
+    if not right:
+        raise BadPlan(f"{name} = {_shown(value)}: must be {wanted}")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)[:40]

@@ -1,0 +1,233 @@
+"""An estimator by how long batches take, not by how many records they have. Pure.
+
+It learns how long a batch takes whatever is in it and how much longer by each record
+(`cost_model.py`), and allows as many as fit into `target_ratio` of the batch interval. Other than
+Spark's (`pid.py`):
+
+- it has a limit from the start, and raises it by what the batches so far make certain, several
+  times from one to the next;
+- a small batch shows how long a batch takes at least, and takes nothing from the rate;
+- where a record costs more, by its content, the rate falls by as much after a batch or two: what
+  has to fit is the work, however many records it is (SPARK-20462); at once where the source tells
+  of its work, as in bytes;
+- one slow batch among others is taken for what it is;
+- the batches that wait are reckoned up, with those that the limit until now has formed behind
+  them, and the next ones are smaller by as much, until none waits;
+- more or fewer executors change the rate in that proportion at first.
+"""
+
+from collections import deque
+
+from .cost_model import CostModel
+from .seen import Estimate, Seen, check_rates
+
+DEAD_BAND, STILL = 0.04, 0.01
+"""Where the work allows another rate that is nearer than the first share of it, it is approached
+slowly; where it is nearer than the second, not at all."""
+SLOWLY = 0.3
+LARGEST_STEP = 10.0
+"""The limit is at most so many times what a batch has had."""
+CERTAINTY = 1.0
+"""Standard deviations by which a larger batch than any before must fit into the interval."""
+FIRST_SLOW, FIRST_FAST = 0.33, 1.0
+"""How far a first surprising batch is followed until the next one says whether it was one of its
+kind. A slow one often is; hardly any is fast by chance."""
+CALM = 5
+"""Batches without a surprise before a first one is followed at all. Where they come and go, batches
+differ that much by chance."""
+DRAINED_AFTER = 3
+"""Batches after which none is to wait any more."""
+NEW_EXECUTORS = 0.1
+"""Standard deviation of what other executors change, as a share of it."""
+PER_RECORD_GAIN = 0.7
+"""What the newest batch weighs in the work that a record is."""
+PLAUSIBLE = 1e-9, 1e15
+"""What a record may be in work, whatever is counted."""
+KEPT = 200
+"""Changes of the rate that are remembered, and batches that wait that are looked at."""
+
+
+class Work:
+    """The rate of all sources of a query together.
+
+    Args:
+        min_rate: records per second; no limit is below.
+        max_rate: records per second; no limit is above. None: as far as the work fits.
+        initial_rate: records per second to begin with; None: `min_rate`.
+        target_ratio: how much of the batch interval a batch is to take, above 0 and at most 1.
+
+    Raises:
+        ValueError: an argument is out of its bounds; the text names it.
+    """
+
+    def __init__(
+        self,
+        *,
+        min_rate: float = 100.0,
+        max_rate: float | None = None,
+        initial_rate: float | None = None,
+        target_ratio: float = 0.9,
+    ) -> None:
+        check_rates(min_rate, max_rate, initial_rate)
+        if not 0 < target_ratio <= 1:
+            raise ValueError(f"target_ratio = {target_ratio!r}: must be above 0 and at most 1")
+        self._least, self._most = min_rate, max_rate
+        self._target = target_ratio
+        self._rate = self._capacity = min_rate if initial_rate is None else initial_rate
+        # The capacity is the rate while no batch waits.
+        self._given: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        """(seconds since the epoch, rate) of each change of it."""
+        self._model: CostModel | None = None
+        self._surprise = 0
+        """Of the last batch that was one: 1 where it took longer than chance explains, else -1."""
+        self._calm = CALM
+        """Batches since that one."""
+        self._shown = 0
+        """The most records that a batch has had and fitted into the interval with."""
+        self._executors: int | None = None
+        self._per_record: float | None = None
+        """Work that a record is; None: records are what is counted."""
+
+    @property
+    def rate(self) -> float:
+        return self._rate
+
+    def completed(self, seen: Seen) -> Estimate | None:
+        if seen.failed:
+            return None
+        interval = seen.interval_ms / 1000
+        self._rescale(seen.executors)
+        model = self._model
+        if seen.records and seen.processing_ms and not seen.cold:
+            model = self._learn(seen, interval)
+            self._settle(model, seen.records, interval)
+        if model is None:
+            return None
+        rate, waiting = self._capacity, 0.0
+        if seen.scheduling_ms is not None:
+            waiting, begun = self._waiting(model, seen, interval)
+            if waiting > 0:
+                rate = min(rate, self._draining(model, waiting, begun, interval))
+        self._rate = self._bounded(rate)
+        if not self._given or self._given[-1][1] != self._rate:
+            self._given.append((seen.completed_at, self._rate))
+        return Estimate(self._rate, self._words(model, interval, waiting))
+
+    def _rescale(self, executors: int | None) -> None:
+        """The same work is done by more executors, or by fewer."""
+        if not executors:
+            return
+        if self._executors and self._executors != executors and self._model is not None:
+            factor = self._executors / executors
+            self._model = self._model.scaled(factor, NEW_EXECUTORS)
+            self._capacity = self._bounded(self._capacity / factor)
+            self._shown = int(self._shown / factor)
+        self._executors = executors
+
+    def _learn(self, seen: Seen, interval: float) -> CostModel:
+        """What is believed now. What it is for this batch alone is not remembered."""
+        units, seconds = self._units(seen), seen.processing_ms / 1000
+        if seconds <= interval:
+            self._shown = max(self._shown, seen.records)
+        before = self._model
+        if before is None:
+            self._model = CostModel.of_first(units, seconds, interval)
+            return self._model
+        surprise = before.surprise(units, seconds)
+        alone = self._calm >= CALM
+        # Two fast ones are no chance if there are others between them; of slow ones that may be.
+        again = surprise * self._surprise > 0 and self._calm <= (0 if surprise > 0 else CALM)
+        self._calm += 1
+        if surprise:
+            self._surprise, self._calm = surprise, 0
+        if again:
+            self._model = before.leapt(units, seconds)
+            return self._model
+        self._model = before.learned(units, seconds)
+        if not surprise:
+            return self._model
+        if not alone:
+            self._model = self._model.noisier()
+            return self._model
+        return before.leapt(units, seconds, FIRST_SLOW if surprise > 0 else FIRST_FAST)
+
+    def _units(self, seen: Seen) -> float:
+        told = (seen.work or 0.0) / seen.records
+        if not seen.work or not PLAUSIBLE[0] <= told <= PLAUSIBLE[1]:
+            return seen.records * (self._per_record or 1.0)
+        if self._per_record is None:
+            self._per_record = told
+            self._model = self._model and self._model.scaled(1 / told)
+        self._per_record += PER_RECORD_GAIN * (told - self._per_record)
+        return seen.work
+
+    def _settle(self, model: CostModel, records: int, interval: float) -> None:
+        """Change the capacity, as far as there is reason to."""
+        left = self._target * interval - model.overhead
+        fitting = max(0.0, left) / self._cost(model) / interval
+        if fitting > self._capacity:
+            certain = self._certain(model, records, interval)
+            fitting = min(fitting, max(certain, self._capacity))
+        apart = abs(fitting - self._capacity) / self._capacity
+        if apart > DEAD_BAND:
+            self._capacity = self._bounded(fitting)
+        elif apart > STILL:
+            slowly = self._capacity + SLOWLY * (fitting - self._capacity)
+            self._capacity = self._bounded(slowly)
+
+    def _certain(self, model: CostModel, records: int, interval: float) -> float:
+        """The highest rate whose batches fit into the interval, after one of `records`."""
+        per_record = self._per_record or 1.0
+        most = max(LARGEST_STEP * records, self._shown)
+        # Were all of its time the cost of its records, so many would fit at any rate.
+        low = records * self._target * interval / model.seconds(records * per_record)
+        low, high = min(low, most), most
+        for _ in range(40):
+            middle = (low + high) / 2
+            units = middle * per_record
+            if model.seconds(units) + CERTAINTY * model.uncertainty(units) <= interval:
+                low = middle
+            else:
+                high = middle
+        return low / interval
+
+    def _waiting(self, model: CostModel, seen: Seen, interval: float) -> tuple[float, float]:
+        """Seconds that the batch which is being formed will wait, by what was formed before it;
+        and how much of its interval is over, as a share."""
+        busy = ((seen.scheduling_ms or 0) + seen.processing_ms) / 1000
+        formed = seen.completed_at - busy
+        full = min(1.0, seen.records / seen.limit) if seen.limit else 1.0
+        behind = min(int(busy / interval), KEPT)
+        begun = min(1.0, busy / interval - behind)
+        for number in range(behind):
+            rate = self._rate_at(formed + (number + 0.5) * interval)
+            records = seen.records if rate is None else rate * interval * full
+            busy += model.seconds(records * (self._per_record or 1.0))
+        return max(0.0, busy - (behind + 1) * interval), begun
+
+    def _draining(self, model: CostModel, waiting: float, begun: float, interval: float) -> float:
+        """The rate at which none waits any more after some batches. The first of them is the one
+        that is being formed, and has come at the present rate until now."""
+        seconds = DRAINED_AFTER * (interval - model.overhead) - waiting
+        records = seconds / self._cost(model) - begun * self._rate * interval
+        return max(0.0, records) / interval / (DRAINED_AFTER - begun)
+
+    def _rate_at(self, at: float) -> float | None:
+        """The limit that was in force then; None: that is too long ago."""
+        return next((rate for when, rate in reversed(self._given) if when <= at), None)
+
+    def _cost(self, model: CostModel) -> float:
+        """Seconds per record."""
+        return max(model.cost * (self._per_record or 1.0), 1e-18)
+
+    def _bounded(self, rate: float) -> float:
+        return max(self._least, rate if self._most is None else min(rate, self._most))
+
+    def _words(self, model: CostModel, interval: float, waiting: float) -> str:
+        words = (
+            f"a batch takes {model.overhead:.2f} s, and {1000 * self._cost(model):.3g} s for each "
+            f"1,000 records; {self._target:.0%} of {interval:g} s: {self._capacity:,.0f} records/s"
+        )
+        if waiting > STILL * interval:
+            words += f"; fewer, as batches wait for {waiting:.1f} s"
+        return words

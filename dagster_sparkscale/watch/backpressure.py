@@ -1,0 +1,55 @@
+"""What limits the sources of a stream, as its asset's Overview shows it. Pure."""
+
+from dagster_sparkscale.observe.status import Limit, Query, Status
+from dagster_sparkscale.watch.glance import fitting
+from dagster_sparkscale.watch.words import INLINE, fitted
+
+_NAME = 60
+_REASON = 200
+_DASH = "-"
+_BY = {
+    "estimator": "estimate",
+    "max_rate": "max_rate",
+    "set": "set",
+    "start": "to begin with",
+    "nobody": _DASH,
+}
+_ESTIMATED = ("estimator", "max_rate")
+
+
+def of_sources(status: Status | None) -> str:
+    """The limit of each source as a table, and how the estimator came to the lowest of them. Empty
+    where nothing limits any."""
+    if status is None or all(each.rate is None and not each.estimator for each in status.limits):
+        return ""
+    queries = {query.name: query for query in status.queries}
+    lines = [_line(each, queries.get(each.query or "")) for each in status.limits]
+    told = [each for each in status.limits if each.by in _ESTIMATED and each.reason]
+    lowest = min(told, key=lambda each: each.rate or 0.0, default=None)
+    below = ""
+    if lowest is not None:
+        below = "\n\n" + fitted(f"{lowest.source}: {lowest.reason}", _REASON)
+    head = "source|limit (records/s)|by|estimate|heeded|took (records/s)"
+    return fitting(head, lines, "sources", INLINE - len(below)) + below
+
+
+def _line(limit: Limit, query: Query | None) -> str:
+    taken = _DASH if limit.taken is None else ("yes" if limit.taken else "**no**")
+    rate = "none" if limit.rate is None else _number(limit.rate)
+    return (
+        f"|{fitted(limit.source, _NAME)} |{rate}|{_BY.get(limit.by, fitted(limit.by, 20))}|"
+        f"{_number(limit.estimate)}|{taken}|{_took(limit, query)}|"
+    )
+
+
+def _took(limit: Limit, query: Query | None) -> str:
+    """Records per second of its last batch."""
+    if limit.records is None or query is None or not query.interval_ms:
+        return _DASH
+    return _number(1000 * limit.records / query.interval_ms)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return _DASH
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

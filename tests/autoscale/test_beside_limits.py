@@ -1,0 +1,424 @@
+"""Autoscaling of a query that takes all that a limit lets it: R is then what the limit makes it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.observe.evaluation import Evaluation, Load, evaluate
+from dagster_sparkscale.observe.status import Limit, Query
+from tests.autoscale.deciding import any_bounds, anything, policies, ratios, target
+from tests.fakes import QUERY, batch, status
+
+BOUNDS = Bounds(minimum=1, maximum=10, initial=1)
+FIXED = {
+    "set": "the limit is set: raise it",
+    "max_rate": "the limit is the max_rate of its backpressure: raise that",
+    "source": "the options of its source bound it: raise those",
+}
+GROWING = "the executors have time left, which the estimator does not use (yet)"
+
+
+def decided(
+    policy: RatioPolicy | None = None,
+    bounds: Bounds = BOUNDS,
+    registered: int = 4,
+    requested: int | None = None,
+    **measured: Any,
+) -> Hold | ScaleTo:
+    """The decision on a query at a limit of its estimator, where nothing else is said."""
+    plain: dict[str, Any] = {
+        "window": 60.0,
+        "ratio": 0.88,
+        "query": "q",
+        "throttled": "q",
+        "throttled_by": "estimator",
+        "throttled_limit": 1200.0,
+        "batch_interval": 10.0,
+    }
+    requested = registered if requested is None else requested
+    seen = Evaluation(**plain | measured, registered=registered, requested=requested)
+    return (policy or RatioPolicy()).decide(bounds, seen)
+
+
+class TestALimitThatExecutorsRaise:
+    def test_it_goes_up_as_if_r_stood_at_its_threshold(self) -> None:
+        assert decided() == ScaleTo(
+            5,
+            "input of query 'q' stands at its limit of 1,200 records/s, R 0.88: 4 registered -> 5",
+        )
+        assert decided(RatioPolicy(scale_up_ratio=3.0)).target == 7
+        assert decided(ratio=0.31).target == 5
+
+    @pytest.mark.parametrize("by", ["estimator", "start", None])
+    def test_whose_it_is_makes_no_difference_as_long_as_no_person_chose_it(self, by: Any) -> None:
+        assert decided(throttled_by=by).target == 5
+
+    def test_without_it_the_same_r_holds(self) -> None:
+        assert isinstance(decided(throttled=None), Hold)
+
+    @pytest.mark.parametrize(
+        ("limit", "words"),
+        [
+            (None, " at its limit, R"),
+            (9.876, " of 9.88 records/s, R"),
+            (2.5e6, " of 2,500,000 rec"),
+        ],
+    )
+    def test_what_is_said_of_the_limit(self, limit: float | None, words: str) -> None:
+        assert words in decided(throttled_limit=limit).reason
+
+    def test_by_a_high_r_it_goes_up_as_ever(self) -> None:
+        decision = decided(ratio=2.6)
+        assert decision == ScaleTo(
+            7,
+            "R 2.60 of query 'q' is at or above 0.9, and its input stands at its limit: "
+            "4 registered -> 7",
+        )
+
+    def test_what_was_asked_for_before_the_limit_held_is_not_called_off(self) -> None:
+        for ratio in (0.2, 0.88, 0.95):
+            decision = decided(ratio=ratio, requested=9)
+            assert isinstance(decision, Hold) and not decision.pinned
+        assert "9 are requested already, 4 have registered" in decided(requested=9).reason
+        assert decided(ratio=0.95, requested=9, throttled=None).target == 5
+
+    def test_at_the_maximum_it_is_pinned(self) -> None:
+        decision = decided(registered=10)
+        assert decision.pinned
+        assert decision.reason.endswith("R 0.88, but 10 executors are the maximum")
+
+    def test_nor_does_it_go_further_than_shards_keep_busy(self) -> None:
+        bounds = BOUNDS.for_shards(
+            4, tasks_per_shard=1.0, executor_cores=1, cores_per_task=1, receivers=0
+        )
+        decision = decided(bounds=bounds)
+        assert decision.pinned and "4 shards" in decision.reason
+
+    def test_idle_executors_let_the_limit_grow_first(self) -> None:
+        decision = decided(ratio=0.3)
+        assert decision == Hold(
+            "input of query 'q' stands at its limit of 1,200 records/s, R 0.30, but R is at or "
+            f"below 0.3: {GROWING}"
+        )
+
+    def test_it_is_the_r_of_that_query_that_counts(self) -> None:
+        loads = (Load("busy", 0.8), Load("q", 0.2))
+        decision = decided(ratio=0.8, query="busy", loads=loads)
+        assert isinstance(decision, Hold) and "R 0.20, but" in decision.reason
+        loads = (Load("busy", 0.8), Load("q", 0.5))
+        assert decided(ratio=0.8, query="busy", loads=loads).target == 5
+
+    def test_an_overdue_batch_that_no_executor_works_on_is_not_helped(self) -> None:
+        decision = decided(overdue=1.2, active_tasks=0)
+        assert isinstance(decision, Hold) and "no executor has a task" in decision.reason
+        assert decided(overdue=1.2, active_tasks=3).target == 5
+        assert decided(ratio=0.1, overdue=1.2, active_tasks=3).target == 5
+
+    def test_nor_one_that_the_driver_plans_all_the_time(self) -> None:
+        decision = decided(ratio=1.0, loads=(Load("q", 1.0, planning=0.95),))
+        assert isinstance(decision, Hold) and "planning" in decision.reason
+
+    def test_without_r_it_is_not_known(self) -> None:
+        decision = decided(ratio=None, silence="nothing seen")
+        assert decision == Hold("R is unknown: nothing seen")
+
+    def test_a_driver_is_not_judged_by_its_first_window(self) -> None:
+        assert isinstance(decided(uptime=59.0), Hold)
+        assert decided(uptime=60.0).target == 5
+
+
+class TestALimitThatNoExecutorMoves:
+    @pytest.mark.parametrize("by", FIXED)
+    @pytest.mark.parametrize("ratio", [0.1, 0.3, 0.5, 0.88])
+    def test_it_is_told_to_be_raised(self, by: str, ratio: float) -> None:
+        assert decided(throttled_by=by, ratio=ratio) == Hold(
+            f"input of query 'q' stands at its limit of 1,200 records/s, R {ratio:.2f}, but more "
+            f"executors would not read more; {FIXED[by]}"
+        )
+
+    @pytest.mark.parametrize("by", FIXED)
+    def test_batches_that_do_not_fit_get_executors_all_the_same(self, by: str) -> None:
+        assert decided(throttled_by=by, ratio=0.9).target == 5
+        assert decided(throttled_by=by, ratio=2.0).target == 6
+        assert decided(throttled_by=by, ratio=0.5, overdue=1.2, active_tasks=1).target == 5
+
+    def test_at_the_maximum_it_is_not_the_maximum_that_holds_it(self) -> None:
+        assert not decided(throttled_by="set", registered=10).pinned
+
+    def test_what_is_on_its_way_is_said(self) -> None:
+        assert decided(throttled_by="set", requested=9).reason.endswith(
+            "raise it; 4 of 9 have registered"
+        )
+
+
+class TestHowFarBehindItMayBe:
+    LATE = RatioPolicy(max_lag=300)
+
+    def test_within_that_nothing_is_done(self) -> None:
+        for ratio in (0.1, 0.88, 0.99):
+            decision = decided(self.LATE, lag=3.0, lag_query="q", throttled_lag=3.0, ratio=ratio)
+            assert decision == Hold(
+                f"input of query 'q' stands at its limit of 1,200 records/s, R {ratio:.2f}, but it "
+                "is 3.0 s behind, and may be 300 s"
+            )
+
+    def test_batches_that_do_not_fit_into_their_interval_get_executors_all_the_same(self) -> None:
+        short = {"lag": 3.0, "lag_query": "q", "throttled_lag": 3.0}
+        assert decided(self.LATE, **short, ratio=1.0).target == 5
+        assert decided(self.LATE, **short, ratio=0.95, throttled=None).target == 5
+        loads = (Load("q", 0.99), Load("other", 0.95))
+        decision = decided(self.LATE, **short, ratio=0.99, loads=loads)
+        assert decision.reason == "R 0.95 of query 'other' is at or above 0.9: 4 registered -> 5"
+
+    def test_at_most_that_is_within_it(self) -> None:
+        far = {"lag": 300.0, "lag_query": "q", "throttled_lag": 300.0}
+        assert isinstance(decided(self.LATE, **far, ratio=0.95), Hold)
+        far = {"lag": 300.1, "lag_query": "q", "throttled_lag": 300.1}
+        assert decided(self.LATE, **far, ratio=0.95).target == 5
+
+    def test_a_lag_that_is_not_known_is_not_short(self) -> None:
+        assert decided(self.LATE).target == 5
+        # It is that of another query.
+        assert decided(self.LATE, lag=3.0, lag_query="other").target == 5
+
+    def test_a_lag_alone_does_not_say_how_long_it_may_be(self) -> None:
+        assert decided(lag=3.0, lag_query="q", throttled_lag=3.0).target == 5
+
+    @pytest.mark.parametrize("by", [None, "estimator", *FIXED])
+    def test_further_behind_it_goes_up(self, by: str | None) -> None:
+        late = {"lag": 900.0, "lag_query": "q", "throttled_lag": 900.0, "throttled_by": by}
+        decision = decided(self.LATE, **late)
+        assert decision == ScaleTo(
+            5, "lag 900.0 s of query 'q' is above 300 s, R 0.88 of query 'q': 4 registered -> 5"
+        )
+
+    @pytest.mark.parametrize(
+        ("by", "words"), [("estimator", GROWING), (None, GROWING), *FIXED.items()]
+    )
+    def test_batches_that_wait_for_their_interval_are_told_what_bounds_them(
+        self, by: str | None, words: str
+    ) -> None:
+        late = {"lag": 900.0, "lag_query": "q", "lag_paced": True, "ratio": 0.2}
+        decision = decided(self.LATE, **late, throttled_by=by)
+        assert isinstance(decision, Hold) and decision.reason.endswith(f"longer; {words}")
+        other = decided(self.LATE, **late | {"lag_query": "other"}, throttled_by=by)
+        assert other.reason.endswith("is bounded by what its source may read: raise that")
+
+    def test_a_backlog_that_is_nearly_gone_is_waited_for(self) -> None:
+        late = {"lag": 310.0, "lag_query": "q", "throttled_lag": 310.0}
+        assert isinstance(decided(self.LATE, **late, catching_up=0.5), Hold)
+        assert decided(self.LATE, **late, catching_up=-0.5).target > 4
+
+
+class TestHowMuchMoreThereIs:
+    """The lag grows by `1 - taken / arriving` seconds a second."""
+
+    @pytest.mark.parametrize(
+        ("catching_up", "target"),
+        [
+            (None, 5),
+            (0.5, 5),  # a backlog that is drained says nothing of what arrives
+            (0.0, 5),
+            (-0.4, 5),  # R would be 1.47
+            (-0.5, 6),  # 1.76
+            (-0.75, 8),  # 3.52
+            (-0.99, 8),  # at most four times
+            (-3.0, 8),
+        ],
+    )
+    @pytest.mark.parametrize("policy", [RatioPolicy(), RatioPolicy(max_lag=300)])
+    def test_it_goes_up_as_by_the_r_that_there_would_be(
+        self, policy: RatioPolicy, catching_up: float | None, target: int
+    ) -> None:
+        late = {"lag": 900.0, "lag_query": "q", "throttled_lag": 900.0}
+        assert decided(policy, **late, catching_up=catching_up).target == target
+
+    def test_so_it_is_at_a_high_r(self) -> None:
+        late = {"lag": 900.0, "lag_query": "q"}
+        assert decided(ratio=1.2, **late, catching_up=-0.5).target == 6
+        assert decided(ratio=1.3, **late, catching_up=-0.5).target == 7
+        assert decided(ratio=2.0, **late, catching_up=0.5).target == 6
+
+    def test_never_less_than_by_the_threshold(self) -> None:
+        policy = RatioPolicy(scale_up_ratio=3.0)
+        assert decided(policy, lag=9.0, lag_query="q", catching_up=-0.2).target == 7
+
+    def test_the_lag_of_another_query_says_nothing(self) -> None:
+        assert decided(lag=900.0, lag_query="other", catching_up=-0.75).target == 5
+        loads = (Load("other", 1.0), Load("q", 0.5))
+        late = {"lag": 900.0, "lag_query": "q", "catching_up": -0.75}
+        assert decided(ratio=1.0, query="other", loads=loads, **late).target == 5
+
+    def test_nor_does_it_where_no_executor_moves_the_limit(self) -> None:
+        late = {"lag": 900.0, "lag_query": "q", "catching_up": -0.75, "throttled_by": "set"}
+        assert decided(ratio=1.0, **late).target == 5
+        assert decided(RatioPolicy(max_lag=300), **late).target == 5
+
+
+limited = st.builds(
+    lambda seen, by, lag, catching_up, tells: replace(
+        seen,
+        throttled="q",
+        throttled_by=by,
+        lag=lag,
+        lag_query="q",
+        throttled_lag=lag if tells else None,
+        catching_up=catching_up,
+    ),
+    anything,
+    st.sampled_from([None, "estimator", "start", "nobody", *FIXED]),
+    st.none() | st.floats(0, 1e6),
+    st.none() | st.floats(-5, 5),
+    st.booleans(),
+)
+lags = st.none() | st.floats(1, 1e5)
+
+
+def with_lag(policy: RatioPolicy, max_lag: float | None) -> RatioPolicy:
+    up, down = policy.scale_up_ratio, policy.scale_down_ratio
+    return RatioPolicy(scale_up_ratio=up, scale_down_ratio=down, max_lag=max_lag)
+
+
+class TestProperties:
+    @given(policies, lags, any_bounds, limited)
+    def test_nothing_is_taken_from_a_query_at_its_limit(
+        self, policy: RatioPolicy, max_lag: float | None, bounds: Bounds, seen: Evaluation
+    ) -> None:
+        requested = bounds.clamp(seen.requested or 1)
+        decision = with_lag(policy, max_lag).decide(bounds, replace(seen, requested=requested))
+        if isinstance(decision, ScaleTo):
+            assert decision.target > requested
+            assert bounds.clamp(decision.target) == decision.target
+
+    @given(policies, lags, any_bounds, limited)
+    def test_a_query_at_its_limit_never_has_less_than_one_that_is_not(
+        self, policy: RatioPolicy, max_lag: float | None, bounds: Bounds, seen: Evaluation
+    ) -> None:
+        requested = seen.requested or 1
+        seen = replace(seen, requested=requested)
+        if max_lag is not None:
+            seen = replace(seen, throttled_lag=None)  # else what waits may wait
+        free = replace(seen, throttled=None)
+        policy = with_lag(policy, max_lag)
+        after = target(policy.decide(bounds, seen), requested)
+        assert after >= target(policy.decide(bounds, free), requested)
+
+    @given(policies, any_bounds, limited, ratios)
+    def test_a_limit_that_no_executor_moves_is_never_a_reason_for_more(
+        self, policy: RatioPolicy, bounds: Bounds, seen: Evaluation, ratio: float
+    ) -> None:
+        seen = replace(seen, ratio=ratio, throttled_by="set", overdue=None, stalled=None)
+        seen = replace(seen, requested=bounds.clamp(seen.requested or 1))
+        more = isinstance(policy.decide(bounds, seen), ScaleTo)
+        assert not more or ratio >= policy.scale_up_ratio
+
+
+def seen(limits: tuple[Limit, ...] = (), **fields: Any) -> Evaluation:
+    """A query that has taken two batches of 100 records, which was its limit, of 10 s."""
+    plain: dict[str, Any] = {
+        "queries": (Query(QUERY, True, interval_ms=10_000),),
+        "batches": tuple(
+            replace(batch(8.8, ago=ago), records=100, limit=100.0) for ago in (5.0, 15.0)
+        ),
+    }
+    return evaluate(status(**plain | fields, limits=limits), window=60.0, batch_interval=10.0)
+
+
+def limit(by: str = "estimator", rate: float | None = 10.0, source: str = "s", query: str = QUERY):
+    return Limit(source, query=query, rate=rate, by=by)
+
+
+class TestWhoseLimitItIs:
+    def test_it_is_told_with_how_much_it_lets_through(self) -> None:
+        told = seen((limit("set"),))
+        assert (told.throttled, told.throttled_by, told.throttled_limit) == (QUERY, "set", 10.0)
+        decision = RatioPolicy().decide(BOUNDS, told)
+        assert "of 10 records/s, R 0.88, but more executors would not read" in decision.reason
+
+    @pytest.mark.parametrize(
+        ("limits", "by"),
+        [
+            ((), None),
+            ((limit(query="other"),), None),
+            ((limit(rate=None),), None),
+            ((limit(rate=5.0), limit(rate=5.0, source="t")), "estimator"),
+            ((limit("set", 5.0), limit(rate=5.0, source="t")), None),
+            ((limit("set"), limit("nobody", None, source="t")), "set"),
+            ((limit("set"), limit("start", query="other")), "set"),
+            # The source's own options, or an estimate that has just grown.
+            ((limit(rate=12.5),), "estimator"),
+            ((limit(rate=12.6),), "source"),
+            ((limit(rate=6.3), limit(rate=6.3, source="t")), "source"),
+            ((limit("set", 1.0),), "set"),
+        ],
+    )
+    def test_of_several_sources(self, limits: tuple[Limit, ...], by: str | None) -> None:
+        assert seen(limits).throttled_by == by
+
+    def test_a_batch_without_data_says_nothing_of_the_limit(self) -> None:
+        nothing = replace(batch(0.0, ago=1.0, triggers=3), records=0)
+        full = replace(batch(8.8, ago=15.0), records=100, limit=100.0)
+        told = seen((limit(),), batches=(full, nothing))
+        assert (told.limit, told.throttled) == (10.0, None), "it had less than it might"
+        unlimited = replace(batch(8.8, ago=1.0), records=5)
+        assert seen((limit(),), batches=(full, unlimited)).limit is None
+
+    def test_half_of_a_limit_is_enough_of_one_batch_if_all_together_have_nearly_all(self) -> None:
+        def of(*records: int | None) -> str | None:
+            return seen(
+                batches=tuple(
+                    replace(batch(8.8, ago=5.0 + n), records=each, limit=4.0)
+                    for n, each in enumerate(records)
+                )
+            ).throttled
+
+        assert of(2, 6) == QUERY
+        assert of(1, 7) is None
+        assert of(None, 8) is None
+        assert of(4, 4, 4, 3) is None and of(*[4] * 19, 3) == QUERY
+
+    def test_a_failed_batch_is_passed_over(self) -> None:
+        full = replace(batch(8.8, ago=5.0), records=100, limit=100.0)
+        other = replace(batch(8.8, ago=1.0), records=10, limit=100.0)
+        failed = replace(other, failed=True)
+        assert seen(batches=(failed, full)).throttled == QUERY
+        assert seen(batches=(failed, full, other)).throttled is None
+
+    def test_less_than_a_record_is_a_limit_too(self) -> None:
+        full = replace(batch(8.8, ago=5.0), records=1, limit=0.5)
+        assert seen(batches=(full,)).throttled == QUERY
+
+    def test_a_query_that_is_not_at_its_limit_has_none_of_that(self) -> None:
+        free = seen((limit(),), batches=(batch(8.8),))
+        assert free.throttled is free.throttled_by is None
+        assert free.throttled_limit is free.throttled_lag is None
+
+    def test_its_lag_is_its_own_and_no_older_than_what_spark_said(self) -> None:
+        queries = (
+            Query("other", True, behind_ms=9000),
+            Query(QUERY, True, interval_ms=10_000, behind_ms=2000),
+        )
+        assert seen(queries=queries).throttled_lag == 2.0
+        assert seen(queries=queries).lag == 9.0
+        assert seen(queries=queries, spark_age=31.0).throttled_lag is None
+        assert seen().throttled_lag is None
+
+    def test_a_throttled_stream_with_growing_lag_is_scaled_up(self) -> None:
+        """From what the agent says to the decision."""
+        batches = tuple(
+            replace(batch(8.8, ago=ago, behind_ms=behind), records=100, limit=100.0)
+            for ago, behind in ((25.0, 20_000), (5.0, 30_000))
+        )
+        query = Query(QUERY, True, interval_ms=10_000, behind_ms=30_000)
+        told = seen((limit(),), batches=batches, queries=(query,))
+        assert told.catching_up == -0.5
+        decision = RatioPolicy(max_executors=8, max_lag=20).decide(BOUNDS, told)
+        assert isinstance(decision, ScaleTo) and decision.target == 2 + 2
+        within = RatioPolicy(max_executors=8, max_lag=40).decide(BOUNDS, told)
+        assert isinstance(within, Hold)

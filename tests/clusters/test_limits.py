@@ -1,0 +1,81 @@
+"""Live limits on their way to drivers."""
+
+import json
+
+import pytest
+
+from dagster_sparkscale.clusters.errors import StaleEpoch
+from dagster_sparkscale.clusters.limits import at_start, checked
+from dagster_sparkscale.driver.rates import BadRates, rates_of
+from dagster_sparkscale.driver.wire import RATES
+from tests.fakes import World, structured
+
+
+def test_numbers_that_a_store_has_made_floats_are_whole_again():
+    rates = {"clicks": {"maxRecordsPerTrigger": 5.0, "maxRate": 2.5}, "none": {}}
+    assert json.dumps(checked(rates)) == '{"clicks": {"maxRecordsPerTrigger": 5, "maxRate": 2.5}}'
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(BadRates, match=r"rates\.clicks\.maxRate: 0: must be a number of records"):
+        checked({"clicks": {"maxRate": 0}})
+    with pytest.raises(BadRates, match=r"rates\.clicks\.maxRecordsPerTrigger: 2\.5: must be a wh"):
+        checked({"clicks": {"maxRecordsPerTrigger": 2.5}})
+
+
+def test_a_driver_begins_with_what_was_set_last():
+    assert at_start(None) == at_start({}) == {}
+    rates = {"clicks": {"maxRecordsPerTrigger": 5.0}}
+    assert rates_of(at_start(rates)[RATES]) == {"clicks": {"maxRecordsPerTrigger": 5}}
+
+
+RATES_SET = {"clicks": {"maxRate": 50}}
+
+
+@pytest.fixture
+def running(world: World) -> World:
+    world.run(structured())
+    return world
+
+
+class TestSetRates:
+    """By any cluster manager."""
+
+    def test_the_agent_is_told_and_they_are_remembered(self, running):
+        cluster = running.cluster
+        driver = cluster.find("clicks")
+        with cluster.lease("clicks", "limits run 1") as lease:
+            assert cluster.set_rates(driver, RATES_SET, lease=lease).rates == RATES_SET
+            assert running.numbers == [lease.number]
+        assert running.records["clicks"].rates == RATES_SET
+        with cluster.lease("clicks", "limits run 2") as lease:
+            cluster.set_rates(driver, {}, lease=lease)
+        assert running.records["clicks"].rates == {}
+
+    def test_without_a_lease_nothing_is_remembered(self, running):
+        driver = running.cluster.find("clicks")
+        assert running.cluster.set_rates(driver, RATES_SET).rates == RATES_SET
+        assert running.records["clicks"].rates is None
+
+    def test_what_makes_no_sense_is_not_remembered(self, running):
+        cluster = running.cluster
+        driver = cluster.find("clicks")
+        with (
+            cluster.lease("clicks", "limits run 1") as lease,
+            pytest.raises(BadRates, match="no such limit"),
+        ):
+            cluster.set_rates(driver, {"clicks": {"speed": 1}}, lease=lease)
+        assert running.records["clicks"].rates is None
+        assert running.calls[-1].startswith("submit")
+
+    def test_a_driver_that_is_not_the_newest_is_left_alone(self, running):
+        cluster = running.cluster
+        old = cluster.find("clicks")
+        running.end("clicks")
+        running.run(structured())
+        with (
+            cluster.lease("clicks", "limits run 1") as lease,
+            pytest.raises(StaleEpoch, match="at epoch 2"),
+        ):
+            cluster.set_rates(old, RATES_SET, lease=lease)
+        assert running.records["clicks"].rates is None
