@@ -46,6 +46,12 @@ class TestByHand:
         assert estimator.compute(2, 1, 1, 0) == 1000.0
         assert estimator.compute(3, 1, 100_000, 0) == 0.5
 
+    def test_what_is_no_number_stays_none_as_in_java(self):
+        estimator = PidRateEstimator(1000, 1e308, 1e308)
+        estimator.compute(1000, 5, 10_000, 0)
+        found = estimator.compute(2000, 10**12, 1, 10**9)
+        assert found is not None and math.isnan(found)
+
     def test_it_never_falls_below_the_least(self):
         estimator = PidRateEstimator(1000, min_rate=100.0)
         estimator.compute(1000, 500, 1000, 0)

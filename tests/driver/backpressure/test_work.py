@@ -179,6 +179,19 @@ class TestTheCostOfRecords:
         assert 0.4 * before < after < before
         assert steady.batch() > 0.93 * before
 
+    def test_two_slow_ones_with_others_between_are_no_change(self, steady):
+        before = steady.work.rate
+        steady.batch(times=3.0)
+        steady.batch()
+        steady.batch(times=3.0)
+        assert steady.batch() > 0.9 * before
+
+    def test_two_fast_ones_with_a_slow_one_between_are(self, steady):
+        steady.cost /= 3
+        steady.batch()
+        steady.batch(times=2.5)
+        assert steady.batch() > 0.75 * steady.fitting
+
     def test_one_slow_and_one_fast_batch_are_no_change(self, steady):
         before = steady.work.rate
         steady.batch(times=3.0)
@@ -218,6 +231,12 @@ class TestWorkThatTheSourceTells:
                 after = self.in_bytes(steady, 1000.0) if told else steady.batch()
                 assert after == pytest.approx(before, rel=0.02)
 
+    @pytest.mark.parametrize("work", [1e-300, 1e300])
+    def test_work_that_can_not_be_is_none_told(self, steady, work):
+        before = steady.work.rate
+        assert steady.batch(work=work) == pytest.approx(before, rel=0.02)
+        assert self.in_bytes(steady, 1000.0) == pytest.approx(before, rel=0.02)
+
     def test_no_work_at_all_is_none_told(self, steady):
         before = steady.work.rate
         assert steady.batch(work=0.0) == pytest.approx(before, rel=0.02)
@@ -233,6 +252,13 @@ class TestExecutors:
         now = fed.batch(arrivals=rate, executors=after)
         assert now == pytest.approx(fed.fitting, rel=0.1)
         assert now / rate == pytest.approx(after / before, rel=0.1)
+
+    def test_before_any_batch_with_them_shows_it(self):
+        fed = Fed()
+        fed.batches(30, executors=2)
+        rate = fed.work.rate
+        assert fed.batch(arrivals=0, executors=4) == pytest.approx(2 * rate)
+        assert fed.batch(arrivals=0, executors=1) == pytest.approx(rate / 2)
 
     def test_then_by_what_they_bring(self):
         """Twice the executors that bring a tenth: nothing more can be done at a time."""
@@ -318,6 +344,13 @@ class TestBatchesThatWait:
         queueing.completed(full)
         other.completed(replace(part, processing_ms=180))
         assert other.rate > queueing.rate
+
+    def test_an_empty_batch_that_did_not_wait_says_that_none_does(self, queueing):
+        before = queueing.rate
+        queueing.completed(next(queued([5.0])))
+        assert queueing.rate == 100.0
+        queueing.completed(Seen(200.0, 0, 50, 1000, 0))
+        assert queueing.rate == pytest.approx(before, rel=0.02)
 
     def test_where_none_can_wait_it_does_not_matter(self, queueing):
         before = queueing.rate
