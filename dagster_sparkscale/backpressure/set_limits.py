@@ -122,7 +122,9 @@ def wanted(
             raise Refused(_unknown(source, (*known(limits), *rates)))
         rates.pop(source, None)
         return source, rates
-    if source != EVERY and source not in known(limits):
+    # One that something is set for may not have told of itself yet, as in the first batch, which is
+    # when somebody is in a hurry.
+    if source != EVERY and source not in known(limits) and source not in rates:
         raise Refused(_unknown(source, known(limits)))
     others = {name: value for name, value in rates.get(source, {}).items() if name not in _RATES}
     new = {"maxRate": request.rate, "maxRecordsPerTrigger": request.records}

@@ -61,6 +61,12 @@ class TestWanted:
         with pytest.raises(Refused, match="no such source; no source has told yet"):
             wanted(asks(rate=5, source="clicks"), {}, [])
 
+    def test_but_one_that_something_is_set_for_can(self):
+        has = {"clicks": {"maxRate": 300}}
+        assert wanted(asks(rate=5, source="clicks"), has, []) == (
+            *("clicks", {"clicks": {"maxRate": 5}}),
+        )
+
     @pytest.mark.parametrize("name", ["cliks", "ghost"])
     def test_a_source_that_there_is_not_is_refused_with_those_that_there_are(self, name):
         with pytest.raises(Refused) as refused:
