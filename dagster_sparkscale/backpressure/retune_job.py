@@ -177,15 +177,13 @@ def _was_put_back(
     before: Mapping[str, float | None],
     after: Mapping[str, float | None],
 ) -> Report:
-    changes = [
-        {"limit": knob, "before": before.get(knob), "after": value}
-        for knob, value in after.items()
-        if before.get(knob) != value
-    ]
+    changed = [knob for knob in after if before.get(knob) != after[knob]]
     said = ", ".join(
-        f"{each} from {shown(before.get(each))} to {shown(after[each])}"
-        for each in (change["limit"] for change in changes)
+        f"{knob} from {shown(before.get(knob))} to {shown(after[knob])}" for knob in changed
     )
+    changes = [
+        {"limit": knob, "before": before.get(knob), "after": after[knob]} for knob in changed
+    ]
     return Report(
         f"put back {said or 'what was in force before'}: {_ENDINGS[story.how]}",
         {"reason": config.reason, "ending": "put back", "changes": changes, **_of_story(story)},

@@ -317,7 +317,7 @@ def in_words(limit: Limit) -> str:
     if limit.taken is not None:
         said.append("heeded" if limit.taken else "not heeded")
     if limit.query is None:
-        said.append("nobody has seen such a source")
+        said.append("no source has told of itself by this name yet")
     return ", ".join(said)
 
 

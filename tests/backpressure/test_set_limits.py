@@ -175,7 +175,9 @@ def test_a_limit_in_words():
     told = Limit("clicks", QUERY, 1234.5, "set", taken=True, estimate=20_000)
     assert in_words(told) == ("clicks: 1,234 records/s (set), the estimator says 20,000, heeded")
     assert in_words(replace(told, taken=False, estimate=None)).endswith("(set), not heeded")
-    assert in_words(GHOST) == "ghost: 5 records/s (set), nobody has seen such a source"
+    assert (
+        in_words(GHOST) == "ghost: 5 records/s (set), no source has told of itself by this name yet"
+    )
 
 
 def heeds(kept: Kept) -> None:
