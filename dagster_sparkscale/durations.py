@@ -47,3 +47,11 @@ def parse_duration(value: Any) -> float:
         if factor := _SECONDS_PER_UNIT.get(unit.lower() or "s"):
             return float(number) * factor
     raise ValueError('must be seconds or a duration such as "10s", "500ms" or "2 min"')
+
+
+def in_units(seconds: float) -> str:
+    """A duration in the largest unit of which it is a whole number: `7 d`, `90 min`, `2.5 s`."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds and seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"

@@ -6,7 +6,9 @@ from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_shared.serdes import serialize_value
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.limits import SourceLimits
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
 from dagster_sparkscale.names import STORY, STREAMS
@@ -240,6 +242,17 @@ class TestAsset:
             "2 to 4 (a maximum of 9 was declared, but 4 is"
         )
         assert metadata["checkpoint"] == "/data/clicks"
+
+    def test_it_says_what_is_declared_of_limits(self, world):
+        limits = {"clicks": SourceLimits(max_offsets_per_trigger=2000)}
+        policy = BackpressurePolicy(max_rate=1_000_000)
+        metadata = self.asset(world, limits=limits, backpressure=policy).metadata
+        assert metadata["limits_declared"] == "clicks.maxOffsetsPerTrigger 2000"
+        assert metadata["backpressure"] == "work: 100 to 1,000,000 records/s"
+        metadata = self.asset(world, backpressure=BackpressurePolicy(min_rate=5)).metadata
+        assert metadata["backpressure"] == "work: 5 or more records/s"
+        assert "limits_declared" not in metadata
+        assert "backpressure" not in self.asset(world).metadata
 
     def test_its_environment_and_settings_are_not_in_it(self, world):
         spec = self.asset(

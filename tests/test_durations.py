@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.durations import parse_duration
+from dagster_sparkscale.durations import in_units, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,19 @@ def test_whatever_is_given_the_answer_is_a_number_or_a_value_error(value):
 def test_a_field_takes_only_positive_finite_durations(interval):
     with pytest.raises(DeclarationError, match=r"^RatioPolicy: interval = "):
         RatioPolicy(interval=interval)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (7 * 86400.0, "7 d"),
+        (7200.0, "2 h"),
+        (5400.0, "90 min"),
+        (61.0, "61 s"),
+        (0.5, "0.5 s"),
+        (0.0, "0 s"),
+    ],
+)
+def test_a_duration_is_told_in_its_largest_unit(seconds: float, said: str) -> None:
+    assert in_units(seconds) == said
+    assert parse_duration(said) == seconds

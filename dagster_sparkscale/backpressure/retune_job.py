@@ -1,14 +1,15 @@
 """The operation `retune_backpressure`: by hand from the launchpad, or by its schedules."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.backpressure.advice import Recommendation
-from dagster_sparkscale.backpressure.aims import Change, How
+from dagster_sparkscale.backpressure.advice import Recommendation, shown
+from dagster_sparkscale.backpressure.aims import Change, How, present
 from dagster_sparkscale.backpressure.applying import Story
 from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
 from dagster_sparkscale.backpressure.retune import put_back, retune, verify
@@ -100,7 +101,9 @@ def _carry_out(
     )
     told: dict[str, Any] = {"holder": holder, "now": now, "tell": context.log.info}
     if config.put_back:
-        return _was_put_back(config, put_back(cluster, stream, request, **told))
+        before = _in_force(cluster, stream)
+        story = put_back(cluster, stream, request, **told)
+        return _was_put_back(config, story, before, _in_force(cluster, stream))
     minutes = minutes_of(context.instance, stream, now)
     if config.verify:
         return _verified(config, cluster, stream, request, minutes, told)
@@ -163,10 +166,27 @@ def _verified(
     )
 
 
-def _was_put_back(config: RetuneConfig, story: Story) -> Report:
+def _in_force(cluster: ClusterManager, stream: Stream) -> Mapping[str, float | None]:
+    record = cluster.store().read(stream.name)
+    return present(stream, record).values if record is not None else {}
+
+
+def _was_put_back(
+    config: RetuneConfig,
+    story: Story,
+    before: Mapping[str, float | None],
+    after: Mapping[str, float | None],
+) -> Report:
+    changed = [knob for knob in after if before.get(knob) != after[knob]]
+    said = ", ".join(
+        f"{knob} from {shown(before.get(knob))} to {shown(after[knob])}" for knob in changed
+    )
+    changes = [
+        {"limit": knob, "before": before.get(knob), "after": after[knob]} for knob in changed
+    ]
     return Report(
-        f"what was in force before is in force again: {_ENDINGS[story.how]}",
-        {"reason": config.reason, "ending": "put back", **_of_story(story)},
+        f"put back {said or 'what was in force before'}: {_ENDINGS[story.how]}",
+        {"reason": config.reason, "ending": "put back", "changes": changes, **_of_story(story)},
     )
 
 

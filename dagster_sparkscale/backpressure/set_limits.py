@@ -25,6 +25,10 @@ _SOON = 2.0
 _TIMES = 10**12
 """A batch id above this is a time in milliseconds since the epoch, as DStreams have it."""
 _RATES = ("maxRate", "maxRecordsPerTrigger")
+NONE_TOLD = (
+    "no source has told yet that it takes live limits: receivers of DStreams do, and Python data "
+    "sources that report (kinesis-direct); Kafka's are read once, at a start"
+)
 
 Rates = dict[str, dict[str, float]]
 
@@ -118,7 +122,9 @@ def wanted(
             raise Refused(_unknown(source, (*known(limits), *rates)))
         rates.pop(source, None)
         return source, rates
-    if source != EVERY and source not in known(limits):
+    # One that something is set for may not have told of itself yet, as in the first batch, which is
+    # when somebody is in a hurry.
+    if source != EVERY and source not in known(limits) and source not in rates:
         raise Refused(_unknown(source, known(limits)))
     others = {name: value for name, value in rates.get(source, {}).items() if name not in _RATES}
     new = {"maxRate": request.rate, "maxRecordsPerTrigger": request.records}
@@ -139,12 +145,11 @@ def _unknown(source: str, names: Sequence[str]) -> str:
 
 
 def _those(names: Sequence[str]) -> str:
-    if not names:
-        return (
-            "no source has told yet that it takes live limits: receivers of DStreams do, and "
-            "Python data sources that report (kinesis-direct); Kafka's are read once, at the start"
-        )
-    return "there is " + ", ".join(repr(name) for name in sorted(set(names)))
+    return (
+        NONE_TOLD
+        if not names
+        else "there is " + ", ".join(repr(name) for name in sorted(set(names)))
+    )
 
 
 def set_limits(
@@ -196,12 +201,10 @@ def _request(
     has: Mapping[str, Mapping[str, float]] = seen.rates or {}
     source, rates = wanted(request, has, seen.limits)
     story = Story(driver, source, has, has, seen.limits, seen.limits)
+    if not request.changes:  # the run's page and its last line tell what there is
+        return story, None
     for limit in seen.limits:
         tell(f"before: {in_words(limit)}")
-    if not request.changes:
-        if not seen.limits:
-            tell(_those(()))
-        return story, None
     answer = cluster.set_rates(driver, rates, lease=lease)
     story.set_after, story.after = answer.rates or {}, answer.limits
     if request.none:
@@ -307,12 +310,16 @@ def limits_in_words(limits: Mapping[str, float] | None) -> str:
 
 def in_words(limit: Limit) -> str:
     """A limit as a person is told of it."""
-    rate = "no limit" if limit.rate is None else f"{limit.rate:,.6g} records/s ({limit.by})"
+    rate = "no limit" if limit.rate is None else f"{_number(limit.rate)} records/s ({limit.by})"
     said = [f"{limit.source}: {rate}"]
     if limit.estimate is not None:
-        said.append(f"the estimator says {limit.estimate:,.6g}")
+        said.append(f"the estimator says {_number(limit.estimate)}")
     if limit.taken is not None:
         said.append("heeded" if limit.taken else "not heeded")
     if limit.query is None:
-        said.append("nobody has seen such a source")
+        said.append("no source has told of itself by this name yet")
     return ", ".join(said)
+
+
+def _number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"

@@ -7,13 +7,17 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.backpressure.set_limits import (
+    NONE_TOLD,
     Request,
     Story,
     in_words,
     limits_in_words,
     set_limits,
 )
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.tuned import in_force
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.observe.status import Limit
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
 
@@ -56,12 +60,23 @@ def _carry_out(
     story = set_limits(cluster, stream, request, holder=holder, tell=context.log.info)
     for note in story.notes:
         context.log.warning(note)
-    return _report(config.reason, story)
+    return _report(config.reason, story, _read_once(cluster, stream))
 
 
-def _report(reason: str, story: Story) -> Report:
+def _read_once(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
+    """What a start of the stream has now of limits that no driver changes, as declared or tuned."""
+    record = cluster.store().read(stream.name)
+    settings = in_force(stream, record.tuning if record is not None else None)
+    return {
+        name.removeprefix(SOURCE_OPTIONS): value
+        for name, value in settings.items()
+        if name != BACKPRESSURE
+    }
+
+
+def _report(reason: str, story: Story, read_once: Mapping[str, str]) -> Report:
     return Report(
-        _line(story),
+        _line(story, read_once),
         {
             "source": story.source,
             "reason": reason,
@@ -70,16 +85,20 @@ def _report(reason: str, story: Story) -> Report:
             "set_after": _plain(story.set_after),
             "limits_before": _told(story.before),
             "limits_after": _told(story.after),
+            "read_at_a_start": dict(read_once),
             "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch,
         },
     )
 
 
-def _line(story: Story) -> str:
+def _line(story: Story, read_once: Mapping[str, str]) -> str:
     if story.ending == "told":
-        said = "; ".join(in_words(limit) for limit in story.after)
-        return said or "no source has told yet that it takes live limits"
+        said = [in_words(limit) for limit in story.after] or [NONE_TOLD]
+        if read_once:
+            each = ", ".join(f"{name} {value}" for name, value in read_once.items())
+            said.append(f"read at a start: {each}")
+        return "; ".join(said)
     if story.source is None:
         return "all limits that were set are taken away"
     both = story.set_before, story.set_after

@@ -81,8 +81,8 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
     told = "; ".join(notes)
     if hours < LEAST_HOURS or batches < LEAST_BATCHES:
         return NotEnough(
-            f"not enough history: {hours:.1f} h with work on {batches} batches, at least "
-            f"{LEAST_HOURS:g} h on {LEAST_BATCHES} are needed" + (f" ({told})" if told else "")
+            f"not enough history: {hours:.1f} h with work and {batches} batches; it needs "
+            f"{LEAST_HOURS:g} h and {LEAST_BATCHES} batches" + (f" ({told})" if told else "")
         )
     if len(loaded) < least:
         most = max(minute.ratio for minute in work)

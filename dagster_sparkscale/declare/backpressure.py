@@ -8,6 +8,7 @@ from dagster_sparkscale.declare.cron import check_cron, check_timezone
 from dagster_sparkscale.declare.declaration import Declaration, Number, Seconds
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.driver.wire import RECEIVER
+from dagster_sparkscale.durations import in_units
 
 Rate = Annotated[Number, Field(gt=0, le=1e12)]
 """Records per second."""
@@ -59,15 +60,14 @@ class BackpressurePolicy(Declaration):
 
     @model_validator(mode="after")
     def _rates_ordered(self) -> Self:
+        least = f"min_rate = {self.min_rate:g}"
+        if "min_rate" not in self.model_fields_set:
+            least += ", its default; give a lower min_rate as well"
         if self.max_rate is not None and self.max_rate < self.min_rate:
-            raise ValueError(
-                f"max_rate = {self.max_rate:g}: must be at least min_rate = {self.min_rate:g}"
-            )
+            raise ValueError(f"max_rate = {self.max_rate:g}: must be at least {least}")
         first = self.initial_rate
         if first is not None and first < self.min_rate:
-            raise ValueError(
-                f"initial_rate = {first:g}: must be at least min_rate = {self.min_rate:g}"
-            )
+            raise ValueError(f"initial_rate = {first:g}: must be at least {least}")
         if first is not None and self.max_rate is not None and first > self.max_rate:
             raise ValueError(
                 f"initial_rate = {first:g}: must be at most max_rate = {self.max_rate:g}"
@@ -139,6 +139,7 @@ class Retune(Declaration):
             check_timezone("timezone", self.timezone)
         if self.verify_after >= self.history:
             raise ValueError(
-                f"verify_after = {self.verify_after:g}: must be below history = {self.history:g}"
+                f"verify_after = {in_units(self.verify_after)}: must be below "
+                f"history = {in_units(self.history)}"
             )
         return self

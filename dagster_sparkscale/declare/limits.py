@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, StrictBool, model_validator
 from dagster_sparkscale.declare.backpressure import Rate
 from dagster_sparkscale.declare.declaration import Declaration, Number, Records, Seconds
 from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.durations import in_units
 
 ENABLED = "spark.streaming.backpressure.enabled"
 """Spark setting: its own estimator, for DStreams."""
@@ -35,13 +36,13 @@ def _bounds(value: Any) -> Any:
     for name, given in value.items():
         if not isinstance(name, str) or not _OPTION.fullmatch(name):
             raise ValueError(
-                f"{shown(name)}: must be the name of an option that bounds a batch, such as "
-                '"maxFilesPerTrigger"; all others belong in the program'
+                f"options: {shown(name)}: must be the name of an option that bounds a "
+                'batch, such as "maxFilesPerTrigger"; all others belong in the program'
             )
         text = str(given)
         if isinstance(given, bool) or not _BOUND.fullmatch(text):
             raise ValueError(
-                f'{name}: {shown(given)}: must be a number, or one with its unit, such as "10m"'
+                f'options: {name}: must be a number, or one with its unit, such as "10m"'
             )
         texts[name] = text
     return texts
@@ -73,6 +74,9 @@ class SourceLimits(Declaration):
     }
     """What Spark calls each field."""
 
+    # What is given by mistake may be a password, which belongs in the program.
+    _secret_fields: ClassVar[frozenset[str]] = frozenset({"options"})
+
     @model_validator(mode="after")
     def _agree(self) -> Self:
         least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
@@ -88,7 +92,7 @@ class SourceLimits(Declaration):
             )
         if self.max_trigger_delay is not None and least is None:
             raise ValueError(
-                f"max_trigger_delay = {self.max_trigger_delay:g}: drop it, or give "
+                f"max_trigger_delay = {in_units(self.max_trigger_delay)}: drop it, or give "
                 "min_offsets_per_trigger, which is what a batch waits for"
             )
         return self
@@ -191,24 +195,24 @@ class StreamingLimits(Declaration):
 
 
 def _by_name(value: Any) -> Any:
-    if not isinstance(value, Mapping) or not all(
-        isinstance(limits, SourceLimits) for limits in value.values()
-    ):
-        raise ValueError(
-            "must be a dict of SourceLimits, such as "
-            '{"clicks": SourceLimits(max_offsets_per_trigger=10_000)}'
-        )
+    right = 'such as {"clicks": SourceLimits(max_offsets_per_trigger=10_000)}'
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a dict of SourceLimits, {right}")
     seen: dict[str, str] = {}
-    for name in value:
+    for name, limits in value.items():
+        if not isinstance(limits, SourceLimits):
+            raise ValueError(
+                f"limits: {shown(name)} = {shown(limits)}: must be a SourceLimits, {right}"
+            )
         if not isinstance(name, str) or not _SOURCE.fullmatch(name):
             raise ValueError(
-                f"{shown(name)}: must be the name of a source: letters, digits, underscores and "
-                "hyphens, at most 63"
+                f"limits: {shown(name)}: must be the name of a source: letters, digits, "
+                "underscores and hyphens, at most 63"
             )
         if name.lower() in seen:
             raise ValueError(
-                f"{name!r} and {seen[name.lower()]!r}: must have names that differ by more than "
-                "upper and lower case"
+                f"limits: {name!r} and {seen[name.lower()]!r}: must have names that differ by "
+                "more than upper and lower case"
             )
         seen[name.lower()] = name
     return value

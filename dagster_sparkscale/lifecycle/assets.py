@@ -4,9 +4,11 @@ import dagster as dg
 from dagster._check import CheckError
 from pydantic import Field
 
+from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, reconcile
 from dagster_sparkscale.names import MINUTES
@@ -46,6 +48,18 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         ) from error
 
 
+def _limits(stream: Stream) -> dict[str, str]:
+    """What is declared of limits."""
+    told = {}
+    if (policy := stream.backpressure) is not None:
+        most = f"to {policy.max_rate:,.15g}" if policy.max_rate is not None else "or more"
+        told["backpressure"] = f"{policy.estimator}: {policy.min_rate:,.15g} {most} records/s"
+    if options := {n: v for n, v in declared_limits(stream).items() if n != BACKPRESSURE}:
+        each = (f"{name.removeprefix(SOURCE_OPTIONS)} {value}" for name, value in options.items())
+        told["limits_declared"] = ", ".join(each)
+    return told
+
+
 def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
     @dg.asset(
         key=asset_key(stream),
@@ -65,6 +79,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
                 f"{stream.bounds.minimum} to {stream.bounds.maximum or 'what the cluster has'}"
                 + (f" ({stream.bounds.note})" if stream.bounds.note else "")
             ),
+            **_limits(stream),
             **({"checkpoint": stream.checkpoint_location} if stream.checkpoint_location else {}),
             **stream.metadata,
         },

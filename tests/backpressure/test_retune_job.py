@@ -426,7 +426,8 @@ class TestPutBack:
     def test_by_a_restart(self, deployed):
         told(ran(deployed))
         line, story = told(ran(deployed, put_back=True))
-        assert line == "what was in force before is in force again: restarted"
+        assert line == f"put back {KNOB} from 9 000 to 62 000: restarted"
+        assert story["changes"] == [{"limit": KNOB, "before": 9000, "after": 62_000}]
         assert (story["ending"], story["how"], story["epoch"]) == ("put back", "restart", 3)
         assert kept(deployed).settings == {}
         now = tuning(deployed)

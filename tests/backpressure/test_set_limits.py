@@ -61,6 +61,12 @@ class TestWanted:
         with pytest.raises(Refused, match="no such source; no source has told yet"):
             wanted(asks(rate=5, source="clicks"), {}, [])
 
+    def test_but_one_that_something_is_set_for_can(self):
+        has = {"clicks": {"maxRate": 300}}
+        assert wanted(asks(rate=5, source="clicks"), has, []) == (
+            *("clicks", {"clicks": {"maxRate": 5}}),
+        )
+
     @pytest.mark.parametrize("name", ["cliks", "ghost"])
     def test_a_source_that_there_is_not_is_refused_with_those_that_there_are(self, name):
         with pytest.raises(Refused) as refused:
@@ -167,9 +173,11 @@ class TestHeeded:
 def test_a_limit_in_words():
     assert in_words(Limit("clicks", QUERY)) == "clicks: no limit"
     told = Limit("clicks", QUERY, 1234.5, "set", taken=True, estimate=20_000)
-    assert in_words(told) == ("clicks: 1,234.5 records/s (set), the estimator says 20,000, heeded")
+    assert in_words(told) == ("clicks: 1,234 records/s (set), the estimator says 20,000, heeded")
     assert in_words(replace(told, taken=False, estimate=None)).endswith("(set), not heeded")
-    assert in_words(GHOST) == "ghost: 5 records/s (set), nobody has seen such a source"
+    assert (
+        in_words(GHOST) == "ghost: 5 records/s (set), no source has told of itself by this name yet"
+    )
 
 
 def heeds(kept: Kept) -> None:
@@ -253,11 +261,9 @@ class TestOperation:
         lines = []
         calls = len(running.calls)
         story = self.carry_out(running, lines)
-        assert (story.ending, lines) == ("told", ["before: clicks: no limit"])
+        # The line of the run says what: it is not said twice.
+        assert (story.ending, story.after, lines) == ("told", (CLICKS,), [])
         assert len(running.calls) == calls
-        running.on_look = lambda kept: setattr(kept, "limits", ())
-        self.carry_out(running, lines)
-        assert lines[-1].startswith("no source has told yet")
 
     def test_a_driver_that_ends_meanwhile_is_told_of(self, running):
         looks = []

@@ -3,7 +3,9 @@
 import dagster as dg
 import pytest
 
+from dagster_sparkscale.declare.limits import SourceLimits
 from dagster_sparkscale.names import STORY
+from dagster_sparkscale.observe.status import Limit
 from tests.backpressure.test_set_limits import CLICKS, STREAM, heeds
 from tests.watch.deployment import Deployment, failure_of
 
@@ -58,3 +60,15 @@ def test_what_is_taken_away_and_what_is_only_looked_at(deployed):
 def test_what_can_t_be_is_a_failure_that_reads_well(deployed):
     failed = deployed.by_hand(JOB, stream="clicks", rate=50.0, source="cliks")
     assert failure_of(failed) == ("source = 'cliks': there is no such source; there is 'clicks'")
+
+
+def test_what_is_read_once_per_start_is_told_of_too():
+    source = {"clicks": SourceLimits(max_offsets_per_trigger=2000)}
+    stream = STREAM.model_copy(update={"limits": source})
+    it = Deployment([stream])
+    it.world.run(stream, limits=(Limit("clicks", CLICKS.query, 412.1964, "estimator"),))
+    line, story = told(it.by_hand(JOB, stream="clicks"))
+    assert line == (
+        "clicks: 412 records/s (estimator); read at a start: clicks.maxOffsetsPerTrigger 2000"
+    )
+    assert story["read_at_a_start"] == {"clicks.maxOffsetsPerTrigger": "2000"}

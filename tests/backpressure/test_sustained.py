@@ -58,7 +58,7 @@ def test_what_was_not_measured_is_no_zero(name):
     half = range(0, 480, 2)
     found = seen(but(minutes(900), half, **{name: None}))
     assert (found.low, found.fewest, found.input_rate) == (500, 2, 700)
-    assert "not enough history: 0.0 h with work on 0 batches" in why_not(
+    assert "not enough history: 0.0 h with work and 0 batches" in why_not(
         minutes(480, **{name: None})
     )
 
@@ -70,23 +70,23 @@ def test_only_a_driver_that_runs_says_something(state):
 
 def test_where_nothing_is_to_be_added_nothing_is():
     few = but(minutes(100), range(3), ratio=None)
-    assert why_not(few).endswith("at least 6 h on 100 are needed")
+    assert why_not(few).endswith("it needs 6 h and 100 batches")
     lazy = but(minutes(ratio=0.0), range(3), ratio=None)
     assert why_not(lazy).endswith("its highest R was 0.00")
 
 
 def test_less_than_six_hours_with_work_are_not_enough():
     assert why_not(minutes(362)) == (
-        "not enough history: 6.0 h with work on 2154 batches, at least 6 h on 100 are needed "
+        "not enough history: 6.0 h with work and 2154 batches; it needs 6 h and 100 batches "
         "(3 minutes of starts were left out)"
     )
     seen(minutes(363))
 
 
 def test_nor_are_few_batches():
-    assert "with work on 0 batches" in why_not(minutes(completed=0))
-    assert "with work on 0 batches" in why_not(minutes(completed=None))
-    assert "on 99 batches" in why_not(but(minutes(completed=0), range(100, 199), completed=1))
+    assert "with work and 0 batches" in why_not(minutes(completed=0))
+    assert "with work and 0 batches" in why_not(minutes(completed=None))
+    assert "and 99 batches" in why_not(but(minutes(completed=0), range(100, 199), completed=1))
     seen(but(minutes(completed=0), range(100, 200), completed=1))
 
 

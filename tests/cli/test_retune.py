@@ -44,7 +44,7 @@ def test_it_is_a_tracked_run_that_applies_it_and_puts_it_back(reading: Terminal)
     assert tagged(reading.runs()[0]) == (JOB, "words")
     assert told(reading) == {"stream": "words", "reason": "it grew"}
     done = reading.ask("retune", "words", "--put-back")
-    assert "what was in force before is in force again: restarted" in done.stdout
+    assert f"put back {KNOB} from 9 000 to 62 000: restarted" in done.stdout
     assert reading.kept("words").settings == {}
 
 

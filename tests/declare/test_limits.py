@@ -72,21 +72,21 @@ class TestSourceLimits:
             ),
             (
                 {"max_offsets_per_trigger": 10, "max_trigger_delay": 60},
-                "max_trigger_delay = 60: drop it, or give min_offsets_per_trigger, which is what a "
-                "batch waits for",
+                "max_trigger_delay = 1 min: drop it, or give min_offsets_per_trigger, which is "
+                "what a batch waits for",
             ),
             ({"max_trigger_delay": 0.0001}, "max_trigger_delay = 0.0001: must be at least 0.001"),
             (
                 {"options": {"kafka.sasl.jaas.config": "x"}},
-                "options = {'kafka.sasl.jaas.config': 'x'}: 'kafka.sasl.jaas.config': must be the "
-                "name of an option that bounds a batch",
+                "options: 'kafka.sasl.jaas.config': must be the name of an option that bounds a "
+                "batch",
             ),
             (
                 {"options": {"topic": "clicks"}},
-                "options = {'topic': 'clicks'}: topic: 'clicks': must be a number, or one with its "
-                'unit, such as "10m"',
+                'options: topic: must be a number, or one with its unit, such as "10m"',
             ),
-            ({"options": {"latest": True}}, "options = {'latest': True}: latest: True: must be a"),
+            ({"options": {"latest": True}}, "options: latest: must be a number"),
+            ({"options": "secret"}, "options: must be a dict"),
             (
                 {"options": {"MaxOffsetsPerTrigger": 5}},
                 "options: drop MaxOffsetsPerTrigger; it is set by max_offsets_per_trigger",
@@ -249,6 +249,7 @@ class TestStreamingLimits:
         assert dstream(**{"receivers": 1, **fields, "limits": made}).limits == made
 
 
+DEFAULT = "its default; give a lower min_rate as well"
 BOTH = "two estimators would fight over the same limits"
 
 
@@ -257,8 +258,8 @@ class TestBackpressurePolicy:
         ("fields", "said"),
         [
             ({"min_rate": 100, "max_rate": 99}, "max_rate = 99: must be at least min_rate = 100"),
-            ({"max_rate": 99}, "max_rate = 99: must be at least min_rate = 100"),
-            ({"initial_rate": 99}, "initial_rate = 99: must be at least min_rate = 100"),
+            ({"max_rate": 99}, f"max_rate = 99: must be at least min_rate = 100, {DEFAULT}"),
+            ({"initial_rate": 9}, f"initial_rate = 9: must be at least min_rate = 100, {DEFAULT}"),
             (
                 {"initial_rate": 301, "max_rate": 300},
                 "initial_rate = 301: must be at most max_rate = 300",
@@ -433,7 +434,7 @@ class TestRetune:
             ),
             (
                 {"history": "1h", "verify_after": "1h"},
-                "verify_after = 3600: must be below history = 3600",
+                "verify_after = 1 h: must be below history = 1 h",
             ),
             ({"least_gain": 0}, "least_gain = 0: must be above 0"),
             ({"apply": "no"}, "apply = 'no': must be True or False"),
