@@ -197,10 +197,11 @@ class TestEstimates:
     def test_what_is_known_of_a_query_is_kept_however_many_others_come_and_go(self):
         stream = Stream(Plan())
         for number in range(2 * MOST_SOURCES):
-            records = stream.file.get("clicks", stream.file["*"])[RECORDS]
-            stream.batch(clicks(records, records), ms=records // 5)
+            may = stream.file.get("clicks", stream.file["*"])[RECORDS]
+            records = may if number < 20 else 10
+            stream.batch(clicks(records, may), ms=records // 5)
             stream.batch(clicks(1, source=f"s{number}"), query=f"q{number}")
-            assert number < 12 or stream.told().rate > 4000
+        assert stream.told().rate > 4000
 
     def test_queries_are_estimated_one_by_one(self):
         stream = Stream(Plan())
