@@ -193,6 +193,7 @@ class Limiter:
         Raises:
             ValueError: an estimator can't take these numbers.
         """
+        inputs = [_as_limited(each) for each in inputs]
         with self._lock:
             for each in inputs:
                 if each.source is not None:
@@ -331,6 +332,17 @@ class Limiter:
             processing_ms=source.processing_ms,
             scheduling_ms=source.scheduling_ms,
         )
+
+
+def _as_limited(each: Input) -> Input:
+    """With no more records than the source kept to, by its own word.
+
+    Spark counts them each time that they are read: once for every action of a `foreachBatch` that
+    does not persist its batch, and for each side of a self-join. Limits are of what a source gives.
+    """
+    if each.limit is None or each.records <= each.limit:
+        return each
+    return replace(each, records=each.limit)
 
 
 def _seen(batch: Batch, interval_ms: int, records: int, queues: bool) -> Seen:

@@ -186,6 +186,15 @@ class TestEstimates:
         assert 2000 <= stream.told().rate <= 2700
         assert "2,000 records of its last batch are of sources without" in stream.told().reason
 
+    @pytest.mark.parametrize("estimator", ["work", "pid"])
+    def test_records_that_spark_counts_twice_are_once_what_the_source_kept_to(self, estimator):
+        """Each action of a foreachBatch reads them, and each side of a self-join."""
+        stream = Stream(Plan(estimator, initial_rate=100))
+        for _ in range(25):
+            records = stream.file.get("clicks", stream.file["*"])[RECORDS]
+            stream.batch(clicks(2 * records, records), ms=max(10, records // 5))
+        assert 3000 <= stream.told().rate <= 5100, "0.2 ms a record that the source gives"
+
     def test_the_highest_rate_of_a_source_is_not_that_of_those_beside_it(self):
         stream = Stream(Plan(max_rate=1000))
         for _ in range(15):
