@@ -84,10 +84,13 @@ class Rates:
         os.environ[RATES_FILE] = str(rates.file)
         return rates
 
-    def tell_jvm(self, jvm: Any) -> None:
-        """Name the file to a JVM that may have been there before it, by py4j."""
+    def tell_jvm(self, context: Any) -> None:
+        """Name the file to the JVM of a SparkContext, which may have been there before it, by py4j;
+        and to the Python processes that it starts, of which one plans the batches of a Python data
+        source: they have the environment of the JVM, and what the context adds to that."""
         if self.file is not None:
-            jvm.java.lang.System.setProperty(RATES_PROPERTY, str(self.file))
+            context._jvm.java.lang.System.setProperty(RATES_PROPERTY, str(self.file))
+            context.environment[RATES_FILE] = str(self.file)
 
     @property
     def file(self) -> Path | None:
