@@ -15,17 +15,25 @@ def checked(rates: Mapping[str, Mapping[str, float]]) -> Rates:
     Raises:
         BadRates: a limit makes no sense; the text names it, its value and what would be right.
     """
-    whole = {
-        source: {name: _whole(value) for name, value in limits.items()}
-        for source, limits in rates.items()
-    }
+    whole = _whole_numbers(rates)
     check(whole)
     return {source: limits for source, limits in whole.items() if limits}
 
 
 def at_start(rates: Mapping[str, Mapping[str, float]] | None) -> dict[str, str]:
-    """The Spark settings by which a driver begins with the limits that were set last."""
-    return {RATES: json.dumps(checked(rates))} if rates else {}
+    """The Spark settings by which a driver begins with the limits that were set last.
+
+    They are not checked again: what another release has remembered keeps no stream from starting.
+    The driver says what it can't make sense of.
+    """
+    return {RATES: json.dumps(_whole_numbers(rates))} if rates else {}
+
+
+def _whole_numbers(rates: Mapping[str, Mapping[str, float]]) -> Rates:
+    return {
+        source: {name: _whole(value) for name, value in limits.items()}
+        for source, limits in rates.items()
+    }
 
 
 def _whole(value: float) -> float:

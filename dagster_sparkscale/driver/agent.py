@@ -227,7 +227,7 @@ class Agent:
         """Take charge of a SparkContext that has just been created: state the initial target
         before anything else, then start the threads that keep it and look."""
         self._keeper.begin(self._target, self.options.max_executors)
-        self.rates.tell_jvm(context._jvm)
+        self.rates.tell_jvm(context)
         self.backpressure.begin(dict(context.getConf().getAll()))
         self._attached = True
         for look in self._looks:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .history import History
@@ -78,7 +78,11 @@ class TrackedQuery:
         """What its sources tell by a progress of it."""
         by_offsets = self.kafka.see(milliseconds(progress["timestamp"]), progress)
         self.backlog = backlog(progress)
-        self.report, self.told, self.idled = report_of(progress, by_offsets), True, False
+        report = report_of(progress, by_offsets)
+        if self.kafka.unknown is not None:
+            # Another source may tell of itself, and be less far behind.
+            report = replace(report, behind_ms=None)
+        self.report, self.told, self.idled = report, True, False
 
     @property
     def heard_ms(self) -> int:

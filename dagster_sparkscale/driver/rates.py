@@ -84,10 +84,13 @@ class Rates:
         os.environ[RATES_FILE] = str(rates.file)
         return rates
 
-    def tell_jvm(self, jvm: Any) -> None:
-        """Name the file to a JVM that may have been there before it, by py4j."""
+    def tell_jvm(self, context: Any) -> None:
+        """Name the file to the JVM of a SparkContext, which may have been there before it, by py4j;
+        and to the Python processes that it starts, of which one plans the batches of a Python data
+        source: they have the environment of the JVM, and what the context adds to that."""
         if self.file is not None:
-            jvm.java.lang.System.setProperty(RATES_PROPERTY, str(self.file))
+            context._jvm.java.lang.System.setProperty(RATES_PROPERTY, str(self.file))
+            context.environment[RATES_FILE] = str(self.file)
 
     @property
     def file(self) -> Path | None:
@@ -105,15 +108,18 @@ class Rates:
         """
         with self._lock:
             self._limits, self._in_force = limits, in_force
-            if self.file is not None:
+            if self.file is None:
+                in_force(limits)  # receivers are told theirs without it
+            else:
                 self._write(limits)
 
     def current(self) -> Given:
-        """The limits that are set, by source: none while the file is gone."""
-        with self._lock:
-            if self._gone:
-                return {}
-            return {source: dict(limits) for source, limits in self._limits.items()}
+        """The limits that are set, by source: none while the file is gone.
+
+        Does not wait for whoever writes the file, which a disk may hold up: the status tells them.
+        """
+        limits = self._limits  # replaced as a whole, and never changed
+        return {} if self._gone else {source: dict(has) for source, has in limits.items()}
 
     def keep(self) -> None:
         """Write the file again if somebody has cleaned it away, or if what is in force is not what

@@ -29,6 +29,11 @@ def test_a_driver_begins_with_what_was_set_last():
     assert rates_of(at_start(rates)[RATES]) == {"clicks": {"maxRecordsPerTrigger": 5}}
 
 
+def test_a_limit_that_another_release_has_set_keeps_no_stream_from_starting():
+    rates = {"clicks": {"maxFilesPerTrigger": 5.0}}
+    assert json.loads(at_start(rates)[RATES]) == {"clicks": {"maxFilesPerTrigger": 5}}
+
+
 RATES_SET = {"clicks": {"maxRate": 50}}
 
 

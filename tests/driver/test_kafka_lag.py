@@ -420,6 +420,18 @@ def test_a_query_tells_how_far_it_is_behind_kafka() -> None:
     assert [batch.behind_ms for batch in told.batches] == [0, 3000]
 
 
+def test_where_the_lag_of_kafka_is_not_known_no_other_source_stands_for_it() -> None:
+    told = Told()
+    told.started()
+    other = {"latestOffset": {"behind_ms": 70, "shards": 4}}
+    told.batch(0, 1, sources=[kafka({"0": 5}, {"0": 5}), other])
+    assert listed(told).behind_ms == 70
+    told.batch(3, 1, sources=[kafka({"0": 6}, None), other])
+    query = listed(told)
+    assert query.behind_ms is None and query.lag_unknown
+    assert told.batches[-1].behind_ms is None
+
+
 def test_while_a_query_waits_for_more_records_its_lag_grows() -> None:
     """As with minOffsetsPerTrigger: no batch, and yet something to read."""
     told = Told()

@@ -47,6 +47,42 @@ def test_there_is_an_empty_file_from_the_start_for_its_user_only(rates: Rates) -
     assert os.listdir(rates.file.parent) == [rates.file.name]
 
 
+def test_what_is_set_is_told_while_a_disk_holds_the_file_up(rates: Rates) -> None:
+    writes, goes_on = threading.Event(), threading.Event()
+
+    def in_force(limits: Any) -> Any:
+        writes.set()
+        assert goes_on.wait(30)
+        return limits
+
+    rates.change({"clicks": {RECORDS: 1}})
+    rates._in_force = in_force
+    writer = threading.Thread(target=rates.keep)
+    writer.start()
+    found: list[Any] = []
+    reader = threading.Thread(target=lambda: found.append(rates.current()))
+    try:
+        assert writes.wait(30)
+        reader.start()
+        reader.join(10)
+        assert found == [{"clicks": {RECORDS: 1}}]
+    finally:
+        goes_on.set()
+        writer.join()
+        reader.join()
+
+
+def test_without_a_file_receivers_begin_with_what_was_set() -> None:
+    given: list[Any] = []
+
+    def in_force(limits: Any) -> Any:
+        given.append(limits)
+        return {}
+
+    Rates().begin({"receiver-0": {RATE: 5}}, in_force)
+    assert given == [{"receiver-0": {RATE: 5}}]
+
+
 def test_nothing_is_left_of_it(rates: Rates) -> None:
     assert rates.file is not None
     rates.close()

@@ -22,7 +22,7 @@ from .estimators import Estimator, estimator_of
 from .plan import Plan
 from .seen import Estimate, Seen
 from .sharing import Want, share
-from .source import EVERY, Given, Source, is_receiver, set_rate, set_records
+from .source import EVERY, Given, Source, is_receiver, receivers_first, set_rate, set_records
 
 MOST_RECORDS = 1e18
 """Of a batch. More is no limit."""
@@ -62,9 +62,12 @@ class Limiter:
         self.receivers_held: bool = False
         """Whether receivers begin with less than that, and have to be told."""
         self._sources: dict[str, Source] = {}
-        self._estimators: dict[str, tuple[int, Estimator]] = {}
-        """Of a query, with how many sources it is for, or with `pid` of a source."""
+        self._estimators: dict[str, tuple[int, float | None, Estimator]] = {}
+        """Of a query, with how many sources it is for and the max_rate of each, or with `pid` of a
+        source."""
         self._given: Given = {}
+        self._receivers_were_set = False
+        """Whether a limit was ever set for receivers."""
 
     def begin(
         self,
@@ -100,6 +103,7 @@ class Limiter:
         """
         with self._lock:
             self._given = given
+            self._receivers_were_set |= receivers_first(given) is not None
             named = {*given, *(self._plan.sources if self._plan else ()), *self._sources, EVERY}
             content = {}
             for name in sorted(named):
@@ -143,10 +147,16 @@ class Limiter:
 
     @property
     def has_receivers_to_tell(self) -> bool:
-        """Whether a limit of receivers is, or was, in force."""
+        """Whether a limit of receivers is, or was, in force.
+
+        Where Spark limits those that were told nothing, as they begin with what was set when the
+        driver began, a limit that is not set any more has to be lifted from each that it starts
+        anew, too.
+        """
         with self._lock:
             return (
                 self._plan is not None
+                or (self._receivers_were_set and self._receivers_begin is not None)
                 or any("maxRate" in limits for limits in self._given.values())
                 or self.receivers_held
                 or any(s.receiver and s.limited for s in self._sources.values())
@@ -190,6 +200,7 @@ class Limiter:
         Raises:
             ValueError: an estimator can't take these numbers.
         """
+        inputs = [_as_limited(each) for each in inputs]
         with self._lock:
             for each in inputs:
                 if each.source is not None:
@@ -223,12 +234,15 @@ class Limiter:
         limited = self._limited(plan, inputs)
         if not limited:
             return
-        estimator = self._estimator(f"query {batch.query}", len(limited), plan)
+        names = {source.name for source in limited}
+        # What it says is of all records, and max_rate of those that are limited alone.
+        alone = all(each.source in names for each in inputs)
+        bounds = plan if alone else replace(plan, max_rate=None)
+        estimator = self._estimator(f"query {batch.query}", len(limited), bounds)
         records = sum(each.records for each in inputs)
         found = estimator.completed(_seen(batch, interval_ms, records, queues))
         if found is None:
             return
-        names = {source.name for source in limited}
         others = sum(each.records for each in inputs if each.source not in names)
         total = found.rate - 1000 * others / interval_ms
         wants = {s.name: Want(s.recent or 0.0, s.wants_more) for s in limited}
@@ -238,9 +252,10 @@ class Limiter:
             source.estimated(plan.bounded(shares[source.name]), batch.completed_at, why)
 
     def _estimator(self, key: str, sources: int, plan: Plan) -> Estimator:
-        known = self._estimators.get(key)
-        if known is not None and known[0] == sources:
-            return known[1]
+        known = self._estimators.pop(key, None)
+        if known is not None and known[:2] == (sources, plan.max_rate):
+            self._estimators[key] = known  # the latest is last
+            return known[2]
         first = plan.initial_rate
         made = estimator_of(
             plan.estimator,
@@ -254,7 +269,7 @@ class Limiter:
         )
         if len(self._estimators) >= MOST_SOURCES:
             del self._estimators[next(iter(self._estimators))]
-        self._estimators[key] = sources, made
+        self._estimators[key] = sources, plan.max_rate, made
         return made
 
     def _source(self, name: str, receiver: bool = False) -> Source:
@@ -324,6 +339,17 @@ class Limiter:
             processing_ms=source.processing_ms,
             scheduling_ms=source.scheduling_ms,
         )
+
+
+def _as_limited(each: Input) -> Input:
+    """With no more records than the source kept to, by its own word.
+
+    Spark counts them each time that they are read: once for every action of a `foreachBatch` that
+    does not persist its batch, and for each side of a self-join. Limits are of what a source gives.
+    """
+    if each.limit is None or each.records <= each.limit:
+        return each
+    return replace(each, records=each.limit)
 
 
 def _seen(batch: Batch, interval_ms: int, records: int, queues: bool) -> Seen:

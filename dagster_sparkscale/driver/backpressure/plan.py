@@ -100,7 +100,7 @@ def _check(name: str, value: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and abs(value) < math.inf  # NaN is not, either
 
 
 def _shown(value: Any) -> str:

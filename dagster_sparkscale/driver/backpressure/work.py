@@ -10,6 +10,8 @@ Spark's (`pid.py`):
 - where a record costs more, by its content, the rate falls by as much after a batch or two: what
   has to fit is the work, however many records it is (SPARK-20462); at once where the source tells
   of its work, as in bytes;
+- where the overhead alone fills the interval, records have a part of the time nevertheless: small
+  batches would not fit either, and what comes in would never be read;
 - one slow batch among others is taken for what it is;
 - the batches that wait are reckoned up, with those that the limit until now has formed behind
   them, and the next ones are smaller by as much, until none waits;
@@ -39,6 +41,9 @@ DRAINED_AFTER = 3
 """Batches after which none is to wait any more."""
 NEW_EXECUTORS = 0.1
 """Standard deviation of what other executors change, as a share of it."""
+LEAST_WORK, OVERRUN = 0.1, 0.25
+"""Where a batch without any records takes (nearly) its whole time, no limit makes batches fit: its
+records get that share of the time all the same, and the second one of what it is over it."""
 PER_RECORD_GAIN = 0.7
 """What the newest batch weighs in the work that a record is."""
 PLAUSIBLE = 1e-9, 1e15
@@ -100,7 +105,7 @@ class Work:
         model = self._model
         if seen.records and seen.processing_ms and not seen.cold:
             model = self._learn(seen, interval)
-            self._settle(model, seen.records, interval)
+            self._settle(model, seen, interval)
         if model is None:
             return None
         rate, waiting = self._capacity, 0.0
@@ -161,12 +166,12 @@ class Work:
         self._per_record += PER_RECORD_GAIN * (told - self._per_record)
         return seen.work
 
-    def _settle(self, model: CostModel, records: int, interval: float) -> None:
+    def _settle(self, model: CostModel, seen: Seen, interval: float) -> None:
         """Change the capacity, as far as there is reason to."""
-        left = self._target * interval - model.overhead
-        fitting = max(0.0, left) / self._cost(model) / interval
+        lasts = self._lasts(model, interval, queues=seen.scheduling_ms is not None)
+        fitting = max(0.0, lasts - model.overhead) / self._cost(model) / interval
         if fitting > self._capacity:
-            certain = self._certain(model, records, interval)
+            certain = self._certain(model, seen.records, interval, lasts)
             fitting = min(fitting, max(certain, self._capacity))
         apart = abs(fitting - self._capacity) / self._capacity
         if apart > DEAD_BAND:
@@ -175,17 +180,31 @@ class Work:
             slowly = self._capacity + SLOWLY * (fitting - self._capacity)
             self._capacity = self._bounded(slowly)
 
-    def _certain(self, model: CostModel, records: int, interval: float) -> float:
-        """The highest rate whose batches fit into the interval, after one of `records`."""
+    def _lasts(self, model: CostModel, interval: float, queues: bool) -> float:
+        """Seconds that a batch is to take.
+
+        Args:
+            queues: whether batches that take longer than their interval wait for each other: then
+                they have to fit.
+        """
+        lasts = self._target * interval
+        over = max(0.0, model.overhead - lasts)
+        least = model.overhead + LEAST_WORK * lasts + OVERRUN * over
+        return lasts if queues else max(lasts, least)
+
+    def _certain(self, model: CostModel, records: int, interval: float, lasts: float) -> float:
+        """The highest rate whose batches fit into the interval, or take no longer than they are to,
+        after one of `records`."""
         per_record = self._per_record or 1.0
         most = max(LARGEST_STEP * records, self._shown)
+        longest = max(interval, lasts / self._target)
         # Were all of its time the cost of its records, so many would fit at any rate.
-        low = records * self._target * interval / model.seconds(records * per_record)
+        low = records * lasts / model.seconds(records * per_record)
         low, high = min(low, most), most
         for _ in range(40):
             middle = (low + high) / 2
             units = middle * per_record
-            if model.seconds(units) + CERTAINTY * model.uncertainty(units) <= interval:
+            if model.seconds(units) + CERTAINTY * model.uncertainty(units) <= longest:
                 low = middle
             else:
                 high = middle

@@ -186,6 +186,32 @@ class TestEstimates:
         assert 2000 <= stream.told().rate <= 2700
         assert "2,000 records of its last batch are of sources without" in stream.told().reason
 
+    @pytest.mark.parametrize("estimator", ["work", "pid"])
+    def test_records_that_spark_counts_twice_are_once_what_the_source_kept_to(self, estimator):
+        """Each action of a foreachBatch reads them, and each side of a self-join."""
+        stream = Stream(Plan(estimator, initial_rate=100))
+        for _ in range(25):
+            records = stream.file.get("clicks", stream.file["*"])[RECORDS]
+            stream.batch(clicks(2 * records, records), ms=max(10, records // 5))
+        assert 3000 <= stream.told().rate <= 5100, "0.2 ms a record that the source gives"
+
+    def test_the_highest_rate_of_a_source_is_not_that_of_those_beside_it(self):
+        stream = Stream(Plan(max_rate=1000))
+        for _ in range(15):
+            records = stream.file.get("clicks", stream.file["*"])[RECORDS]
+            given = clicks(records, records), Input(None, 2000)
+            stream.batch(*given, ms=(records + 2000) // 5)
+        assert (stream.told().rate, stream.told().by) == (1000, "max_rate"), "4,500 fit in all"
+
+    def test_what_is_known_of_a_query_is_kept_however_many_others_come_and_go(self):
+        stream = Stream(Plan())
+        for number in range(2 * MOST_SOURCES):
+            may = stream.file.get("clicks", stream.file["*"])[RECORDS]
+            records = may if number < 20 else 10
+            stream.batch(clicks(records, may), ms=records // 5)
+            stream.batch(clicks(1, source=f"s{number}"), query=f"q{number}")
+        assert stream.told().rate > 4000
+
     def test_queries_are_estimated_one_by_one(self):
         stream = Stream(Plan())
         for _ in range(12):
@@ -364,6 +390,24 @@ def test_there_is_something_to_tell_receivers_while_a_limit_is_or_was_there():
     stream.set(clicks={RECORDS: 5})
     assert stream.limiter.has_receivers_to_tell, "it has to be told that there is none"
     stream.limiter.told(0, None)
+    assert not stream.limiter.has_receivers_to_tell
+
+
+def test_a_limit_that_is_not_set_any_more_is_lifted_from_receivers_that_are_started_anew():
+    # The driver began with that limit, so Spark gives it to each receiver that it starts.
+    stream = Stream(given={"receiver-0": {RATE: 5}}, receivers_begin=5.0)
+    stream.limiter.told(0, 5.0)
+    stream.set()
+    stream.limiter.told(0, None)
+    assert stream.limiter.has_receivers_to_tell
+    assert stream.limiter.receivers([0], "dstream") == {0: None}
+
+
+def test_a_first_rate_of_spark_s_settings_alone_is_left_to_spark():
+    stream = Stream(receivers_begin=5.0)
+    assert not stream.limiter.has_receivers_to_tell
+    stream.set(clicks={RATE: 5})
+    stream.set()
     assert not stream.limiter.has_receivers_to_tell
 
 

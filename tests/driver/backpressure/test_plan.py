@@ -38,6 +38,7 @@ def test_what_is_missing_has_its_default_and_what_a_newer_release_says_is_passed
         ({"max_rate": -5}, "max_rate = -5: must be records per second above 0"),
         ({"max_rate": 1e13}, "max_rate = 10000000000000.0: must be records per second above 0"),
         ({"max_rate": float("inf")}, "max_rate = Infinity: must be records per second above 0"),
+        ({"max_rate": 10**400}, f"max_rate = 1{39 * '0'}: must be records per second above 0"),
         ({"min_rate": float("nan")}, "min_rate = NaN: must be records per second above 0"),
         ({"target_ratio": 0}, "target_ratio = 0: must be a number above 0, and at most 1"),
         ({"target_ratio": 1.1}, "target_ratio = 1.1: must be a number above 0, and at most 1"),
