@@ -76,11 +76,14 @@ def measured(minutes: Sequence[Minute]) -> dict[str, float]:
     busy = [minute.processed_rate for minute in running if minute.processed_rate is not None]
     if busy:
         found["processed"] = sum(busy) / len(busy)
-    batches = [m for m in running if m.completed is not None and m.failed is not None]
-    if sum((m.completed or 0) + (m.failed or 0) for m in batches):
-        lost = sum(minute.failed or 0 for minute in batches)
-        found["failed"] = lost / sum((m.completed or 0) + (m.failed or 0) for m in batches)
-        found["failed_batches"] = float(lost)
+    batches = [
+        (minute.completed + minute.failed, minute.failed)
+        for minute in running
+        if minute.completed is not None and minute.failed is not None
+    ]
+    if all_of_them := sum(count for count, _ in batches):
+        lost = sum(failed for _, failed in batches)
+        found["failed"] = lost / all_of_them if lost >= _LEAST_FAILED else 0.0
     return found
 
 
@@ -95,17 +98,15 @@ def verdict(
         least: minutes that `after` must be of at least.
         interval: the batch interval, in seconds.
     """
-    if after.get("down", 0.0) > before.get("down", 0.0) + _OVER:
-        share = f"{after['down']:.0%} of the minutes no driver ran that should"
-        return Verdict("worse", (f"in {share}, and {before.get('down', 0.0):.0%} before",))
-    minutes = after.get("minutes", 0.0)
-    if minutes < least:
-        return Verdict(
-            "unknown", (f"only {minutes:.0f} minutes were measured since, {least} are needed",)
-        )
-    if before.get("minutes", 0.0) < least:
-        told = f"only {before.get('minutes', 0.0):.0f} minutes were measured before it"
-        return Verdict("unknown", (f"{told}: there is nothing to compare with",))
+    fell, falls = before.get("down", 0.0), after.get("down", 0.0)
+    if falls > fell + _OVER:
+        share = f"in {falls:.0%} of the minutes no driver ran that should"
+        return Verdict("worse", (f"{share}, and {fell:.0%} before",))
+    for told, of in ((after, "since"), (before, "before it")):
+        minutes = told.get("minutes", 0.0)
+        if minutes < least:
+            few = f"only {minutes:.0f} minutes were measured {of}, {least} are needed"
+            return Verdict("unknown", (few,))
     worse, better, missing = _compared(before, after, interval)
     was, now = before.get("input"), after.get("input")
     loads = f"{_rate(now)} came in, and {_rate(was)} before"
@@ -115,8 +116,8 @@ def verdict(
         return Verdict("worse", (*worse, loads))
     if now is None or now * COMPARABLE < was:
         return Verdict("unknown", (f"not comparable: {loads}",))
-    slower = _slower(before, after)
-    if slower and not better:
+    slower = _slower(before, after) if now >= _PROCESSED * was else None
+    if slower is not None and not better:
         return Verdict("worse", (slower, loads))
     if missing:
         return Verdict("unknown", missing)
@@ -139,21 +140,21 @@ def _compared(
             missing.append(f"{words} was measured before, and is not any more")
             continue
         was, now = before[name], after[name]
-        if name in ("over", "failed"):
-            change = now - was
-            worse_so, better_so = change > _OVER, -change > _OVER
-            if name == "failed":
-                worse_so = worse_so and after.get("failed_batches", 0.0) >= _LEAST_FAILED
-            text = f"{words}: {now:.0%} instead of {was:.0%}"
-        else:
-            worse_so = now > _LAG * was and now - was > interval
-            better_so = was > _LAG * now and was - now > interval
+        if name == "lag":
             text = f"{words}: {now:.0f} s instead of {was:.0f} s"
-        if worse_so:
+            more, less = _longer(was, now, interval), _longer(now, was, interval)
+        else:
+            text = f"{words}: {now:.0%} instead of {was:.0%}"
+            more, less = now - was > _OVER, was - now > _OVER
+        if more:
             worse.append(text)
-        elif better_so:
+        if less:
             better.append(text)
     return worse, better, tuple(missing)
+
+
+def _longer(was: float, now: float, interval: float) -> bool:
+    return now > _LAG * was and now - was > interval
 
 
 _WORDS = {
@@ -171,8 +172,6 @@ def _slower(before: Mapping[str, float], after: Mapping[str, float]) -> str | No
     """
     was, now = before.get("processed"), after.get("processed")
     if was is None or now is None or now >= _PROCESSED * was:
-        return None
-    if after.get("input", 0.0) < _PROCESSED * before.get("input", 0.0):
         return None
     return f"processed while busy: {_rate(now)} instead of {_rate(was)}"
 

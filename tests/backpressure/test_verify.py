@@ -8,7 +8,7 @@ from dagster_sparkscale.backpressure.verify import measured, verdict
 from tests.backpressure.histories import INTERVAL, but, minutes
 
 BEFORE = {"minutes": 1000.0, "down": 0.0, "over": 0.3, "lag": 100.0, "input": 700.0}
-BEFORE |= {"processed": 1000.0, "failed": 0.0, "failed_batches": 0.0}
+BEFORE |= {"processed": 1000.0, "failed": 0.0}
 
 
 def judged(before=None, least: int = 30, **after):
@@ -33,7 +33,6 @@ class TestMeasured:
             "input": 700,
             "processed": 1000,
             "failed": 0,
-            "failed_batches": 0,
         }
 
     @pytest.mark.parametrize(
@@ -42,9 +41,9 @@ class TestMeasured:
             ({"lag": None}, {"lag"}),
             ({"input_rate": None}, {"input"}),
             ({"processed_rate": None}, {"processed"}),
-            ({"completed": None}, {"failed", "failed_batches"}),
-            ({"failed": None}, {"failed", "failed_batches"}),
-            ({"completed": 0}, {"failed", "failed_batches"}),
+            ({"completed": None}, {"failed"}),
+            ({"failed": None}, {"failed"}),
+            ({"completed": 0}, {"failed"}),
             ({"ratio": None}, {"over"}),
         ],
     )
@@ -72,8 +71,19 @@ class TestMeasured:
         assert measured(history)["over"] == pytest.approx(45 / 95)
 
     def test_failed_batches_are_a_share_of_all(self):
-        found = measured(but(minutes(100), range(10), completed=0, failed=6))
-        assert (found["failed"], found["failed_batches"]) == (0.1, 60)
+        assert measured(but(minutes(100), range(10), completed=0, failed=6))["failed"] == 0.1
+        few = but(minutes(100, completed=0), range(2), failed=1)
+        assert measured(few)["failed"] == 0, "two say nothing"
+        assert measured(but(few, [2], failed=1))["failed"] == 1
+        unknown = but(minutes(100), range(50), failed=None)
+        assert measured(but(unknown, range(50, 55), failed=6))["failed"] == pytest.approx(30 / 330)
+
+    def test_of_a_single_driver_it_says_what_it_can(self):
+        assert measured(minutes(1, epoch=7))["minutes"] == 1
+        starts = minutes(1) + minutes(6, 1, epoch=2)
+        assert measured(starts)["minutes"] == 2, "the last one of the second driver counts"
+        stopped = minutes(1, state="stopped", epoch=None) + minutes(3, 1)
+        assert measured(stopped)["minutes"] == 3
 
 
 class TestVerdict:
@@ -92,7 +102,7 @@ class TestVerdict:
                 {"lag": 151.0},
                 "lag, but in the worst twentieth of the minutes: 151 s instead of 100",
             ),
-            ({"failed": 0.06, "failed_batches": 3.0}, "batches that failed: 6% instead of 0%"),
+            ({"failed": 0.06}, "batches that failed: 6% instead of 0%"),
             ({"processed": 799.0}, "processed while busy: 799 records/s instead of 1,000"),
             ({"down": 0.06}, "in 6% of the minutes no driver ran that should, and 0% before"),
         ],
@@ -106,8 +116,8 @@ class TestVerdict:
         "after",
         [
             {"over": 0.34},
-            {"lag": 149.0},
-            {"failed": 0.06, "failed_batches": 2.0},
+            {"lag": 150.0},
+            {"failed": 0.05},
             {"processed": 800.0},
             {"down": 0.05},
         ],
@@ -119,6 +129,16 @@ class TestVerdict:
         small = {**BEFORE, "lag": 1.0}
         assert word(small, lag=11.0) == "same"
         assert word(small, lag=11.1) == "worse"
+        assert word({**BEFORE, "lag": 11.0}, lag=1.0) == "same"
+        assert word({**BEFORE, "lag": 11.1}, lag=1.0) == "better"
+        assert word({**BEFORE, "lag": 150.0}, lag=100.0) == "same"
+
+    @pytest.mark.parametrize("name", ["over", "failed"])
+    def test_a_twentieth_is_no_difference(self, name):
+        none = {**BEFORE, name: 0.0}
+        assert word(none, **{name: 0.05}) == "same"
+        assert word({**BEFORE, name: 0.05}, **{name: 0.0}) == "same"
+        assert word({**BEFORE, name: 0.06}, **{name: 0.0}) == "better"
 
     @pytest.mark.parametrize("after", [{"over": 0.24}, {"lag": 60.0}])
     def test_better(self, after):
@@ -140,6 +160,7 @@ class TestVerdict:
         assert word(input=10.0, over=0.9) == "worse"
         assert word(input=10.0, over=0.0) == "unknown"
         assert word(input=467.0, over=0.0) == "better"
+        assert word({**BEFORE, "input": 600.0}, input=400.0, over=0.0) == "better"
 
     def test_stuck_so_that_nothing_comes_in_is_worse(self):
         after = {name: value for name, value in BEFORE.items() if name != "input"}
@@ -155,7 +176,10 @@ class TestVerdict:
 
     def test_what_was_not_measured_before_is_not_compared(self):
         before = {key: value for key, value in BEFORE.items() if key not in ("lag", "failed")}
-        assert word(before, lag=9000.0, failed=0.9, failed_batches=90.0) == "same"
+        assert word(before, lag=9000.0, failed=0.9) == "same"
+        assert word(before, lag=9000.0, failed=0.9, over=0.9) == "worse"
+        nothing = {key: value for key, value in before.items() if key != "processed"}
+        assert word(nothing, processed=1.0) == "same"
 
     def test_without_the_load_of_before_nothing_can_be_said(self):
         before = {key: value for key, value in BEFORE.items() if key != "input"}
@@ -168,7 +192,23 @@ class TestVerdict:
         )
         assert word(minutes=30.0, over=0.9) == "worse"
         assert word(minutes=0.0, down=1.0) == "worse"
-        assert "nothing to compare with" in str(judged({**BEFORE, "minutes": 29.0}))
+        assert str(judged({**BEFORE, "minutes": 29.0})) == (
+            "unknown: only 29 minutes were measured before it, 30 are needed"
+        )
+        assert word({**BEFORE, "minutes": 30.0}) == "same"
+        assert str(verdict({}, {}, least=30, interval=1)).startswith("unknown: only 0 minutes")
+        assert word({"minutes": 99.0}, down=0.06) == "worse"
+        assert str(judged({"minutes": 99.0}, down=0.5)).endswith("and 0% before")
+        assert word({**BEFORE, "down": 0.5}, down=0.55) == "same"
+
+    def test_each_reason_is_told(self):
+        found = judged(over=0.0, lag=1.0)
+        assert len(found.reasons) == 3 and found.reasons[1].endswith("1 s instead of 100 s")
+        assert found.reasons[2] == "700 records/s came in, and 700 records/s before"
+        assert judged(input=10.0).reasons == (
+            "not comparable: 10 records/s came in, and 700 records/s before",
+        )
+        assert "an unknown number of records/s before" in str(judged({"minutes": 99.0}))
 
 
 shares = st.floats(0, 1)
@@ -181,7 +221,6 @@ seen = st.fixed_dictionaries(
         "input": st.floats(0, 1e6),
         "processed": st.floats(0, 1e6),
         "failed": shares,
-        "failed_batches": st.floats(0, 1e4),
     },
 )
 
