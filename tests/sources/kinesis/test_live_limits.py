@@ -142,6 +142,8 @@ def test_a_limit_for_all_holds_from_the_first_batch_on_and_is_told_in_the_progre
         # The option is one more limit beside an estimate.
         limit(**{made.name: {"maxRecordsPerTrigger": 1000, "estimated": True}})
         queries.wait("all rows", lambda: sum(records for records, _ in batches()) == 400)
+        queries.stop("limited")
+        made.assert_complete([row(data) for data in queries.said("limited")["rows"]])
         found = batches()
         queries.end()
     assert set(found[:3]) == {(10, 10)}
