@@ -179,6 +179,41 @@ def _restart(
         raise NotDone(f"{said}in force again. It failed of: {error}") from error
 
 
+def start_again(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    failed: Driver,
+    holder: str,
+    tell: Callable[[str], None],
+    lease_wait: float,
+) -> Story:
+    """Start a stream that has failed of what was tuned, with what is remembered by now. Its
+    recovery may have given up, and would leave it so.
+
+    Raises:
+        StaleEpoch: another driver has come since, or it was stopped.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        ClusterError: it could not be started.
+    """
+    begun = time.monotonic()
+    outcome = reconcile(
+        cluster,
+        stream,
+        holder=holder,
+        cause=CAUSE,
+        epoch=failed.epoch,
+        asked_at=request.asked_at,
+        owner=request.owner,
+        lease_wait=lease_wait,
+    )
+    if outcome.reason is not None:
+        tell(outcome.reason)
+        return Story(failed, "start", time.monotonic() - begun, None)
+    tell(f"driver {outcome.driver.epoch} was started with them")
+    return Story(outcome.driver, "restart", time.monotonic() - begun, None)
+
+
 def _follow(cluster: ClusterManager, driver: Driver) -> None:
     """Wait until a batch of the driver is through, or nothing is to be waited for any more.
 
