@@ -163,6 +163,11 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
         Refusal: it is so.
     """
     tuning, hands_off = record.tuning, rules(stream).hands_off
+    if record.limited_at is not None and (left := record.limited_at + hands_off - now) > 0:
+        raise Refusal(
+            f"{stream.name!r}: hands off for {left / 3600:.1f} h more: a person has set live "
+            "limits of it"
+        )
     if tuning is None:
         return
     if tuning.verify_at is not None:

@@ -191,8 +191,12 @@ def verify(
     after_all = rules(stream).verify_after
     since = since_when(record, tuning)
     again: float | None
+    limited = record.limited_at is not None and record.limited_at >= tuning.at
+    baseline = tuning.baseline
+    if limited:  # how it does is then not of what was tuned; that no driver comes up may be
+        baseline = {name: value for name, value in baseline.items() if name == "down"}
     found = verdict(
-        tuning.baseline,
+        baseline,
         measured([minute for minute in minutes if since + SETTLING <= minute.at < now]),
         least=max(3, min(LEAST, round(after_all / 120))),
         interval=stream.batch_interval,
@@ -213,6 +217,8 @@ def verify(
             return Verified(found, f"put back: {found}", story)
         except Refusal as refusal:
             again, said = now + min(after_all, _AGAIN), f"to be put back: {found}; {refusal}"
+    elif limited:
+        again, said = None, "kept: a person has set live limits since: nothing can be compared"
     elif found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
         again, said = now + after_all, f"it is looked at again: {found}"
     else:

@@ -7,7 +7,7 @@ source to show that it heeds the limit is not: nothing else has to queue up behi
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
@@ -203,6 +203,7 @@ def _request(
             tell(_those(()))
         return story, None
     answer = cluster.set_rates(driver, rates, lease=lease)
+    lease.write(replace(lease.record, limited_at=time.time()))
     story.set_after, story.after = answer.rates or {}, answer.limits
     if request.none:
         story.ending = "removed"

@@ -408,6 +408,16 @@ class TestByItself:
         remember(deployed, tuning=replace(old, settings={}))
         told(self.ran(deployed))
 
+    def test_hands_off_where_a_person_has_set_live_limits(self):
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        has_run(it)
+        kept(it).limits = (Limit("clicks", query="clicks"),)
+        assert it.by_hand("set_limits", stream="clicks", rate=100, wait_seconds=0).success
+        text = failure_of(self.ran(it))
+        assert text == "'clicks': hands off for 168.0 h more: a person has set live limits of it"
+        remember(it, limited_at=time.time() - 7 * 86400 - 1)
+        told(self.ran(it))
+
     def test_what_was_put_back_is_not_tried_again(self, deployed):
         told(ran(deployed))
         told(ran(deployed, put_back=True))
@@ -574,6 +584,20 @@ class TestVerify:
         line, story = self.verified(other, past(119, epoch=2, lag=5.0, ratio=1.2))
         assert line.startswith("put back: worse: ") and story["how"] == "start"
         assert (kept(other).driver.epoch, tuning(other).settings) == (2, {})
+
+    def test_a_live_limit_of_a_person_is_no_harm_of_what_was_tuned(self, deployed):
+        kept(deployed).limits = (Limit("clicks", query="clicks"),)
+        assert deployed.by_hand("set_limits", stream="clicks", rate=100, wait_seconds=0).success
+        line, story = self.verified(deployed, past(119, epoch=2, lag=900.0))
+        assert line == "kept: a person has set live limits since: nothing can be compared"
+        assert (story["ending"], kept(deployed).driver.epoch) == ("kept", 2)
+        assert tuning(deployed).settings == {SETTING: "9000"}
+
+    def test_but_that_no_driver_comes_up_is(self, deployed):
+        remember(deployed, limited_at=time.time())
+        deployed.world.end("clicks")
+        line, _ = self.verified(deployed, past(119, epoch=2, state="failed", ratio=None))
+        assert line.startswith("put back: worse: in 100% of the minutes no driver ran")
 
     def test_what_a_person_has_tuned_in_the_meantime_stays(self, deployed, monkeypatch):
         has_run(deployed, past(119, epoch=2, lag=5.0, ratio=1.2))
