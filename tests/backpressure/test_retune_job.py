@@ -418,6 +418,18 @@ class TestByItself:
         remember(it, limited_at=time.time() - 7 * 86400 - 1)
         told(self.ran(it))
 
+    def test_a_live_limit_that_was_taken_away_is_set_anew_without_a_restart(self):
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        has_run(it)
+        told(ran(it))
+        assert it.by_hand("set_limits", stream="clicks", none=True).success
+        assert kept(it).rates == {}
+        long_ago = time.time() - 7 * 86400 - 1
+        remember(it, limited_at=long_ago, tuning=replace(tuning(it), verify_at=None, at=long_ago))
+        _, story = told(self.ran(it))
+        assert (story["how"], story["changes"][0]["before"]) == ("live", 5000)
+        assert kept(it).rates == {"clicks": {"maxRate": 1000}}
+
     def test_what_was_put_back_is_not_tried_again(self, deployed):
         told(ran(deployed))
         told(ran(deployed, put_back=True))
