@@ -4,6 +4,7 @@ What is tuned is remembered in the stream's record before anything heeds it, und
 start that comes in between, whoever's it is, has it. A start that fails on it goes back.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -116,6 +117,9 @@ def _live(
         try:
             cluster.set_rates(looked.driver, after.rates or {}, lease=lease)
         except (AgentUnreachable, AgentRefused) as error:
+            # It may have taken them all the same, with its answer lost.
+            with contextlib.suppress(AgentUnreachable, AgentRefused):
+                cluster.set_rates(looked.driver, before.rates or {}, lease=lease)
             lease.write(replace(lease.record, tuning=before.tuning, rates=before.rates))
             raise NotDone(
                 f"{stream.name!r}: its driver did not say that it has taken the limits, and what "

@@ -293,6 +293,22 @@ class TestLive:
         assert '"max_rate": 9000' in kept(deployed).settings[BACKPRESSURE]
         assert (kept(deployed).rates, tuning(deployed).rates) == ({}, {})
 
+    def test_a_driver_whose_answer_was_lost_does_not_keep_them(self, monkeypatch):
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        has_run(it)
+        taken = MemoryAgent.set_rates
+        lost = iter([AgentUnreachable("timed out")])
+
+        def set_rates(agent, *args, **more):
+            answer = taken(agent, *args, **more)
+            for error in lost:
+                raise error
+            return answer
+
+        monkeypatch.setattr(MemoryAgent, "set_rates", set_rates)
+        assert "what was before is remembered" in failure_of(ran(it))
+        assert (kept(it).rates, record(it).rates) == ({}, None)
+
 
 class TestRefused:
     @pytest.mark.parametrize(
