@@ -1,8 +1,8 @@
 """What estimators of rates do to a stream: ours, by how long batches take, beside Spark's PID.
 
-Both with their defaults, on the same loads. Simulated (`dev/load_simulation.py`), as only there the
-rate that fits is known; and on Spark (`benchmarks/backpressure_spark.py`), for what the simulation
-leaves out. Each figure is ours / PID under the worst of the loads. The lower the better:
+Both with their defaults, on the same loads, in the mean of simulated runs
+(`dev/load_simulation.py`). Each figure is ours / PID under the worst of the loads. The lower the
+better:
 
 - `backpressure_converge`: batch intervals until the limit fits the new load, and stays so;
 - `backpressure_overshoot`: by how much the largest batch was too large for the interval;
@@ -12,12 +12,16 @@ leaves out. Each figure is ours / PID under the worst of the loads. The lower th
 `dev/load_measures.py` says how each is counted. Where PID's value is next to nothing a ratio would
 say nothing: neither side is taken for less than `FLOORS`, and of loads in which both are below it,
 there is none for `backpressure_converge` and 1 for the others.
+
+In `on_spark` of each figure's detail is a DStream on real Spark
+(`benchmarks/backpressure_spark.py`), one run of each estimator: too few for a mean, enough to see
+whether the simulation is right.
 """
 
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks import backpressure_spark
 from benchmarks.figures import Figure
@@ -100,17 +104,22 @@ def measure() -> list[Figure]:
         for load in LOADS
         for kind, queues in KINDS.items()
     }
-    on_spark = {estimator: backpressure_spark.run(estimator) for estimator in ESTIMATORS}
-    for load, (since, until) in backpressure_spark.LOADS.items():
-        there = Load(on_spark["work"].stream, backpressure_spark.changes(load), since, until)
-        found = {
-            name: {estimator: measured(on_spark[estimator], there) for estimator in ESTIMATORS}
-            for name, measured in _MEASURES.items()
-        }
-        # There are fewer batches than a hundred: one of them is the least that can be seen.
-        one = backpressure_spark.INTERVAL / (until - since)
-        compared[f"{load}, on Spark"] = Compared(found, FLOORS | {"lost": one, "over": one})
-    return [figure(name, compared) for name in GOALS]
+    runs = {estimator: backpressure_spark.run(estimator) for estimator in ESTIMATORS}
+    there = {
+        load: _on_spark(runs, Load(runs["work"].stream, backpressure_spark.changes(load), *times))
+        for load, times in backpressure_spark.LOADS.items()
+    }
+    return [figure(name, compared, there) for name in GOALS]
+
+
+def _on_spark(runs: Mapping[str, Run], load: Load) -> Compared:
+    measured = {
+        name: {estimator: measure_of(runs[estimator], load) for estimator in ESTIMATORS}
+        for name, measure_of in _MEASURES.items()
+    }
+    # There are fewer batches than a hundred: one of them is the least that can be seen.
+    one = backpressure_spark.INTERVAL / (load.until - load.since)
+    return Compared(measured, FLOORS | {"lost": one, "over": one})
 
 
 def _simulated(load: Load, queues: bool) -> Measured:
@@ -151,28 +160,34 @@ def ratio(ours: float, theirs: float, floor: float) -> float | None:
     return max(ours, floor) / max(theirs, floor)
 
 
-def figure(name: str, compared: Mapping[str, Compared]) -> Figure:
-    """Of the load with the worst ratio; all are in `detail`."""
-    ratios: dict[str, float] = {}
-    detail: dict[str, Any] = {}
-    for load, (measured, floors) in compared.items():
-        ours, theirs = (measured[name][estimator] for estimator in ESTIMATORS)
-        found = ratio(ours, theirs, floors[name])
-        if found is None and name != "converge":
-            found = 1.0
-        if found is not None:
-            ratios[load] = found
-        detail[load] = {
-            "ours": round(ours, 4),
-            "pid": round(theirs, 4),
-            "ratio": None if found is None else round(found, 3),
-        }
+def figure(name: str, compared: Mapping[str, Compared], on_spark: Mapping[str, Compared]) -> Figure:
+    """Of the simulated load with the worst ratio; all are in `detail`, with those on Spark."""
+    loads = {load: _row(name, each) for load, each in compared.items()}
+    ratios = {load: row["ratio"] for load, row in loads.items() if row["ratio"] is not None}
     worst = max(ratios, key=lambda load: ratios[load])
     return Figure(
         name=f"backpressure_{name}",
-        value=round(ratios[worst], 3),
+        value=ratios[worst],
         unit="ratio",
         goal=GOALS[name],
         better="lower",
-        detail={"worst": worst, "floor": FLOORS[name], "seeds": len(SEEDS), "loads": detail},
+        detail={
+            "worst": worst,
+            "floor": FLOORS[name],
+            "seeds": len(SEEDS),
+            "simulated": loads,
+            "on_spark": {load: _row(name, each) for load, each in on_spark.items()},
+        },
     )
+
+
+def _row(name: str, compared: Compared) -> dict[str, float | None]:
+    ours, theirs = (compared.measured[name][estimator] for estimator in ESTIMATORS)
+    found = ratio(ours, theirs, compared.floors[name])
+    if found is None and name != "converge":
+        found = 1.0
+    return {
+        "ours": round(ours, 4),
+        "pid": round(theirs, 4),
+        "ratio": None if found is None else round(found, 3),
+    }

@@ -27,8 +27,9 @@ PROGRAM = Path(__file__).parent / "programs" / "limited.py"
 INTERVAL = 2.0
 COST = 1 / 2000
 ARRIVALS = 6000.0
-CHANGES = (60.0, 120.0)
-SECONDS = 180.0
+CHANGES = (110.0, 155.0)
+"""Spark's PID, unlimited at first, takes some 80 s to settle."""
+SECONDS = 200.0
 COSTS = ((0.0, COST), (CHANGES[0], 2 * COST), (CHANGES[1], 2 * COST / 3))
 LOADS = {"start": (0.0, CHANGES[0]), "changing work": (CHANGES[0], SECONDS)}
 _TICK = 0.05

@@ -102,7 +102,7 @@ def tick_line(tick: Tick) -> str:
     requested = "?" if tick.requested is None else str(tick.requested)
     rate = "?" if tick.input_rate is None else f"{tick.input_rate:.1f}"
     return (
-        f"{tick.stream:<8}{r}   executors {registered} of {requested} requested   "
+        f"{tick.stream:<9}{r}   executors {registered} of {requested} requested   "
         f"in {rate:>5}/s   {tick.decision}{': ' * bool(tick.reason)}{tick.reason}"
     )
 
@@ -111,4 +111,4 @@ def run_line(run: Run) -> str:
     """`clicks  rescale run 1a2b3c4d: 1 -> 3 executors, SUCCESS after 6.1 s`"""
     change = "" if run.after is None else f" {run.before} -> {run.after} executors,"
     seconds = "" if run.seconds is None else f" after {run.seconds:.1f} s"
-    return f"{run.stream:<8}{run.job} run {run.run_id[:8]}:{change} {run.status}{seconds}"
+    return f"{run.stream:<9}{run.job} run {run.run_id[:8]}:{change} {run.status}{seconds}"

@@ -57,7 +57,7 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
         return
     for name, value in present.items():
         # Of one source nothing is to share; of several, all have a limit.
-        share = 1.0 if len(limited) == 1 or value is None else value / before
+        share = 1.0 if value is None else value / before
         after = float(math.floor(rounded(total * share)))
         if after < 1:
             yield f"{name}: left as it is: not even one record fits into a batch"
@@ -89,7 +89,7 @@ def _least(
     tiny += "spent on other things than records"
     if present is not None and present > most:
         why = f"it must not be above {name}, which is {number(most)}"
-        yield Recommendation(least, present, most, why, "a full batch is not waited for in vain")
+        yield Recommendation(least, present, most, why, "it makes no batch wait for more than that")
         return
     if seen.tiny < DOMINATE:
         return

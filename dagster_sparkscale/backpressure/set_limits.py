@@ -207,7 +207,8 @@ def _request(
     story.set_after, story.after = answer.rates or {}, answer.limits
     if request.none:
         story.ending = "removed"
-    tell(f"set: {story.set_after or 'nothing'}")
+    said = [f"{name}: {limits_in_words(each)}" for name, each in story.set_after.items()]
+    tell(f"set: {'; '.join(said) or 'nothing'}")
     return story, answer
 
 
@@ -283,11 +284,10 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
     for limit in story.after:
         if story.source in (EVERY, limit.source):
             tell(f"after: {in_words(limit)}")
-            if limit.by in ("estimator", "max_rate"):
-                whose = "the estimator" if limit.by == "estimator" else "max_rate of backpressure"
+            if limit.by not in ("set", "nobody"):
                 story.notes.append(
-                    f"{limit.source}: {whose} allows less than what is set, "
-                    f"{limit.rate:,.0f} records/s"
+                    f"{limit.source}: backpressure allows less than what is set, "
+                    f"{limit.rate:,.6g} records/s ({limit.by})"
                 )
     if ending == "not heeded":
         story.notes.append(
@@ -299,6 +299,11 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
             f"{story.source}: it has not shown whether it heeds the limit: no batch with records "
             "has begun since, or it does not tell"
         )
+
+
+def limits_in_words(limits: Mapping[str, float] | None) -> str:
+    """What is set for a source."""
+    return ", ".join(f"{name} {value:g}" for name, value in (limits or {}).items()) or "not set"
 
 
 def in_words(limit: Limit) -> str:

@@ -6,7 +6,13 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.backpressure.set_limits import Request, Story, in_words, set_limits
+from dagster_sparkscale.backpressure.set_limits import (
+    Request,
+    Story,
+    in_words,
+    limits_in_words,
+    set_limits,
+)
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Limit
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
@@ -76,12 +82,9 @@ def _line(story: Story) -> str:
         return said or "no source has told yet that it takes live limits"
     if story.source is None:
         return "all limits that were set are taken away"
-    was, now = (_short(each.get(story.source)) for each in (story.set_before, story.set_after))
+    both = story.set_before, story.set_after
+    was, now = (limits_in_words(each.get(story.source)) for each in both)
     return f"{story.source}: {was} -> {now}: {story.ending}"
-
-
-def _short(limits: Mapping[str, float] | None) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in (limits or {}).items()) or "not set"
 
 
 def _plain(rates: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

@@ -43,8 +43,6 @@ class Sustained:
     """Executors of the loaded minutes."""
     input_rate: float
     """Records per second that came in; median of the minutes with work."""
-    input_peak: float
-    """The same, of the twentieth of them with most."""
     largest_batch: float
     """Records; of the minute with the largest batches on average."""
     loaded: int
@@ -77,8 +75,8 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
     work, notes = _with_work(minutes)
     each = max(_TICK, interval)
     hours = len(work) * each / 3600
-    batches = sum(minute.completed or 0 for minute in work)
-    loaded = [minute for minute in work if _loaded(minute)]
+    batches = sum(minute.batches for minute in work)
+    loaded = [minute for minute in work if minute.loaded]
     least = max(3, round(LEAST_LOADED * _TICK / each))
     told = "; ".join(notes)
     if hours < LEAST_HOURS or batches < LEAST_BATCHES:
@@ -87,30 +85,26 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
             f"{LEAST_HOURS:g} h on {LEAST_BATCHES} are needed" + (f" ({told})" if told else "")
         )
     if len(loaded) < least:
-        most = max(minute.ratio or 0.0 for minute in work)
+        most = max(minute.ratio for minute in work)
         return NotEnough(
             f"not enough history: of {hours:.1f} h with work {len(loaded)} minutes had an R of at "
             f"least {LOADED:g}, or half of the input that the limits allow, and {least} are needed "
             f"to tell what the stream sustains; its highest R was {most:.2f}"
             + (f" ({told})" if told else "")
         )
-    rates = sorted(_rate(minute) for minute in loaded)
-    inputs = sorted(minute.input_rate or 0.0 for minute in work)
+    rates = sorted(minute.rate for minute in loaded)
     low = quantile(rates, LOW)
-    tiny = [
-        minute for minute in work if (minute.ratio or 0.0) >= _TINY and _rate(minute) < _TINY * low
-    ]
+    tiny = [each for each in work if each.ratio >= _TINY and each.rate < _TINY * low]
     return Sustained(
         low=low,
         high=quantile(rates, HIGH),
-        executors=float(median(minute.registered or 0 for minute in work)),
-        fewest=min(minute.registered or 0 for minute in loaded),
-        most=max(minute.registered or 0 for minute in loaded),
-        input_rate=float(median(inputs)),
-        input_peak=quantile(inputs, 0.95),
-        largest_batch=max(_batch(minute) for minute in work),
+        executors=float(median(minute.executors for minute in work)),
+        fewest=min(minute.executors for minute in loaded),
+        most=max(minute.executors for minute in loaded),
+        input_rate=float(median(minute.input_rate for minute in work)),
+        largest_batch=max(minute.batch for minute in work),
         loaded=len(loaded),
-        throttled=sum(1 for minute in work if minute.throttled is not None),
+        throttled=sum(1 for minute in work if minute.throttled),
         tiny=len(tiny) / len(work),
         hours=hours,
         notes=notes,
@@ -120,7 +114,23 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
 _TINY = 0.2
 
 
-def _with_work(minutes: Sequence[Minute]) -> tuple[list[Minute], tuple[str, ...]]:
+@dataclass(frozen=True)
+class _Work:
+    """A minute of which all is measured that says how fast records are worked on."""
+
+    ratio: float
+    executors: int
+    rate: float
+    """Records per second of processing time and executor."""
+    input_rate: float
+    batch: float
+    """Records of one of its batches, on average."""
+    batches: int
+    throttled: bool
+    loaded: bool
+
+
+def _with_work(minutes: Sequence[Minute]) -> tuple[list[_Work], tuple[str, ...]]:
     """The minutes that say how fast records are worked on, and why others were left out."""
     began: dict[int | None, int] = {}
     work = []
@@ -134,7 +144,7 @@ def _with_work(minutes: Sequence[Minute]) -> tuple[list[Minute], tuple[str, ...]
             longest = max(longest, minute.at - before.at)
         changed = before is not None and before.registered != minute.registered
         before = minute
-        if not _worked(minute):
+        if (worked := _worked(minute)) is None:
             continue
         if minute.at - first < START:
             starts += 1
@@ -143,7 +153,7 @@ def _with_work(minutes: Sequence[Minute]) -> tuple[list[Minute], tuple[str, ...]
         elif changed:
             changing += 1  # its batches had both numbers of executors
         else:
-            work.append(minute)
+            work.append(worked)
     notes = []
     if gaps:
         span = f"the longest {longest / 3600:.1f} h"
@@ -158,33 +168,27 @@ def _with_work(minutes: Sequence[Minute]) -> tuple[list[Minute], tuple[str, ...]
     return work, tuple(notes)
 
 
-def _worked(minute: Minute) -> bool:
-    """Whether all is measured that says how fast its records were worked on."""
-    return bool(
-        minute.state == "running"
-        and minute.registered
-        and minute.processed_rate
-        and minute.input_rate
-        and minute.processing_ms
-        and minute.ratio is not None
+def _worked(minute: Minute) -> _Work | None:
+    """What a minute says of how fast records are worked on; None: something was not measured, or
+    there were no records."""
+    ratio, executors, limit = minute.ratio, minute.registered, minute.limit
+    processed, came, took = minute.processed_rate, minute.input_rate, minute.processing_ms
+    if minute.state != "running" or ratio is None:
+        return None
+    if not (executors and processed and came and took):
+        return None
+    throttled = minute.throttled is not None
+    near = limit is not None and came >= LOADED * limit
+    return _Work(
+        ratio=ratio,
+        executors=executors,
+        rate=processed / executors,
+        input_rate=came,
+        batch=processed * took / 1000,
+        batches=minute.completed or 0,
+        throttled=throttled,
+        loaded=near or throttled or ratio >= LOADED,
     )
-
-
-def _loaded(minute: Minute) -> bool:
-    near = minute.limit is not None and (minute.input_rate or 0.0) >= LOADED * minute.limit
-    return near or minute.throttled is not None or (minute.ratio or 0.0) >= LOADED
-
-
-def _rate(minute: Minute) -> float:
-    """Records per second of processing time and executor."""
-    assert minute.processed_rate and minute.registered
-    return minute.processed_rate / minute.registered
-
-
-def _batch(minute: Minute) -> float:
-    """Records of one of its batches, on average."""
-    assert minute.processed_rate and minute.processing_ms
-    return minute.processed_rate * minute.processing_ms / 1000
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

@@ -64,15 +64,13 @@ def settings(
     driver_host: str | None = None,
     class_data: Mapping[str, Sequence[str]] | None = None,
     more: Mapping[str, str] | None = None,
-    tuned: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """All settings that the driver of `stream` is started with.
 
     `common` are settings of the cluster; the stream's own win over them, and both win over the
     defaults made here. `class_data` are JVM options for "driver" and "executor"; they stand before
-    those that are set, so that a JVM, which takes the last of two, heeds the user's. `tuned`
-    are settings that stand for those declared, and win over them. `more` are settings of this one
-    start, and win over all others.
+    those that are set, so that a JVM, which takes the last of two, heeds the user's. `more` are
+    settings of this one start, and what was tuned; they win over all others.
     """
     bounds = stream.bounds
     made: dict[str, str] = {"spark.ui.port": "0", **_DECOMMISSION}
@@ -112,7 +110,6 @@ def settings(
         if stream.state.plain_hash:
             made[PLAIN_HASH] = "true"
     made.update(limit_settings(stream))
-    made.update(tuned or {})
     for role, java_options in (class_data or {}).items():
         defaults = f"spark.{role}.defaultJavaOptions"
         given = made.get(defaults, ""), made.get(f"spark.{role}.extraJavaOptions", "")

@@ -44,8 +44,8 @@ def check_policy(
             raise ValueError(f"backpressure.sources: drop {name!r}; the stream has no receivers")
         if id != name and not (id.isascii() and id.isdecimal()):
             raise ValueError(
-                f"backpressure.sources: {name!r}: must be a receiver by its stream id, such as "
-                "'receiver-0'"
+                f"backpressure.sources: {name!r}: must be a receiver by its stream id, as "
+                "'receiver-0' is"
             )
     if is_on(spark_conf):
         raise ValueError(

@@ -187,11 +187,7 @@ class StreamingLimits(Declaration):
     def as_settings(self) -> dict[str, str]:
         """As Spark takes them, by the names of its settings."""
         given = {name: getattr(self, field) for field, name in self.spark_settings.items()}
-        return {name: _text(value) for name, value in given.items() if value is not None}
-
-
-def _text(value: float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+        return {name: str(value).lower() for name, value in given.items() if value is not None}
 
 
 def _by_name(value: Any) -> Any:

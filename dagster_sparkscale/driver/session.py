@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .backpressure.at_work import FIRST_RATE
+from .backpressure.at_work import DECLARED_FIRST_RATE, FIRST_RATE
 from .backpressure.source import receivers_first
 from .log import say
 from .rates import rates_of
@@ -59,8 +59,10 @@ def create_context(name: str, agent_url: str) -> Any:
     # them on, so whether the stream's settings do cannot be told.
     properties.setProperty("spark.ui.showConsoleProgress", "false")
     properties.setProperty("spark.sparkscale.agent.url", agent_url)
-    if (first := receivers_begin_with(conf.get(RATES, ""), conf.get(FIRST_RATE, ""))) is not None:
+    has = conf.get(FIRST_RATE, "")
+    if (first := receivers_begin_with(conf.get(RATES, ""), has)) is not None:
         properties.setProperty(FIRST_RATE, first)
+        properties.setProperty(DECLARED_FIRST_RATE, has)
     python = executors_python(conf.get("spark.master", ""), conf.get("spark.pyspark.python", None))
     if python is not None:
         os.environ["PYSPARK_PYTHON"] = python

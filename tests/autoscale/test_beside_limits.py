@@ -180,7 +180,14 @@ class TestHowFarBehindItMayBe:
         far = {"lag": 300.0, "lag_query": "q", "throttled_lag": 300.0}
         assert isinstance(decided(self.LATE, **far, ratio=0.95), Hold)
         far = {"lag": 300.1, "lag_query": "q", "throttled_lag": 300.1}
-        assert decided(self.LATE, **far, ratio=0.95).target == 5
+        further = decided(self.LATE, **far, ratio=0.95)
+        assert further.target == 5 and further.reason.startswith("R 0.95 of query 'q' is at or")
+
+    def test_without_r_a_stuck_batch_counts_as_at_the_threshold(self) -> None:
+        policy = RatioPolicy(max_lag=300, scale_up_ratio=2.0)
+        late = {"lag": 900.0, "lag_query": "q", "throttled_lag": 900.0}
+        stuck = {"ratio": None, "overdue": 1.5, "stalled": 1.5, "silence": "nothing seen"}
+        assert decided(policy, **late, **stuck).target == 6
 
     def test_a_lag_that_is_not_known_is_not_short(self) -> None:
         assert decided(self.LATE).target == 5
@@ -382,6 +389,15 @@ class TestWhoseLimitItIs:
         assert of(1, 7) is None
         assert of(None, 8) is None
         assert of(4, 4, 4, 3) is None and of(*[4] * 19, 3) == QUERY
+
+    def test_a_batch_of_which_it_is_not_known_what_it_had_says_nothing(self) -> None:
+        unknown = replace(batch(8.8, ago=5.0), records=None, limit=1.0)
+        assert seen(batches=(unknown,)).throttled is None
+
+    def test_a_limit_of_which_it_is_not_known_who_reads_it_is_nobody_s(self) -> None:
+        unread = Limit("s", rate=10.0, by="set")
+        assert seen((unread,)).throttled_by is None
+        assert seen((unread,), batches=(batch(8.8),)).throttled_by is None
 
     def test_a_failed_batch_is_passed_over(self) -> None:
         full = replace(batch(8.8, ago=5.0), records=100, limit=100.0)

@@ -7,7 +7,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.backpressure.advice import Recommendation
-from dagster_sparkscale.backpressure.aims import by_hand, change, present, situation
+from dagster_sparkscale.backpressure.aims import by_hand, change, present, situation, way_back
 from dagster_sparkscale.backpressure.knobs import INITIAL_RATE, MAX_RATE, MIN_RATE, RECEIVER_INITIAL
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import declared_limits
@@ -78,12 +78,17 @@ class TestSituation:
         assert (found.interval, found.most, found.queries, found.max_lag) == (10, 8, 2, 60)
         assert (found.rated, found.receivers) == (2, 0)
         assert found.start == 5
+        assert found.scaled and found.values == present(stream, record()).values
+        from_declared = record(executors=5, declared={"initial_executors": "4"})
+        found = situation(stream, from_declared, present(stream, record()), said)
+        assert found.start == 3, "another number is declared by now"
 
     def test_sources_that_a_policy_names_count_and_not_those_there_are(self):
         policy = BackpressurePolicy(sources=("a",))
         stream = dstream(receivers=3, backpressure=policy)
         found = situation(stream, record(), present(stream, record()), TWO)
         assert (found.rated, found.receivers, found.max_lag) == (1, 3, None)
+        assert found.scaled is False
 
     def test_what_nobody_tells_is_not_known(self):
         found = situation(POLICY, record(), present(POLICY, record()), status())
@@ -100,6 +105,7 @@ class TestChange:
     def test_what_a_start_begins_with_waits_for_one(self):
         found = changed(POLICY, {INITIAL_RATE: 300})
         assert (found.how, plan(found)["initial_rate"], found.rates) == ("start", 300, {})
+        assert found.in_short == "backpressure.initial_rate from 200 to 300"
         stream = dstream(receivers=1, limits=StreamingLimits())
         assert changed(stream, {RECEIVER_INITIAL: 300}).how == "start"
 
@@ -107,6 +113,7 @@ class TestChange:
         found = changed(POLICY, {MAX_RATE: 500, INITIAL_RATE: 300})
         assert (found.how, found.rates) == ("live", {"a": 500, "b": 500})
         assert (plan(found)["max_rate"], plan(found)["initial_rate"]) == (1000, 300)
+        assert found.in_short.startswith("backpressure.max_rate from 1 000 to 500, backpressure.")
 
     def test_but_not_where_somebody_has_set_one(self):
         found = changed(POLICY, {MAX_RATE: 500}, rates={"a": {"maxRate": 700}})
@@ -149,8 +156,36 @@ class TestChange:
             changed(POLICY, {MAX_RATE: 150, MIN_RATE: 50})
 
 
+class TestTheWayBack:
+    def back(self, live: bool = False, **policy) -> str:
+        """To the policy of before, from one with these fields."""
+        other = structured(backpressure=BackpressurePolicy(**{"initial_rate": 200, **policy}))
+        now = present(other, record())
+        return way_back(other, now, declared_limits(POLICY), live)
+
+    def test_what_only_a_start_heeds_waits_for_one(self):
+        assert self.back(initial_rate=300, max_rate=1000) == "start"
+        assert self.back(initial_rate=300, max_rate=1000, live=True) == "live"
+        assert self.back(max_rate=1000) == "start", "nothing differs"
+
+    def test_live_limits_alone_are_set(self):
+        assert self.back(max_rate=1000, live=True) == "live"
+
+    @pytest.mark.parametrize("live", [True, False])
+    def test_all_else_needs_a_restart(self, live):
+        assert self.back(max_rate=999, live=live) == "restart"
+        assert self.back(min_rate=50, max_rate=1000, initial_rate=70, live=live) == "restart"
+        now = present(READ_ONCE, record())
+        assert way_back(READ_ONCE, now, declared_limits(limited(7)), live) == "restart"
+
+
+def limited(most: int):
+    return structured(limits={"clicks": SourceLimits(max_offsets_per_trigger=most)})
+
+
 def test_of_what_a_person_says_that_which_is_in_force_is_left_out():
     now = present(READ_ONCE, record())
     (found,) = by_hand({CLICKS: 500.0}, now)
-    assert (found.before, found.after, found.why) == (1000, 500, "set by hand")
+    assert (found.knob, found.before, found.after) == (CLICKS, 1000, 500)
+    assert (found.why, found.effect) == ("set by hand", "not foreseen")
     assert by_hand({CLICKS: 1000.0}, now) == ()

@@ -108,6 +108,10 @@ class TestOptions:
         found = of(CLICKS, small, values={CLICKS: 2000.0})
         assert found.after == 6000
         assert "at most 3 times the largest batch that was seen, of 2 000 records" in found.why
+        assert found.why.startswith("an executor does 500 records/s or more")
+        just = minutes(processing_ms=3000, ratio=0.5, input_rate=300)
+        assert of(CLICKS, just).after == 9000
+        assert "the largest batch" not in of(CLICKS, just).why
 
     def test_what_comes_in_is_not_cut(self):
         history = minutes(input_rate=1000, ratio=1.2, processing_ms=12_000)
@@ -133,6 +137,12 @@ class TestOptions:
     def test_not_even_one_record(self):
         history = minutes(processed_rate=0.1, input_rate=0.01, processing_ms=7000)
         assert "not even one record fits" in advised(history).why_not
+        one = minutes(processed_rate=0.2, input_rate=0.01, processing_ms=7000)
+        assert after(one) == {CLICKS: 1}
+        two = {"a.maxOffsetsPerTrigger": 1.0, "b.maxOffsetsPerTrigger": 20_000.0}
+        found = advised(values=two)
+        assert [each.knob for each in found.recommended] == ["b.maxOffsetsPerTrigger"]
+        assert "a.maxOffsetsPerTrigger: left as it is: not even one" in found.notes[0]
 
     def test_several_sources_share_as_they_do(self):
         two = {"a.maxOffsetsPerTrigger": 30_000.0, "b.maxOffsetsPerTrigger": 10_000.0}
@@ -141,7 +151,8 @@ class TestOptions:
             "b.maxOffsetsPerTrigger": 2200,
         }
         found = of("b.maxOffsetsPerTrigger", values=two)
-        assert "25% of it is for this source, as now" in found.why
+        assert "; 25% of it is for this source, as now" in found.why
+        assert found.why.startswith("an executor does 500 records/s or more")
         assert "takes 0.9 intervals instead of 4.0" in found.effect
 
     def test_several_sources_of_which_one_has_no_limit_are_left_alone(self):
@@ -167,6 +178,13 @@ class TestTinyBatches:
         found = of(LEAST, self.HISTORY, values=limits)
         assert (found.before, found.after) == (100, 1800)
         assert found.why.startswith("in 90% of the minutes with work batches are tiny")
+        assert found.effect == (
+            "a batch waits until it is a fifth of a full one, or clicks.maxTriggerDelay is over"
+        )
+        near = {CLICKS: 9000.0, LEAST: 1600.0, DELAY: None}
+        assert advised(self.HISTORY, values=near).recommended == ()
+        more = {CLICKS: 9000.0, LEAST: 5000.0, DELAY: None}
+        assert advised(self.HISTORY, values=more).recommended == (), "it is never lowered for that"
 
     def test_else_it_is_only_told(self):
         found = advised(self.HISTORY, values={CLICKS: 9000.0, LEAST: None})
@@ -178,9 +196,26 @@ class TestTinyBatches:
         limits = {CLICKS: 9000.0, LEAST: 1800.0, DELAY: None}
         assert after(self.HISTORY, values=limits, max_lag=lag).get(DELAY) == wanted
 
+    def test_also_than_one_that_is_declared(self):
+        limits = {CLICKS: 9000.0, LEAST: 1800.0, DELAY: 60.0}
+        assert after(self.HISTORY, values=limits, max_lag=60) == {}
+        found = of(DELAY, self.HISTORY, values=limits, max_lag=50)
+        assert (found.before, found.after) == (60, 25)
+        assert found.why == "max_lag = 50 s, and a batch may wait for longer"
+        assert found.effect == "data comes before max_lag is over"
+        assert after(self.HISTORY, values=limits, max_lag=2) == {DELAY: 1}
+        assert after(self.HISTORY, values=limits, max_lag=1.9) == {}
+
     def test_it_is_never_above_the_most(self):
         limits = {CLICKS: 62_000.0, LEAST: 40_000.0}
         assert after(values=limits) == {CLICKS: 9000, LEAST: 9000}
+        found = of(LEAST, values=limits)
+        assert (found.before, found.why) == (
+            40_000,
+            "it must not be above clicks.maxOffsetsPerTrigger, which is 9 000",
+        )
+        assert found.effect == "it makes no batch wait for more than that"
+        assert after(values={CLICKS: 62_000.0, LEAST: 9000.0}) == {CLICKS: 9000}
 
     def test_without_tiny_batches_nothing_is_said_of_it(self):
         assert advised(values={CLICKS: 9000.0, LEAST: None}).notes == (

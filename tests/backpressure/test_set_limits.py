@@ -204,7 +204,7 @@ class TestOperation:
         assert running.records["clicks"].rates == {"clicks": {"maxRate": 50}}
         assert lines == [
             "before: clicks: no limit",
-            "set: {'clicks': {'maxRate': 50}}",
+            "set: clicks: maxRate 50",
             "after: clicks: 50 records/s (set), heeded",
         ]
         assert running.leases == set()

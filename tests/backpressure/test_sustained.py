@@ -22,7 +22,7 @@ def test_it_is_told_by_executor_and_second_of_processing():
     found = seen(minutes())
     assert (found.low, found.high, found.executors) == (500, 500, 2)
     assert (found.fewest, found.most, found.largest_batch) == (2, 2, 7000)
-    assert (found.input_rate, found.input_peak) == (700, 700)
+    assert found.input_rate == 700
     assert (found.hours, found.loaded, found.tiny) == (pytest.approx(477 / 60), 477, 0)
 
 
@@ -68,6 +68,13 @@ def test_only_a_driver_that_runs_says_something(state):
     assert "0.0 h with work" in why_not(minutes(state=state))
 
 
+def test_where_nothing_is_to_be_added_nothing_is():
+    few = but(minutes(100), range(3), ratio=None)
+    assert why_not(few).endswith("at least 6 h on 100 are needed")
+    lazy = but(minutes(ratio=0.0), range(3), ratio=None)
+    assert why_not(lazy).endswith("its highest R was 0.00")
+
+
 def test_less_than_six_hours_with_work_are_not_enough():
     assert why_not(minutes(362)) == (
         "not enough history: 6.0 h with work on 2154 batches, at least 6 h on 100 are needed "
@@ -79,6 +86,8 @@ def test_less_than_six_hours_with_work_are_not_enough():
 def test_nor_are_few_batches():
     assert "with work on 0 batches" in why_not(minutes(completed=0))
     assert "with work on 0 batches" in why_not(minutes(completed=None))
+    assert "on 99 batches" in why_not(but(minutes(completed=0), range(100, 199), completed=1))
+    seen(but(minutes(completed=0), range(100, 200), completed=1))
 
 
 def test_idle_minutes_are_no_work_and_say_nothing():
@@ -112,11 +121,17 @@ def test_with_a_long_interval_each_minute_with_a_batch_stands_for_more():
     history = [minute(10 * number, completed=1) for number in range(120)]
     found = seen(history, interval=600)
     assert (found.hours, found.loaded) == (pytest.approx(119 / 6), 119)
+    quiet = [minute(10 * number, completed=1, ratio=0.2) for number in range(120)]
+    assert "of 19.8 h with work 2 minutes" in why_not(but(quiet, [50, 60], ratio=0.5), 600)
+    assert seen(but(quiet, [50, 60, 70], ratio=0.5), 600).loaded == 3
 
 
 def test_gaps_are_told():
     history = minutes(240) + minutes(240, first=240 + 60 * 13)
     assert seen(history).notes[0] == "1 gaps of 13.0 h in all, the longest 13.0 h"
+    long = minutes(240) + minutes(240, first=60_240) + minutes(9, first=60_490)
+    assert seen(long).notes[0] == "2 gaps of 1000.2 h in all, the longest 1000.0 h"
+    assert seen(minutes(240) + minutes(240, first=249)).notes == seen(minutes()).notes, "10 min"
     assert seen(minutes(240) + minutes(240, first=248)).notes == (
         "3 minutes of starts were left out",
     )
@@ -130,6 +145,9 @@ def test_tiny_batches_take_time_and_do_little():
     small = {"ratio": 0.3, "processed_rate": 100, "input_rate": 30}
     found = seen(but(minutes(), range(100, 480), **small))
     assert found.tiny == pytest.approx(380 / 477)
+    at_least = seen(but(minutes(), range(100, 480), **small | {"ratio": 0.2}))
+    assert at_least.tiny == found.tiny
+    assert seen(but(minutes(), range(100, 480), **small | {"processed_rate": 200})).tiny == 0
     cheap = seen(but(minutes(), range(100, 480), **small | {"ratio": 0.19}))
     assert cheap.tiny == 0, "nobody minds them"
     assert found.low == 500

@@ -191,19 +191,6 @@ def test_receivers_begin_with_a_limit_and_spark_estimates_none(
     assert (told.get(INITIAL), told[ENABLED]) == (first, "false")
 
 
-def test_what_was_tuned_wins_over_what_is_declared_and_loses_to_the_settings_of_a_start() -> None:
-    stream = declared(
-        limits={"clicks": SourceLimits(max_offsets_per_trigger=1000)},
-        spark_conf={"spark.x": "stream", "spark.y": "stream"},
-    )
-    tuned = {MAX_OFFSETS: "2000", "spark.x": "tuned", "spark.z": "tuned"}
-    made = settings(stream, 1, MASTER, tuned=tuned, more={"spark.z": "once"})
-    assert made[MAX_OFFSETS] == "2000"
-    assert [made[f"spark.{name}"] for name in "xyz"] == ["tuned", "stream", "once"]
-    assert limit_settings(stream)[MAX_OFFSETS] == "1000"
-    assert settings(stream, 1, MASTER, tuned=None)[MAX_OFFSETS] == "1000"
-
-
 def test_settings_of_one_start_win_over_all() -> None:
     more = {"spark.x": "once", "spark.sparkscale.epoch": "8", "spark.sparkscale.state.plan": "{}"}
     made = settings(declared(spark_conf={"spark.x": "stream"}), 1, MASTER, more=more)

@@ -6,8 +6,12 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
+from dagster_sparkscale.declare.policies import AutoscalePolicy
+from dagster_sparkscale.observe.evaluation import Evaluation
 from tests.fakes import dstream, structured
 
 ENABLED = "spark.streaming.backpressure.enabled"
@@ -332,7 +336,7 @@ class TestBackpressurePolicy:
             (
                 {"sources": ("receiver-x",)},
                 {},
-                "backpressure.sources: 'receiver-x': must be a receiver by its stream id, such as ",
+                "backpressure.sources: 'receiver-x': must be a receiver by its stream id, as 're",
             ),
         ],
     )
@@ -391,6 +395,14 @@ class TestBackpressurePolicy:
         self, policy: BackpressurePolicy, autoscale: RatioPolicy | None
     ) -> None:
         assert structured(backpressure=policy, autoscale=autoscale).backpressure == policy
+
+    def test_a_policy_of_ones_own_has_no_thresholds_to_look_at(self) -> None:
+        class Own(AutoscalePolicy):
+            def decide(self, bounds: Bounds, seen: Evaluation) -> Hold:
+                return Hold("always")
+
+        policy = BackpressurePolicy(target_ratio=0.1)
+        assert structured(backpressure=policy, autoscale=Own()).backpressure == policy
 
     @pytest.mark.parametrize(
         ("sources", "receivers", "covered"),

@@ -105,4 +105,4 @@ def test_a_line_says_what_was_measured_and_what_was_not():
 
 
 def test_a_run_is_told_with_the_executors_it_changed():
-    assert run_line(UP) == "clicks  rescale run aaaaaaaa: 1 -> 3 executors, SUCCESS after 6.1 s"
+    assert run_line(UP) == "clicks   rescale run aaaaaaaa: 1 -> 3 executors, SUCCESS after 6.1 s"

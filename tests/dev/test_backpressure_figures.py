@@ -21,14 +21,15 @@ def test_a_figure_is_that_of_the_worst_load():
         "hard": Compared({n: {"work": 6.0, "pid": 4.0} for n in floors}, floors),
         "slow": Compared({n: {"work": 6.0, "pid": 24.0} for n in floors}, floors),
     }
-    found = figure("lost", compared)
+    found = figure("lost", compared, {"there": compared["slow"]})
     assert (found.name, found.value, found.detail["worst"]) == ("backpressure_lost", 1.5, "hard")
-    assert found.detail["loads"]["easy"] == {"ours": 0.001, "pid": 0.002, "ratio": 1.0}
+    assert found.detail["simulated"]["easy"] == {"ours": 0.001, "pid": 0.002, "ratio": 1.0}
+    assert found.detail["on_spark"] == {"there": {"ours": 6.0, "pid": 24.0, "ratio": 0.25}}
     del compared["hard"]
-    assert figure("lost", compared).value == 1.0
-    converged = figure("converge", compared)
+    assert figure("lost", compared, {}).value == 1.0
+    converged = figure("converge", compared, {})
     assert (converged.value, converged.detail["worst"]) == (0.25, "slow")
-    assert converged.detail["loads"]["easy"]["ratio"] is None
+    assert converged.detail["simulated"]["easy"]["ratio"] is None
 
 
 def test_more_comes_than_fits_from_each_change_on():
@@ -49,26 +50,26 @@ def test_a_run_on_spark_is_read_from_what_its_batches_took():
         [
             batch(4, 0, 1.5, 2000),
             batch(2, 0, 9.0, 200),
-            batch(60, 1, 2.5, 2000),
-            batch(64, 0, 0.7, 200),
+            batch(110, 1, 2.5, 2000),
+            batch(114, 0, 0.7, 200),
         ],
         began,
     )
     assert [(b.planned, b.began, round(b.took, 3), b.records) for b in run.batches] == [
         (2.0, 2.0, 9.0, 200),
         (4.0, 4.0, 1.5, 2000),
-        (60.0, 61.0, 2.5, 2000),
-        (64.0, 64.0, 0.7, 200),
+        (110.0, 111.0, 2.5, 2000),
+        (114.0, 114.0, 0.7, 200),
     ]
     assert run.stream.overhead == pytest.approx(0.5, abs=0.001)
-    assert run.stream.cost(59) == COST and run.stream.cost(60) == 2 * COST
+    assert run.stream.cost(109) == COST and run.stream.cost(110) == 2 * COST
     assert run.stream.interval == INTERVAL
 
 
 def test_the_loads_on_spark_follow_each_other():
     assert ON_SPARK["start"][1] == ON_SPARK["changing work"][0]
     assert changes("start") == (0.0,)
-    assert changes("changing work") == (60.0, 120.0)
+    assert changes("changing work") == (110.0, 155.0)
 
 
 def test_every_measure_has_a_floor():

@@ -152,6 +152,20 @@ class TestReceivers:
             assert max(batch.records or 0 for batch in full(seen)) <= 120
             assert limit_of(seen, "receiver-0").by == "set"
 
+    def test_a_receiver_whose_limit_is_taken_away_has_what_is_declared_again(
+        self, tmp_path: Path, flood: Flood
+    ) -> None:
+        settings = {
+            RATES: json.dumps({"receiver-0": {"maxRate": 40}}),
+            "spark.streaming.backpressure.initialRate": "300",
+        }
+        with flooded(tmp_path, flood, 2, 0.01, **settings) as driver:
+            # The other one began with 40 too, as Spark has one setting for both.
+            driver.wait(later(0, lambda b: 250 <= (b.records or 0) <= 500), "340 a batch")
+            put(driver, {}, absolute=True)
+            seen = driver.wait(later(0, lambda b: 500 < (b.records or 0) < MANY), "600 a batch")
+            assert full(seen)[-1].limit == 600
+
     def test_sparks_own_estimator_in_our_place(self, tmp_path: Path, flood: Flood) -> None:
         plan = Plan("pid", min_rate=20, initial_rate=100)
         settings = {**LIMITED, BACKPRESSURE: plan.to_json()}

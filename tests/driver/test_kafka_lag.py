@@ -145,6 +145,12 @@ def test_a_backlog_to_which_nothing_is_added_has_no_age() -> None:
     assert looked.behind(30, kafka({"0": 1000}, {"0": 1000})) == 0
 
 
+def test_an_age_that_no_field_of_64_bits_holds_is_not_told() -> None:
+    looked = Looked()
+    looked.at(0, kafka({"0": 0}, {"0": 2**62}))
+    assert looked.behind(10, kafka({"0": 0}, {"0": 2**62 + 1})) is None
+
+
 def test_one_partition_whose_lag_has_no_age_leaves_the_whole_unknown() -> None:
     looked = Looked()
     looked.at(0, kafka({"0": 0, "1": 50}, {"0": 10, "1": 50}))
@@ -197,7 +203,9 @@ def test_offsets_are_of_when_kafka_answered() -> None:
     looked.at(0, kafka({"0": 100}, {"0": 100}))
     assert looked.behind(10, kafka({"0": 150}, {"0": 200}), asked=90_000) == 50
     for odd in (None, "7", True, -5):
-        assert Looked().behind(0, kafka({"0": 1}, {"0": 1}), asked=odd) == 0
+        looked = Looked()
+        looked.at(0, kafka({"0": 100}, {"0": 100}))
+        assert looked.behind(10, kafka({"0": 100}, {"0": 200}), asked=odd) == 10
 
 
 def test_a_clock_that_was_set_back_begins_the_history_anew() -> None:
@@ -259,6 +267,17 @@ def test_only_sparks_own_sources_for_kafka_have_partitions_that_are_counted(
     assert looked.lag.reads == ours
 
 
+def test_a_source_for_kafka_behind_another_is_seen() -> None:
+    looked = Looked()
+    assert looked.at(0, OTHER, kafka({"0": 5}, {"0": 5})) == [None, SourceReport(0, 1)]
+    assert looked.lag.partitions == {"t-0": 0}
+
+
+def test_of_a_source_that_tells_no_offsets_nothing_is_known() -> None:
+    looked = Looked()
+    assert looked.at(0, kafka(None, None)) == SourceReport(None, None)
+
+
 def test_texts_of_json_are_read_as_well() -> None:
     told = kafka({"0": 5}, {"0": 9})
     texts = {key: json.dumps(told[key]) for key in ("endOffset", "latestOffset")}
@@ -274,6 +293,8 @@ def test_of_many_partitions_those_furthest_behind_are_told() -> None:
     told = looked.lag.partitions or {}
     assert len(told) == MOST_TOLD
     assert list(told)[:2] == ["t-49", "t-48"] and min(told.values()) == 30
+    looked.at(1, kafka({"1": 0, "0": 0}, {"1": 5, "0": 5}))
+    assert list(looked.lag.partitions or ()) == ["t-0", "t-1"]
 
 
 # What is kept
@@ -300,6 +321,33 @@ def test_of_a_partition_where_nothing_comes_two_moments_are_kept() -> None:
     assert arrivals.left_at(7) == 999_000
 
 
+def test_a_pause_begins_and_ends_when_it_was_seen_to() -> None:
+    arrivals = seen((0, 1), (1000, 7), (2000, 7), (3000, 7), (4000, 8))
+    assert len(arrivals) == 4
+    assert arrivals.left_at(7) == 3000
+
+
+def test_no_more_is_left_out_than_has_to_be() -> None:
+    moments = [(second * 1000, second) for second in range(5)]
+    assert len(seen(*moments[:4], most=4)) == len(seen(*moments, most=4)) == 4
+
+
+def test_of_a_topic_with_many_partitions_few_moments_of_each_are_kept() -> None:
+    looked = Looked()
+    for second in range(30):
+        latest = {str(number): second for number in range(4000)}
+        looked.at(second, kafka(dict.fromkeys(latest, 0), latest))
+    [source] = looked.lag._sources.values()
+    assert {len(arrivals) for arrivals in source._arrivals.values()} <= set(range(5, 9))
+
+
+def test_a_rate_is_that_of_all_that_was_seen_and_of_long_enough() -> None:
+    at = 1_800_000_000_000
+    assert seen((at, 10), (at + 9999, 20)).left_at(5) is None
+    assert seen((at, 10), (at + 10_000, 20)).left_at(5) == at - 5000
+    assert seen((0, 10), (5000, 10), (20_000, 30)).left_at(5) == -5000
+
+
 def test_what_no_position_needs_any_more_is_forgotten() -> None:
     arrivals = seen((0, 10), (1000, 20), (2000, 30), (3000, 40))
     arrivals.forget_before(9)
@@ -314,6 +362,7 @@ def test_what_no_position_needs_any_more_is_forgotten() -> None:
 def test_the_same_progress_told_twice_counts_once() -> None:
     arrivals = seen((0, 10), (1000, 20), (1000, 20))
     assert len(arrivals) == 2 and arrivals.left_at(15) == 500
+    assert seen((0, 10), (1000, 20), (2000, 30), (2000, 40)).left_at(35) == 1750
 
 
 def test_a_partition_of_which_nothing_was_seen_tells_nothing() -> None:
@@ -362,6 +411,7 @@ def listed(told: Told) -> Query:
 def test_a_query_tells_how_far_it_is_behind_kafka() -> None:
     told = Told()
     told.started()
+    assert (listed(told).partitions_behind, listed(told).lag_unknown) == (None, None)
     told.batch(3, 1, sources=[kafka({"0": 5}, {"0": 5})])
     told.batch(6, 1, sources=[kafka({"0": 5}, {"0": 25})])
     query = listed(told)

@@ -96,9 +96,6 @@ def test_limits_are_reported_applied_and_put_back(
         assert (story["ending"], story["verdict"], story["epoch"]) == ("put back", "worse", 5)
         reads(d, 5000)
 
-        told(d.run("restart"))
-        reads(d, 5000)
-
 
 def d_line(d: Deployment, **config: object) -> str:
     """What a run of it comes to, in a line."""

@@ -20,6 +20,9 @@ from .plan import BadPlan, plan_of
 from .receiver_limits import ReceiverLimits
 
 FIRST_RATE = "spark.streaming.backpressure.initialRate"
+DECLARED_FIRST_RATE = "spark.sparkscale.receivers.initialRate"
+"""What the setting before was, where the driver has lowered it to limits that were set; it may be
+empty."""
 LARGEST_RATE = "spark.streaming.receiver.maxRate"
 SPARKS_OWN = "spark.streaming.backpressure.enabled"
 SOONEST, LATEST = 0.2, 2.0
@@ -70,7 +73,14 @@ class Backpressure:
             self._trouble(f"sources begin without the limits that were set: {RATES}: {error}")
         if plan is not None and settings.get(SPARKS_OWN, "").lower() == "true":
             self._trouble(f"{SPARKS_OWN} is true as well: two estimators contradict each other")
-        self._limiter.begin(plan, _rate(settings, FIRST_RATE), _rate(settings, LARGEST_RATE))
+        lowered = DECLARED_FIRST_RATE in settings
+        self._limiter.begin(
+            plan,
+            receivers_begin=_rate(settings, FIRST_RATE),
+            receivers_most=_rate(settings, LARGEST_RATE),
+            receivers_free=_rate(settings, DECLARED_FIRST_RATE if lowered else FIRST_RATE),
+            receivers_held=lowered,
+        )
         try:
             self._rates.begin(limits, self._limiter.content)
         except OSError as error:

@@ -56,6 +56,11 @@ class Limiter:
         self._plan: Plan | None = None
         self._receivers_begin: float | None = None
         self._receivers_most: float | None = None
+        self.receivers_free: float | None = None
+        """Records per second that Spark's settings let a receiver take that nothing else limits;
+        None: as many as it likes."""
+        self.receivers_held: bool = False
+        """Whether receivers begin with less than that, and have to be told."""
         self._sources: dict[str, Source] = {}
         self._estimators: dict[str, tuple[int, Estimator]] = {}
         """Of a query, with how many sources it is for, or with `pid` of a source."""
@@ -66,6 +71,8 @@ class Limiter:
         plan: Plan | None,
         receivers_begin: float | None = None,
         receivers_most: float | None = None,
+        receivers_free: float | None = None,
+        receivers_held: bool = False,
     ) -> None:
         """What is declared. To be called before the program runs.
 
@@ -74,16 +81,13 @@ class Limiter:
             receivers_begin: records per second that Spark lets a receiver take until it is told
                 something else, and `receivers_most` that it lets one take whatever it is told:
                 spark.streaming.backpressure.initialRate and spark.streaming.receiver.maxRate.
+            receivers_free, receivers_held: as the attributes of these names.
         """
         with self._lock:
             self._plan, self._receivers_most = plan, receivers_most
+            self.receivers_free, self.receivers_held = receivers_free, receivers_held
             begin = [rate for rate in (receivers_begin, receivers_most) if rate is not None]
             self._receivers_begin = min(begin, default=None)
-
-    @property
-    def receivers_begin_limited(self) -> bool:
-        """Whether Spark limits receivers that were told nothing."""
-        return self._receivers_begin is not None
 
     # What sources are told.
 
@@ -133,7 +137,9 @@ class Limiter:
         """A receiver has just been told."""
         with self._lock:
             source = self._source(f"receiver-{stream}", receiver=True)
-            source.stated.tell(self._clock(), self._capped(rate))
+            source.limited = rate is not None
+            free = self.receivers_free if rate is None else rate
+            source.stated.tell(self._clock(), self._capped(free))
 
     @property
     def has_receivers_to_tell(self) -> bool:
@@ -142,7 +148,8 @@ class Limiter:
             return (
                 self._plan is not None
                 or any("maxRate" in limits for limits in self._given.values())
-                or any(s.receiver and s.stated.last is not None for s in self._sources.values())
+                or self.receivers_held
+                or any(s.receiver and s.limited for s in self._sources.values())
             )
 
     def _capped(self, rate: float | None) -> float | None:

@@ -47,10 +47,8 @@ class PidRateEstimator:
         self._interval = float(interval_ms)
         self._proportional, self._integral = float(proportional), float(integral)
         self._derivative, self._min_rate = float(derivative), float(min_rate)
-        self._first = True
-        self._time = -1
-        self._rate = -1.0
-        self._error = -1.0
+        self._last: tuple[int, float, float] | None = None
+        """When the last batch that counts completed, the rate and the error then."""
 
     def compute(
         self, time_ms: int, records: int, processing_ms: int, scheduling_ms: int
@@ -64,26 +62,26 @@ class PidRateEstimator:
             processing_ms: how long it was being processed.
             scheduling_ms: how long it had waited.
         """
-        if not (time_ms > self._time and records > 0 and processing_ms > 0):
+        last_ms = -1 if self._last is None else self._last[0]
+        if not (time_ms > last_ms and records > 0 and processing_ms > 0):
             return None
         # Whole numbers become floats before they are divided, as over there.
-        since = float(time_ms - self._time) / 1000
         processed = float(records) / float(processing_ms) * 1000
-        error = self._rate - processed
+        if self._last is None:
+            self._last = time_ms, processed, 0.0
+            return None
+        _, last_rate, last_error = self._last
+        error = last_rate - processed
         waiting = float(scheduling_ms) * processed / self._interval
-        change = (error - self._error) / since
+        change = (error - last_error) / (float(time_ms - last_ms) / 1000)
         rate = _larger(
-            self._rate
+            last_rate
             - self._proportional * error
             - self._integral * waiting
             - self._derivative * change,
             self._min_rate,
         )
-        self._time = time_ms
-        if self._first:
-            self._first, self._rate, self._error = False, processed, 0.0
-            return None
-        self._rate, self._error = rate, error
+        self._last = time_ms, rate, error
         return rate
 
 

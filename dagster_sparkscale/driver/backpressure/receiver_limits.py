@@ -56,9 +56,10 @@ class ReceiverLimits:
             if executor is None:
                 self._told.pop(stream, None)
                 continue
-            if rate is None and told is None and not self._limiter.receivers_begin_limited:
+            if rate is None and told is None and not self._limiter.receivers_held:
                 continue
-            whole = UNLIMITED if rate is None else max(1, min(int(rate), UNLIMITED))
+            most = self._limiter.receivers_free if rate is None else rate
+            whole = UNLIMITED if most is None else max(1, min(int(most), UNLIMITED))
             now = self._clock()
             if told is None or told[:2] != (executor, whole) or now - told[2] >= AGAIN_S:
                 tracker.sendRateUpdate(stream, whole)

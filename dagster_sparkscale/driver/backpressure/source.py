@@ -74,6 +74,8 @@ class Source:
     def __init__(self, name: str, receiver: bool, interval_ms: int, first: float | None) -> None:
         self.name, self.receiver, self.interval_ms = name, receiver, interval_ms
         self.query: str | None = None
+        self.limited = False
+        """Whether it is a receiver that was told a limit last."""
         self.stated = Timeline(first)
         self.taken: bool | None = None
         """As `Limit.taken`."""

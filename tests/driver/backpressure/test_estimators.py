@@ -1,6 +1,7 @@
 """What estimators are given, and which there are."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -24,10 +25,14 @@ def test_each_gets_what_is_declared_for_it():
     for kind in KINDS:
         assert estimator_of(kind, **bounds).rate == 700.0
     batches = [Seen(float(n), 9000, 900, 1000, scheduling_ms=2000) for n in range(1, 4)]
-    pid = estimator_of("pid", **bounds, proportional=0.5, integral=0.1, derivative=0.0)
-    for batch in batches[:2]:
-        pid.completed(batch)
-    assert pid.rate == 5000.0
+    pid = estimator_of("pid", min_rate=10.0, proportional=0.5, integral=0.1, derivative=0.25)
+    plain = estimator_of("pid", min_rate=10.0)
+    for estimator in (pid, plain):
+        estimator.completed(batches[0])
+        estimator.completed(replace(batches[1], records=4500))
+    # Rates of 10000 and 5000 records/s, a second apart; it had waited for two intervals.
+    assert pid.rate == 10_000 - 0.5 * 5000 - 0.1 * 2 * 5000 - 0.25 * 5000
+    assert plain.rate == 10_000 - 5000 - 0.2 * 2 * 5000
     slow = estimator_of("work", **bounds, target_ratio=0.5)
     fast = estimator_of("work", **bounds)
     for estimator in (slow, fast):

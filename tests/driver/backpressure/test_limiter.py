@@ -343,6 +343,18 @@ class TestLimitOfABatch:
         assert stream.batch(received(80), queues=True).limit == 80
 
 
+def test_a_receiver_without_a_limit_goes_back_to_what_spark_s_settings_say():
+    stream = Stream(receivers_begin=50.0, receivers_free=70.0)
+    stream.limiter.told(0, 5.0)
+    stream.batch(received(5), queues=True)
+    assert stream.batch(received(5), queues=True).limit == 5
+    stream.limiter.told(0, None)
+    stream.batch(received(70), queues=True)
+    assert stream.batch(received(70), queues=True).limit == 70
+    assert not stream.limiter.has_receivers_to_tell
+    assert Stream(receivers_held=True).limiter.has_receivers_to_tell
+
+
 def test_there_is_something_to_tell_receivers_while_a_limit_is_or_was_there():
     assert not Stream().limiter.has_receivers_to_tell
     assert Stream(Plan()).limiter.has_receivers_to_tell

@@ -31,10 +31,34 @@ class TestByHand:
         # Error 400 - 300, waiting 0.5 intervals of 300, change of the error 100 in 4 seconds.
         assert estimator.compute(5000, 300, 1000, 1000) == 400.0 - 50.0 - 15.0 - 6.25
 
+    def test_errors_are_those_of_the_batch_before(self):
+        estimator = PidRateEstimator(1000, 0.0, 0.0, 1.0)
+        estimator.compute(1000, 1000, 1000, 0)
+        assert estimator.compute(2000, 900, 1000, 0) == 1000.0 - 100.0
+        assert estimator.compute(3000, 700, 1000, 0) == 900.0 - (200.0 - 100.0)
+        assert estimator.compute(5000, 700, 1000, 0) == 800.0 - (100.0 - 200.0) / 2
+
+    def test_one_record_and_one_millisecond_and_the_first_moment_count(self):
+        estimator = PidRateEstimator(1000, min_rate=0.5)
+        assert estimator.compute(-1, 500, 1000, 0) is None
+        estimator.compute(0, 500, 1000, 0)
+        assert estimator.compute(1, 1, 1000, 0) == 1.0
+        assert estimator.compute(2, 1, 1, 0) == 1000.0
+        assert estimator.compute(3, 1, 100_000, 0) == 0.5
+
+    def test_what_is_no_number_stays_none_as_in_java(self):
+        estimator = PidRateEstimator(1000, 1e308, 1e308)
+        estimator.compute(1000, 5, 10_000, 0)
+        found = estimator.compute(2000, 10**12, 1, 10**9)
+        assert found is not None and math.isnan(found)
+
     def test_it_never_falls_below_the_least(self):
         estimator = PidRateEstimator(1000, min_rate=100.0)
         estimator.compute(1000, 500, 1000, 0)
         assert estimator.compute(2000, 10, 1000, 0) == 100.0
+        default = PidRateEstimator(1000)
+        default.compute(1000, 500, 1000, 0)
+        assert default.compute(2000, 10, 1000, 0) == 100.0
 
     @pytest.mark.parametrize(
         "batch", [(2000, 0, 1000, 0), (2000, 500, 0, 0), (1000, 500, 1000, 0), (999, 500, 1000, 0)]
@@ -95,6 +119,19 @@ class TestAtWork:
         estimator.completed(seen(1.0, 500, 1000, cold=True))
         found = estimator.completed(seen(2.0, 900, 1500, failed=True))
         assert found is not None and found.rate == 600.0
+
+    def test_the_least_is_that_of_spark_where_none_is_declared(self):
+        estimator = Pid()
+        estimator.completed(seen(1.0, 500, 1000))
+        found = estimator.completed(seen(2.0, 1234, 45_600, scheduling_ms=7800))
+        assert found is not None and found.rate == 100.0
+        assert found.reason == "1,234 records in 45.6 s, which had waited 7.8 s"
+
+    def test_batches_a_millisecond_apart_are_two(self):
+        estimator = Pid(proportional=0.0, integral=0.0, derivative=0.001)
+        estimator.completed(seen(1_700_000_000.001, 500, 1000))
+        found = estimator.completed(seen(1_700_000_000.002, 400, 1000))
+        assert found is not None and found.rate == 500.0 - 0.001 * 100 / 0.001
 
     def test_another_interval_begins_anew(self):
         estimator = Pid()

@@ -179,6 +179,19 @@ class TestTheCostOfRecords:
         assert 0.4 * before < after < before
         assert steady.batch() > 0.93 * before
 
+    def test_two_slow_ones_with_others_between_are_no_change(self, steady):
+        before = steady.work.rate
+        steady.batch(times=3.0)
+        steady.batch()
+        steady.batch(times=3.0)
+        assert steady.batch() > 0.9 * before
+
+    def test_two_fast_ones_with_a_slow_one_between_are(self, steady):
+        steady.cost /= 3
+        steady.batch()
+        steady.batch(times=2.5)
+        assert steady.batch() > 0.75 * steady.fitting
+
     def test_one_slow_and_one_fast_batch_are_no_change(self, steady):
         before = steady.work.rate
         steady.batch(times=3.0)
@@ -218,6 +231,12 @@ class TestWorkThatTheSourceTells:
                 after = self.in_bytes(steady, 1000.0) if told else steady.batch()
                 assert after == pytest.approx(before, rel=0.02)
 
+    @pytest.mark.parametrize("work", [1e-300, 1e300])
+    def test_work_that_can_not_be_is_none_told(self, steady, work):
+        before = steady.work.rate
+        assert steady.batch(work=work) == pytest.approx(before, rel=0.02)
+        assert self.in_bytes(steady, 1000.0) == pytest.approx(before, rel=0.02)
+
     def test_no_work_at_all_is_none_told(self, steady):
         before = steady.work.rate
         assert steady.batch(work=0.0) == pytest.approx(before, rel=0.02)
@@ -233,6 +252,13 @@ class TestExecutors:
         now = fed.batch(arrivals=rate, executors=after)
         assert now == pytest.approx(fed.fitting, rel=0.1)
         assert now / rate == pytest.approx(after / before, rel=0.1)
+
+    def test_before_any_batch_with_them_shows_it(self):
+        fed = Fed()
+        fed.batches(30, executors=2)
+        rate = fed.work.rate
+        assert fed.batch(arrivals=0, executors=4) == pytest.approx(2 * rate)
+        assert fed.batch(arrivals=0, executors=1) == pytest.approx(rate / 2)
 
     def test_then_by_what_they_bring(self):
         """Twice the executors that bring a tenth: nothing more can be done at a time."""
@@ -318,6 +344,13 @@ class TestBatchesThatWait:
         queueing.completed(full)
         other.completed(replace(part, processing_ms=180))
         assert other.rate > queueing.rate
+
+    def test_an_empty_batch_that_did_not_wait_says_that_none_does(self, queueing):
+        before = queueing.rate
+        queueing.completed(next(queued([5.0])))
+        assert queueing.rate == 100.0
+        queueing.completed(Seen(200.0, 0, 50, 1000, 0))
+        assert queueing.rate == pytest.approx(before, rel=0.02)
 
     def test_where_none_can_wait_it_does_not_matter(self, queueing):
         before = queueing.rate
@@ -451,3 +484,60 @@ def test_streams_that_are_not_quite_so_find_a_rate_that_fits_too(takes):
     took = [takes(int(rate)) for rate in rates[30:]]
     assert 0.8 < sum(took) / len(took) < 0.95
     assert max(took) < 1.1
+
+
+def history(interval: float = 1.0, size: float | None = None, told: int = 0) -> Iterator[Seen]:
+    """Batches of a DStream whose records become dearer, then cheaper, with slow ones among them.
+
+    Args:
+        interval: in seconds; batches, waits and overhead are in proportion to it.
+        size: what a record is in work, told from batch `told` on.
+    """
+    chance, waited = random.Random(3), 0.0
+    for number in range(120):
+        records = [200, 1500, 3000, 3600][min(number // 3, 3)] - number % 7 * 100
+        cost = 0.0002 * (1 + (40 <= number < 70)) * chance.uniform(0.9, 1.1)
+        took = 0.1 + cost * records * (2.5 if number in (20, 85) else 1)
+        yield Seen(
+            1000.0 + (number + waited + took) * interval,
+            round(records * interval),
+            round(1000 * took * interval),
+            round(1000 * interval),
+            scheduling_ms=round(1000 * waited * interval),
+            limit=4000.0 * interval,
+            executors=2 + (number >= 100),
+            work=None if size is None or number < told else round(records * interval) * size,
+        )
+        waited = max(0.0, waited + took - 1)
+
+
+def rates(batches: Iterator[Seen]) -> list[float]:
+    work = Work()
+    found = []
+    for batch in batches:
+        work.completed(batch)
+        found.append(work.rate)
+    return found
+
+
+@pytest.mark.parametrize("interval", [0.5, 4.0, 60.0])
+def test_streams_of_other_intervals_get_the_same_rates(interval):
+    """But for what the clock is taken to be off by, which is of each measured time."""
+    assert rates(history(interval)) == pytest.approx(rates(history()), rel=0.1)
+
+
+@pytest.mark.parametrize("told", [0, 1, 30])
+def test_work_that_is_in_proportion_to_records_changes_nothing(told):
+    for size in (0.01, 512.0):
+        assert rates(history(size=size, told=told)) == pytest.approx(rates(history()), rel=1e-6)
+
+
+def test_the_same_batches_bring_the_same_rates():
+    """What decides is many numbers. Who changes one has to look at the benchmark `backpressure`."""
+    found = rates(history())
+    assert [round(found[number], 1) for number in (0, 2, 5, 9, 20, 21, 41, 42, 43, 60)] == [
+        *(1865.1, 1865.1, 4023.2, 4050.0, 1730.8, 3957.5, 1544.8, 1402.7, 1467.5, 100.0)
+    ]
+    assert [round(found[number], 1) for number in (70, 71, 72, 85, 86, 99, 100, 110, 119)] == [
+        *(2168.2, 855.8, 1173.3, 100.0, 1251.3, 1740.0, 2125.3, 2248.5, 2657.7)
+    ]

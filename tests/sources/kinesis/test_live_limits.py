@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from dagster_sparkscale.driver.reports import input_of
 from tests.sources.kinesis.delivered import row
 from tests.sources.kinesis.queries import Queries
 from tests.sources.kinesis.stream import Stream
@@ -107,3 +108,42 @@ def test_a_limit_in_the_file_of_the_agent_is_in_force_from_the_next_batch_on(
     assert max(found) > 50
     # Each limit held until the next one came.
     assert found.index(50) > max(n for n, size in enumerate(found) if size == 10)
+
+
+@ONE
+def test_a_limit_for_all_holds_from_the_first_batch_on_and_is_told_in_the_progress(
+    stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    made = stream()
+    rates = tmp_path / "rates.json"
+
+    def limit(**content: Any) -> None:
+        draft = tmp_path / "draft"
+        draft.write_text(json.dumps(content))
+        draft.rename(rates)
+
+    limit(**{"*": {"maxRecordsPerTrigger": 10, "estimated": True}})
+    options = settings(made.name, emulator.url, maxRecordsPerTrigger=40)
+    job = {"name": "limited", "options": options, "trigger": {"processingTime": "0 seconds"}}
+    made.put(400)
+    folder = tmp_path / "queries"
+    with Queries.running(folder, [job], SPARKSCALE_RATES_FILE=str(rates)) as queries:
+
+        def batches() -> list[tuple[int, int | None]]:
+            found = [
+                input_of(source["latestOffset"], source["numInputRows"])
+                for each in queries.progress("limited")
+                for source in each["sources"]
+            ]
+            assert {each.source for each in found if each.tells} <= {made.name}
+            return [(each.records, each.limit) for each in found if each.records]
+
+        queries.wait("batches of 10", lambda: len(batches()) >= 3)
+        # The option is one more limit beside an estimate.
+        limit(**{made.name: {"maxRecordsPerTrigger": 1000, "estimated": True}})
+        queries.wait("all rows", lambda: sum(records for records, _ in batches()) == 400)
+        found = batches()
+        queries.end()
+    assert set(found[:3]) == {(10, 10)}
+    assert {most for _, most in found} == {10, 40}
+    assert all(records <= (most or 0) for records, most in found)
