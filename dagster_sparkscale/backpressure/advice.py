@@ -95,14 +95,28 @@ def of_batch(before: float | None, after: float, speed: float, interval: float) 
     return f"{takes} instead of {before / speed / interval:.1f}{also}"
 
 
-def too_much(seen: Sustained, executors: float, sustains: float) -> str:
+def comes(seen: Sustained, before: float | None, after: float) -> float:
+    """Records per second that come in, which a limit has to let through: where it is a lower one,
+    also in the hours with most of them. A stream that keeps up by day is not to fall behind then
+    for what its batches do by night.
+
+    Args:
+        before: the limit in force; None: there is none.
+        after: the other.
+    """
+    return seen.input_peak if before is None or after < before else seen.input_rate
+
+
+def too_much(seen: Sustained, executors: float, sustains: float, come: float) -> str:
     """That a limit would not do, in words.
 
     Args:
         sustains: records per second.
+        come: as `comes` has it.
     """
+    at_times = " in the hours with most" if come > seen.input_rate else ""
     return (
-        f"{number(seen.input_rate)} records/s come in, and with {executors:g} executors the stream "
+        f"{number(come)} records/s come in{at_times}, and with {executors:g} executors the stream "
         f"sustains {number(sustains)}: that takes more executors, a limit would only make it fall "
         "behind"
     )

@@ -66,7 +66,14 @@ def present(stream: Stream, record: Record) -> Present:
     """The limits of a stream as they are in force."""
     settings = in_force(stream, record.tuning)
     found = values(stream, settings)
-    rates = dict(record.tuning.rates) if record.tuning is not None else {}
+    tuned = record.tuning.rates if record.tuning is not None else {}
+    set_last = record.rates or {}
+    # What somebody has taken away since, or set otherwise, is not in force any more.
+    rates = {
+        source: rate
+        for source, rate in tuned.items()
+        if set_last.get(source, {}).get(MAX_RATE_LIVE) == rate
+    }
     if rates and MAX_RATE in found:
         most = found[MAX_RATE]
         found[MAX_RATE] = min([*rates.values(), *([most] if most is not None else [])])

@@ -4,6 +4,7 @@ What is tuned is remembered in the stream's record before anything heeds it, und
 start that comes in between, whoever's it is, has it. A start that fails on it goes back.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -116,6 +117,9 @@ def _live(
         try:
             cluster.set_rates(looked.driver, after.rates or {}, lease=lease)
         except (AgentUnreachable, AgentRefused) as error:
+            # It may have taken them all the same, with its answer lost.
+            with contextlib.suppress(AgentUnreachable, AgentRefused):
+                cluster.set_rates(looked.driver, before.rates or {}, lease=lease)
             lease.write(replace(lease.record, tuning=before.tuning, rates=before.rates))
             raise NotDone(
                 f"{stream.name!r}: its driver did not say that it has taken the limits, and what "
@@ -177,6 +181,41 @@ def _restart(
                 f"failed of: {error}"
             ) from error
         raise NotDone(f"{said}in force again. It failed of: {error}") from error
+
+
+def start_again(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    failed: Driver,
+    holder: str,
+    tell: Callable[[str], None],
+    lease_wait: float,
+) -> Story:
+    """Start a stream that has failed of what was tuned, with what is remembered by now. Its
+    recovery may have given up, and would leave it so.
+
+    Raises:
+        StaleEpoch: another driver has come since, or it was stopped.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        ClusterError: it could not be started.
+    """
+    begun = time.monotonic()
+    outcome = reconcile(
+        cluster,
+        stream,
+        holder=holder,
+        cause=CAUSE,
+        epoch=failed.epoch,
+        asked_at=request.asked_at,
+        owner=request.owner,
+        lease_wait=lease_wait,
+    )
+    if outcome.reason is not None:
+        tell(outcome.reason)
+        return Story(failed, "start", time.monotonic() - begun, None)
+    tell(f"driver {outcome.driver.epoch} was started with them")
+    return Story(outcome.driver, "restart", time.monotonic() - begun, None)
 
 
 def _follow(cluster: ClusterManager, driver: Driver) -> None:

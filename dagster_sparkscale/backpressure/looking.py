@@ -1,8 +1,9 @@
 """What is to be done about a stream's limits, and what bars it. Changes nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dagster_sparkscale.backpressure.advice import gains, shown
 from dagster_sparkscale.backpressure.aims import (
     Change,
     Present,
@@ -16,7 +17,7 @@ from dagster_sparkscale.backpressure.recommend import Advice, recommend
 from dagster_sparkscale.backpressure.verify import measured
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.declare.backpressure import Retune
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.streams import Stream
@@ -112,6 +113,8 @@ def look(
     looked = Looked(
         driver, status, record, here, found, advice.why_not, advice.notes, measured(lately)
     )
+    if not request.by_hand and found is not None:
+        _refuse_what_was_put_back(stream, record, found, here)
     if not request.by_hand and found is not None and found.how == "restart":
         _refuse_other_changes(stream, driver)
     return looked
@@ -160,6 +163,11 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
         Refusal: it is so.
     """
     tuning, hands_off = record.tuning, rules(stream).hands_off
+    if record.limited_at is not None and (left := record.limited_at + hands_off - now) > 0:
+        raise Refusal(
+            f"{stream.name!r}: hands off for {left / 3600:.1f} h more: a person has set live "
+            "limits of it"
+        )
     if tuning is None:
         return
     if tuning.verify_at is not None:
@@ -179,6 +187,33 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
             f"{stream.name!r}: hands off for {left / 3600:.1f} h more: its limits were put back "
             f"({tuning.outcome})"
         )
+
+
+def _refuse_what_was_put_back(stream: Stream, record: Record, found: Change, here: Present) -> None:
+    """Refuse what was tried and put back: by the same history it would be tried for ever, and put
+    back each time, with two restarts.
+
+    Raises:
+        Refusal: it is much the same for one of the limits.
+    """
+    tuning = record.tuning
+    if tuning is None or not tuning.put_back:
+        return
+    tried = present(stream, replace(record, tuning=_tried(tuning))).values
+    for each in found.recommended:
+        was = tried.get(each.knob)
+        if was is None or was == here.values.get(each.knob):
+            continue
+        if not gains(was, each.after, rules(stream).least_gain):
+            raise Refusal(
+                f"{stream.name!r}: {each.knob} = {shown(was)} was in force before, and was put "
+                f"back ({tuning.outcome}): retune it by hand, or declare another value"
+            )
+
+
+def _tried(tuning: Tuning) -> Tuning:
+    """What was put back."""
+    return replace(tuning, settings=tuning.before, rates=tuning.rates_before)
 
 
 def _refuse_other_changes(stream: Stream, driver: Driver) -> None:

@@ -8,6 +8,7 @@ from dagster_sparkscale.backpressure.advice import (
     TARGET,
     InForce,
     Recommendation,
+    comes,
     gains,
     meant,
     number,
@@ -48,11 +49,12 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
     fits = seen.low * executors * TARGET * now.interval
     furthest = FURTHEST * seen.largest_batch
     total = min(fits, furthest)
-    if seen.input_rate * now.interval >= total:
-        why_not = too_much(seen, executors, total / now.interval)
+    before = sum(value for value in present.values() if value is not None)
+    come = comes(seen, None if None in present.values() else before, total)
+    if come * now.interval >= total:
+        why_not = too_much(seen, executors, total / now.interval, come)
         yield f"{', '.join(limited)}: left as it is: {why_not}"
         return
-    before = sum(value for value in present.values() if value is not None)
     for name, value in present.items():
         # Of one source nothing is to share; of several, all have a limit.
         share = 1.0 if value is None else value / before

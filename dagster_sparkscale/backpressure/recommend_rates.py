@@ -8,6 +8,7 @@ from dagster_sparkscale.backpressure.advice import (
     TARGET,
     InForce,
     Recommendation,
+    comes,
     gains,
     meant,
     number,
@@ -69,7 +70,7 @@ def rates(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recommen
         most is not None
         and best >= (least or 0.0)
         and gains(most, best, least_gain)
-        and (in_the_way if best > most else not unbounded)
+        and (in_the_way if best > most else not unbounded and best * now.rated > seen.input_peak)
     ):
         why = f"at their best {there} executors do {number(seen.high * there)} records/s{share}"
         effect = "an estimate that is too high for a moment goes no further"
@@ -103,8 +104,8 @@ def receivers(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Reco
         after = math.floor(rounded(min(each, furthest)))
         if after * now.interval < 1:
             yield f"{RECEIVER_MAX}: left as it is: not even one record a batch"
-        elif seen.input_rate / now.receivers >= after:
-            why_not = too_much(seen, executors, after * now.receivers)
+        elif (come := comes(seen, most, after)) / now.receivers >= after:
+            why_not = too_much(seen, executors, after * now.receivers, come)
             yield f"{RECEIVER_MAX}: left as it is: {why_not}"
         elif gains(most, after, least_gain):
             why = f"{told(seen)}, and {of_executors}{share}"

@@ -5,12 +5,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dagster_sparkscale.backpressure.aims import present, way_back
-from dagster_sparkscale.backpressure.applying import Story, apply, unchanged, with_tuning
+from dagster_sparkscale.backpressure.applying import (
+    Story,
+    apply,
+    start_again,
+    unchanged,
+    with_tuning,
+)
 from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.store import Record, Tuning
-from dagster_sparkscale.clusters.tuned import declared_limits
+from dagster_sparkscale.clusters.tuned import before, declared_limits
+from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.minutes import Minute
 
@@ -95,26 +102,31 @@ def put_back(
     now: float,
     tell: Callable[[str], None],
     why: str = "",
+    expected: Tuning | None = None,
     lease_wait: float = 60.0,
 ) -> Story:
     """Have what was in force before the last tuning; of a stream that does not run, from its next
-    start on.
+    start on. One that has failed of the harm that was done is started.
 
     Args:
         why: what harm was done; empty: a person wishes it.
+        expected: the tuning that has done it; None: whichever is the last.
 
     Raises:
-        Refusal: nothing was tuned; nothing was touched.
+        Refusal: nothing was tuned, or something else was in the meantime; nothing was touched.
         StaleEpoch, OperationInProgress, NotDone, ClusterError: as `retune`.
     """
     record = cluster.store().read(stream.name)
     tuning = record.tuning if record is not None else None
     if record is None or tuning is None or not (tuning.settings or tuning.rates or tuning.before):
         raise Refusal(f"{stream.name!r}: nothing of it was tuned that could be put back")
+    if expected is not None:
+        unchanged(record, expected, stream.name)
     here = present(stream, record)
     declared = declared_limits(stream)
+    settings, rates = before(tuning, declared)
     back = Tuning(
-        settings=_beside(declared, tuning.before),
+        settings=_beside(declared, settings),
         by=request.id,
         at=now,
         by_hand=not why,
@@ -122,7 +134,7 @@ def put_back(
         before=here.settings,
         outcome=f"put back: {why}" if why else "put back by hand",
         put_back=True,
-        rates=tuning.rates_before,
+        rates=rates,
         rates_before=tuning.rates,
     )
     live = dict(back.rates) != dict(tuning.rates)
@@ -134,8 +146,17 @@ def put_back(
             lease.write(with_tuning(lease.record, back))
         state = newest.state.value if newest is not None else "not started"
         tell(f"{stream.name!r} is {state}: its next start has the limits of before")
+        if why and newest is not None and newest.state is DriverState.FAILED:
+            return start_again(cluster, stream, request, newest, holder, tell, lease_wait)
         return Story(newest, "start", 0.0, None)
     driver, status, record = running(cluster, stream, request.epoch, 10.0)
+    unchanged(record, tuning, stream.name)  # the driver may have taken long to answer
+    if why and how == "restart" and (lines := drift(driver.declared, stream)):
+        tell(
+            "it is remembered for the next start: a restart by itself would change more than "
+            f"limits, as the declaration has changed: {'; '.join(lines)}"
+        )
+        how = "start"
     looked = Looked(driver, status, record, here, None, "", (), {})
     return apply(cluster, stream, request, looked, back, how, holder, tell, lease_wait)
 
@@ -170,8 +191,12 @@ def verify(
     after_all = rules(stream).verify_after
     since = since_when(record, tuning)
     again: float | None
+    limited = record.limited_at is not None and record.limited_at >= tuning.at
+    baseline = tuning.baseline
+    if limited:  # how it does is then not of what was tuned; that no driver comes up may be
+        baseline = {name: value for name, value in baseline.items() if name == "down"}
     found = verdict(
-        tuning.baseline,
+        baseline,
         measured([minute for minute in minutes if since + SETTLING <= minute.at < now]),
         least=max(3, min(LEAST, round(after_all / 120))),
         interval=stream.batch_interval,
@@ -181,11 +206,19 @@ def verify(
         told: dict[str, Any] = {"holder": holder, "now": now, "tell": tell}
         try:
             story = put_back(
-                cluster, stream, request, **told, why=str(found), lease_wait=lease_wait
+                cluster,
+                stream,
+                request,
+                **told,
+                why=str(found),
+                expected=tuning,
+                lease_wait=lease_wait,
             )
             return Verified(found, f"put back: {found}", story)
         except Refusal as refusal:
             again, said = now + min(after_all, _AGAIN), f"to be put back: {found}; {refusal}"
+    elif limited:
+        again, said = None, "kept: a person has set live limits since: nothing can be compared"
     elif found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
         again, said = now + after_all, f"it is looked at again: {found}"
     else:

@@ -7,7 +7,7 @@ source to show that it heeds the limit is not: nothing else has to queue up behi
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
@@ -206,6 +206,7 @@ def _request(
     for limit in seen.limits:
         tell(f"before: {in_words(limit)}")
     answer = cluster.set_rates(driver, rates, lease=lease)
+    lease.write(replace(lease.record, limited_at=time.time()))
     story.set_after, story.after = answer.rates or {}, answer.limits
     if request.none:
         story.ending = "removed"

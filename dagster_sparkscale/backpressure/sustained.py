@@ -43,6 +43,8 @@ class Sustained:
     """Executors of the loaded minutes."""
     input_rate: float
     """Records per second that came in; median of the minutes with work."""
+    input_peak: float
+    """The same, of the twentieth of them with most."""
     largest_batch: float
     """Records; of the minute with the largest batches on average."""
     loaded: int
@@ -102,6 +104,7 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
         fewest=min(minute.executors for minute in loaded),
         most=max(minute.executors for minute in loaded),
         input_rate=float(median(minute.input_rate for minute in work)),
+        input_peak=quantile(sorted(minute.input_rate for minute in work), 0.95),
         largest_batch=max(minute.batch for minute in work),
         loaded=len(loaded),
         throttled=sum(1 for minute in work if minute.throttled),

@@ -147,6 +147,8 @@ class Record:
     rates: Mapping[str, Mapping[str, float]] | None = None
     """Live limits of sources that were set last, by source and limit, for the next driver to begin
     with; None: none ever were."""
+    limited_at: float | None = None
+    """When a person last set or took away a live limit, seconds since the epoch."""
     tuning: Tuning | None = None
     """What was tuned last; None: nothing ever was. Of a stream that is retuned there is one from
     its first start on, without settings: it has what was declared then."""

@@ -41,6 +41,18 @@ def standing(tuning: Tuning | None, declared: Mapping[str, str]) -> dict[str, st
     return {name: value for name, value in tuning.settings.items() if _group(name) not in gone}
 
 
+def before(
+    tuning: Tuning, declared: Mapping[str, str]
+) -> tuple[dict[str, str], Mapping[str, float]]:
+    """What was in force before it, to go back to: settings, and live limits that were tuned.
+
+    Only what stands beside what is declared now: where something else is declared by then, it is
+    that which is gone back to.
+    """
+    settings = standing(replace(tuning, settings=tuning.before), declared)
+    return settings, {} if BACKPRESSURE in _gone(tuning, declared) else tuning.rates_before
+
+
 def at_start(record: Record, stream: Stream, now: float) -> tuple[Record, tuple[str, ...]]:
     """`record` as a start of `stream` is to find it, and what of its tuning does not stand any
     more, a line each.

@@ -30,7 +30,8 @@ def record(**fields) -> Record:
 
 def tuned(stream, rates=None, settings=None) -> Record:
     it = Tuning(settings or {}, "somebody", 1.0, declared=declared_limits(stream))
-    return record(tuning=replace(it, rates=rates or {}))
+    live = {source: {"maxRate": rate} for source, rate in (rates or {}).items()}
+    return record(tuning=replace(it, rates=rates or {}), rates=live)
 
 
 def changed(stream, wanted, kept=None, said=TWO, rates=None):

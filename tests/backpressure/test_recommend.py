@@ -44,6 +44,13 @@ def of(knob: str, *args, **fields):
     return found
 
 
+def by_day_and_night() -> list[Minute]:
+    """A week: for eight hours a day as much comes in as batches just do, which do less by night."""
+    week = minutes(7 * 1440, ratio=0.63, input_rate=500, processed_rate=800, processing_ms=6300)
+    day = [number for number in range(7 * 1440) if 540 <= number % 1440 < 1020]
+    return but(week, day, ratio=0.95, input_rate=950, processed_rate=1000, processing_ms=9500)
+
+
 class TestOptions:
     def test_a_batch_of_nine_tenths_of_its_interval(self):
         found = of(CLICKS)
@@ -113,6 +120,19 @@ class TestOptions:
             "executors the stream sustains 900: that takes more executors, a limit would only make "
             "it fall behind"
         )
+
+    @pytest.mark.parametrize("present", [None, 20_000.0])
+    def test_nor_is_what_comes_in_for_a_third_of_the_day(self, present):
+        found = advised(by_day_and_night(), values={CLICKS: present})
+        assert not found.recommended
+        assert found.why_not == (
+            f"{CLICKS}: left as it is: 950 records/s come in in the hours with most, and with 2 "
+            "executors the stream sustains 720: that takes more executors, a limit would only make "
+            "it fall behind"
+        )
+
+    def test_but_a_limit_below_that_may_be_raised(self):
+        assert after(by_day_and_night(), values={CLICKS: 5500.0}) == {CLICKS: 7200}
 
     def test_not_even_one_record(self):
         history = minutes(processed_rate=0.1, input_rate=0.01, processing_ms=7000)
@@ -236,6 +256,10 @@ class TestRates:
         assert (found.before, found.after) == (50_000, 1000)
         assert found.why == "at their best 2 executors do 1 000 records/s"
 
+    def test_but_not_below_what_comes_in_for_a_while_each_day(self):
+        history = but(minutes(), range(100, 148), input_rate=1300)
+        assert MAX_RATE not in after(history, values={**RATES, MAX_RATE: 5000.0}, rated=1)
+
     def test_but_not_below_what_executors_do_that_may_be_added(self):
         limits = {**RATES, MAX_RATE: 50_000.0}
         assert after(values=limits, rated=1, most=8, scaled=True)[MAX_RATE] == 4000
@@ -281,6 +305,10 @@ class TestReceivers:
 
     def test_without_receivers_there_is_nothing_to_limit(self):
         assert "declares no receivers" in advised(values=RECEIVERS).why_not
+
+    def test_nor_is_what_comes_in_for_a_third_of_the_day(self):
+        found = advised(by_day_and_night(), values={RECEIVER_MAX: 20_000.0}, receivers=1)
+        assert not found.recommended and "950 records/s come in in the hours" in found.why_not
 
     def test_what_comes_in_is_not_cut(self):
         history = minutes(input_rate=1000, ratio=1.2, processing_ms=12_000)

@@ -29,7 +29,7 @@ from tests.backpressure.retuning import (
     tuned_before,
     tuning,
 )
-from tests.fakes import MemoryAgent
+from tests.fakes import MemoryAgent, MemoryCluster
 from tests.state.saying import change
 from tests.watch.deployment import failure_of
 
@@ -293,6 +293,22 @@ class TestLive:
         assert '"max_rate": 9000' in kept(deployed).settings[BACKPRESSURE]
         assert (kept(deployed).rates, tuning(deployed).rates) == ({}, {})
 
+    def test_a_driver_whose_answer_was_lost_does_not_keep_them(self, monkeypatch):
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        has_run(it)
+        taken = MemoryAgent.set_rates
+        lost = iter([AgentUnreachable("timed out")])
+
+        def set_rates(agent, *args, **more):
+            answer = taken(agent, *args, **more)
+            for error in lost:
+                raise error
+            return answer
+
+        monkeypatch.setattr(MemoryAgent, "set_rates", set_rates)
+        assert "what was before is remembered" in failure_of(ran(it))
+        assert (kept(it).rates, record(it).rates) == ({}, None)
+
 
 class TestRefused:
     @pytest.mark.parametrize(
@@ -373,7 +389,7 @@ class TestByItself:
     """Asked for by the schedule, and not by a person."""
 
     def ran(self, deployed, **config):
-        return ran(deployed, decided_at=time.time(), epoch=1, **config)
+        return ran(deployed, **{"decided_at": time.time(), "epoch": 1, **config})
 
     def test_it_does_the_same(self, deployed):
         told(self.ran(deployed))
@@ -407,6 +423,40 @@ class TestByItself:
         old = tuned_before(read_once(), at=time.time() - 7 * 86400 - 1, **fields)
         remember(deployed, tuning=replace(old, settings={}))
         told(self.ran(deployed))
+
+    def test_hands_off_where_a_person_has_set_live_limits(self):
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        has_run(it)
+        kept(it).limits = (Limit("clicks", query="clicks"),)
+        assert it.by_hand("set_limits", stream="clicks", rate=100, wait_seconds=0).success
+        text = failure_of(self.ran(it))
+        assert text == "'clicks': hands off for 168.0 h more: a person has set live limits of it"
+        remember(it, limited_at=time.time() - 7 * 86400 - 1)
+        told(self.ran(it))
+
+    def test_a_live_limit_that_was_taken_away_is_set_anew_without_a_restart(self):
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        has_run(it)
+        told(ran(it))
+        assert it.by_hand("set_limits", stream="clicks", none=True).success
+        assert kept(it).rates == {}
+        long_ago = time.time() - 7 * 86400 - 1
+        remember(it, limited_at=long_ago, tuning=replace(tuning(it), verify_at=None, at=long_ago))
+        _, story = told(self.ran(it))
+        assert (story["how"], story["changes"][0]["before"]) == ("live", 5000)
+        assert kept(it).rates == {"clicks": {"maxRate": 1000}}
+
+    def test_what_was_put_back_is_not_tried_again(self, deployed):
+        told(ran(deployed))
+        told(ran(deployed, put_back=True))
+        now = tuning(deployed)
+        long_ago = time.time() - 30 * 86400
+        remember(deployed, tuning=replace(now, at=long_ago, by_hand=False, outcome="put back: x"))
+        text = failure_of(self.ran(deployed, epoch=3))
+        assert f"{KNOB} = 9 000 was in force before, and was put back (put back: x)" in text
+        assert kept(deployed).driver.epoch == 3
+        told(ran(deployed))
+        assert kept(deployed).settings == {SETTING: "9000"}, "a person may have it tried"
 
     def test_a_restart_that_would_bring_more_is_left_to_people(self):
         stream = read_once(executor_memory="2g")
@@ -532,12 +582,68 @@ class TestVerify:
         line, _ = told(ran(deployed, verify=True))
         assert "only 0 minutes were measured since, 30 are needed" in line
 
-    def test_a_stream_that_has_failed_since_has_it_put_back_for_its_next_start(self, deployed):
+    def test_a_stream_that_has_failed_since_is_started_with_what_was_before(self, deployed):
         deployed.world.end("clicks")
         line, story = self.verified(deployed, past(119, epoch=2, state="failed", ratio=None))
         assert line.startswith("put back: worse: in 100% of the minutes no driver ran")
+        assert (story["how"], kept(deployed).driver.epoch) == ("restart", 3)
+        assert kept(deployed).settings == tuning(deployed).settings == {}
+
+    def test_but_not_one_that_was_stopped(self, deployed):
+        has_run(deployed, past(119, epoch=2, state="failed", ratio=None))
+        assert deployed.by_hand("stop", stream="clicks").success
+        _, story = told(ran(deployed, verify=True))
         assert (story["how"], kept(deployed).driver.epoch) == ("start", 2)
         assert tuning(deployed).settings == {}
+
+    def test_another_declaration_is_not_undone(self, deployed):
+        other = deployment(read_once(most=30_000), deployed.instance)
+        other.world.streams["clicks"] = kept(deployed)
+        other.world.records["clicks"] = record(deployed)
+        line, story = self.verified(other, past(119, epoch=2, lag=5.0, ratio=1.2))
+        assert line.startswith("put back: worse: ") and story["how"] == "start"
+        assert tuning(other).settings == {}, "62000 was declared before, and is not any more"
+        assert other.by_hand("restart", stream="clicks").success
+        assert kept(other).settings == {}
+
+    def test_a_restart_that_would_bring_other_changes_is_left_to_people(self, deployed):
+        other = deployment(read_once(executor_memory="2g"), deployed.instance)
+        other.world.streams["clicks"] = kept(deployed)
+        other.world.records["clicks"] = record(deployed)
+        line, story = self.verified(other, past(119, epoch=2, lag=5.0, ratio=1.2))
+        assert line.startswith("put back: worse: ") and story["how"] == "start"
+        assert (kept(other).driver.epoch, tuning(other).settings) == (2, {})
+
+    def test_a_live_limit_of_a_person_is_no_harm_of_what_was_tuned(self, deployed):
+        kept(deployed).limits = (Limit("clicks", query="clicks"),)
+        assert deployed.by_hand("set_limits", stream="clicks", rate=100, wait_seconds=0).success
+        line, story = self.verified(deployed, past(119, epoch=2, lag=900.0))
+        assert line == "kept: a person has set live limits since: nothing can be compared"
+        assert (story["ending"], kept(deployed).driver.epoch) == ("kept", 2)
+        assert tuning(deployed).settings == {SETTING: "9000"}
+
+    def test_but_that_no_driver_comes_up_is(self, deployed):
+        remember(deployed, limited_at=time.time())
+        deployed.world.end("clicks")
+        line, _ = self.verified(deployed, past(119, epoch=2, state="failed", ratio=None))
+        assert line.startswith("put back: worse: in 100% of the minutes no driver ran")
+
+    def test_what_a_person_has_tuned_in_the_meantime_stays(self, deployed, monkeypatch):
+        has_run(deployed, past(119, epoch=2, lag=5.0, ratio=1.2))
+        found = MemoryCluster.find
+        theirs = tuned_before(read_once(), settings={SETTING: "1234"}, by="a person", by_hand=True)
+
+        later = iter([theirs])  # while the cluster manager is asked for the first time
+
+        def slow(cluster, *args):
+            for each in later:
+                remember(deployed, tuning=each)
+            return found(cluster, *args)
+
+        monkeypatch.setattr(MemoryCluster, "find", slow)
+        text = failure_of(ran(deployed, verify=True))
+        assert "was tuned by a person in the meantime: nothing was done" in text
+        assert (tuning(deployed), kept(deployed).driver.epoch) == (theirs, 2)
 
     def test_what_can_not_be_put_back_now_is_tried_again(self, deployed):
         has_run(deployed, past(119, epoch=2, lag=5.0, ratio=1.2))

@@ -22,7 +22,7 @@ def test_it_is_told_by_executor_and_second_of_processing():
     found = seen(minutes())
     assert (found.low, found.high, found.executors) == (500, 500, 2)
     assert (found.fewest, found.most, found.largest_batch) == (2, 2, 7000)
-    assert found.input_rate == 700
+    assert (found.input_rate, found.input_peak) == (700, 700)
     assert (found.hours, found.loaded, found.tiny) == (pytest.approx(477 / 60), 477, 0)
 
 
