@@ -139,6 +139,25 @@ class CostModel:
             size=0.0,
         )
 
+    def between(self, before: float, units: float, seconds: float) -> "CostModel":
+        """After batches of one size alone, `before`, and one of another size: the line through
+        what the former took and this one did. What was overhead and what cost was a guess until
+        then, as they can't be told apart by batches of one size."""
+        took, apart = self.seconds(before), units - before
+        cost = min(max(0.0, (seconds - took) / apart), seconds / units)
+        chance = math.hypot(self.uncertainty(before), self._chance(seconds))
+        doubt = (chance / apart) ** 2
+        return replace(
+            self,
+            overhead=max(0.0, took - cost * before),
+            cost=cost,
+            var_overhead=doubt * before**2 + self._chance(took) ** 2,
+            covariance=-doubt * before,
+            var_cost=doubt,
+            error=0.0,
+            size=0.0,
+        )
+
     def noisier(self) -> "CostModel":
         """After a surprise that was chance: batches like it come now and then."""
         return replace(self, noise=self._noise(4 * self.noise**2))

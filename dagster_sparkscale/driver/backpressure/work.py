@@ -12,6 +12,8 @@ Spark's (`pid.py`):
   of its work, as in bytes;
 - where the overhead alone fills the interval, records have a part of the time nevertheless: small
   batches would not fit either, and what comes in would never be read;
+- at the lowest rate, where batches of one size do not tell what of their time is overhead, a larger
+  one is tried now and then;
 - one slow batch among others is taken for what it is;
 - the batches that wait are reckoned up, with those that the limit until now has formed behind
   them, and the next ones are smaller by as much, until none waits;
@@ -37,6 +39,8 @@ kind. A slow one often is; hardly any is fast by chance."""
 CALM = 5
 """Batches without a surprise before a first one is followed at all. Where they come and go, batches
 differ that much by chance."""
+FULL = 0.9
+"""Share of its limit from which a batch has had all that it might."""
 DRAINED_AFTER = 3
 """Batches after which none is to wait any more."""
 NEW_EXECUTORS = 0.1
@@ -44,6 +48,17 @@ NEW_EXECUTORS = 0.1
 LEAST_WORK, OVERRUN = 0.1, 0.25
 """Where a batch without any records takes (nearly) its whole time, no limit makes batches fit: its
 records get that share of the time all the same, and the second one of what it is over it."""
+LOW, MOSTLY = 3.0, 0.7
+"""Multiple of the lowest rate up to which batches may be so small for a mistake; and the share of
+their time that is overhead from which larger ones take little longer anyway."""
+TRIED, LARGER = 2.0, 1.5
+"""The rate that is tried there, as a multiple of the one in force; and what tells a batch that was
+read at it from those before."""
+PLANNED_BEFORE = 3
+"""Batches in which what is tried has to come, or it never does."""
+TRY_AFTER, TRY_LATEST = 10, 160
+"""Full batches after which one is tried; twice as many each time that it came to nothing, up to the
+second."""
 PER_RECORD_GAIN = 0.7
 """What the newest batch weighs in the work that a record is."""
 PLAUSIBLE = 1e-9, 1e15
@@ -89,6 +104,12 @@ class Work:
         """Batches since that one."""
         self._shown = 0
         """The most records that a batch has had and fitted into the interval with."""
+        self._starved, self._try_after = 0, TRY_AFTER
+        """Full batches at the lowest rate in a row, and after how many another is tried."""
+        self._trying: float | None = None
+        """Units of the batches before, while a higher rate is tried."""
+        self._tried_at = 0.0
+        """The capacity when one was tried last."""
         self._executors: int | None = None
         self._per_record: float | None = None
         """Work that a record is; None: records are what is counted."""
@@ -106,9 +127,12 @@ class Work:
         if seen.records and seen.processing_ms and not seen.cold:
             model = self._learn(seen, interval)
             self._settle(model, seen, interval)
+            self._look_whether_starved(model, seen, interval)
         if model is None:
             return None
         rate, waiting = self._capacity, 0.0
+        if self._trying is not None:
+            rate = TRIED * self._capacity
         if seen.scheduling_ms is not None:
             waiting, begun = self._waiting(model, seen, interval)
             if waiting > 0:
@@ -138,6 +162,10 @@ class Work:
         if before is None:
             self._model = CostModel.of_first(units, seconds, interval)
             return self._model
+        if self._trying is not None and units > LARGER * self._trying:
+            self._model = before.between(self._trying, units, seconds)
+            self._trying = None
+            return self._model
         surprise = before.surprise(units, seconds)
         alone = self._calm >= CALM
         # Two fast ones are no chance if there are others between them; of slow ones that may be.
@@ -155,6 +183,26 @@ class Work:
             self._model = self._model.noisier()
             return self._model
         return before.leapt(units, seconds, FIRST_SLOW if surprise > 0 else FIRST_FAST)
+
+    def _look_whether_starved(self, model: CostModel, seen: Seen, interval: float) -> None:
+        """Whether batches of one size may have been taken for slow by their records, again and
+        again: a larger one is tried then."""
+        idle = model.overhead >= MOSTLY * self._target * interval
+        low = idle or self._capacity <= LOW * self._least
+        full = seen.limit is not None and seen.records >= FULL * seen.limit
+        waits = seen.scheduling_ms is not None and seen.scheduling_ms > STILL * seen.interval_ms
+        room = self._bounded(TRIED * self._capacity) > LARGER * self._capacity
+        if not low or not full or waits or not room:
+            self._starved, self._trying = 0, None
+            return
+        self._starved += 1
+        if self._starved >= PLANNED_BEFORE:
+            self._trying = None
+        if self._starved >= self._try_after:
+            gained = self._capacity > LARGER * self._tried_at
+            self._try_after = TRY_AFTER if gained else min(2 * self._try_after, TRY_LATEST)
+            self._starved, self._tried_at = 0, self._capacity
+            self._trying = seen.records * (self._per_record or 1.0)
 
     def _units(self, seen: Seen) -> float:
         told = (seen.work or 0.0) / seen.records

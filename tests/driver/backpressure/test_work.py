@@ -116,11 +116,11 @@ class TestTheRateThatFits:
 
     def test_the_least_is_given_where_even_that_does_not_fit(self):
         fed = Fed(min_rate=6000.0)
-        assert set(fed.batches(30)) == {6000.0}
+        assert set(fed.batches(30, scheduling_ms=500)) == {6000.0}
 
     def test_the_least_is_given_where_a_batch_takes_too_long_without_any_record(self):
         fed = Fed(overhead=2.0, initial_rate=500.0)
-        assert fed.batches(30)[-1] == 100.0
+        assert fed.batches(30, scheduling_ms=500)[-1] == 100.0
 
     def test_slow_changes_are_followed(self, steady):
         for _ in range(60):
@@ -150,6 +150,59 @@ class TestNothingFits:
         fed.batches(30, arrivals=20_000, scheduling_ms=0)
         fed.overhead = 1.2
         assert fed.batches(20, scheduling_ms=0)[-1] == 100.0
+
+
+class TestTheLowestRate:
+    """Batches of one size do not tell whether it is their records that take so long."""
+
+    @pytest.mark.parametrize("noise", [0.0, 0.1])
+    @pytest.mark.parametrize("overhead", [0.92, 0.95, 1.2, 3.0])
+    def test_it_is_left_where_the_overhead_takes_the_time_from_the_start(self, overhead, noise):
+        chance = random.Random(1)
+        fed = Fed(overhead, cost=0.00001)
+        for _ in range(150):
+            fed.batch(arrivals=20_000, times=chance.uniform(1 - noise, 1 + noise))
+        assert fed.work.rate > 2_000
+        assert fed.overhead + fed.cost * fed.work.rate < 1.5 * overhead
+
+    def test_where_the_records_do_it_is_seldom_left_and_at_once_come_back_to(self):
+        fed = Fed(min_rate=6000.0)
+        rates = fed.batches(700)
+        tried = [number for number, rate in enumerate(rates, 1) if rate > 6000.0]
+        assert tried == [10, 20, 40, 80, 160, 320, 480, 640]
+        assert {rates[number - 1] for number in tried} == {12_000.0}
+
+    def test_nothing_is_tried_above_what_is_declared(self):
+        fed = Fed(min_rate=6000.0, max_rate=8000.0)
+        assert set(fed.batches(100)) == {6000.0}
+
+    def test_what_is_not_read_at_the_lowest_rate_is_not_tried_at_another(self):
+        fed = Fed(1.2, cost=0.001)
+        assert set(fed.batches(100, arrivals=50)) == {100.0}
+
+    def test_a_source_that_takes_no_more_ends_the_try(self):
+        fed = Fed(1.2, cost=0.001)
+        assert fed.batches(10)[-1] == 200.0
+        assert fed.batches(5, arrivals=100) == [100.0] * 5
+
+    def test_as_does_one_that_heeds_no_other_limit(self):
+        fed = Fed(1.2, cost=0.001)
+        fed.batches(10)
+        assert [fed.batch(arrivals=100, limit=100.0) for _ in range(4)] == [
+            200.0,
+            200.0,
+            *[100.0] * 2,
+        ]
+
+    def test_a_batch_that_was_planned_before_does_not(self):
+        fed = Fed(1.2, cost=0.00001)
+        fed.batches(10)
+        assert fed.batch(arrivals=100, limit=100.0) == 200.0
+        assert fed.batch() > 200.0
+
+    def test_while_batches_wait_none_is_tried(self):
+        fed = Fed(1.2, cost=0.00001)
+        assert set(fed.batches(100, scheduling_ms=200)) == {100.0}
 
 
 class TestSmallBatches:
