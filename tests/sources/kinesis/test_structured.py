@@ -386,5 +386,6 @@ def test_the_progress_says_how_far_behind_the_stream_is(
             "behind_ms": 0,
             "shards": 2,
             "lost": 0,
+            "limit": 20,
         }
     made.assert_complete(sink.rows)
