@@ -53,7 +53,7 @@ def check(told: Any, numbers: list[int], begin: int = 4) -> None:
         assert changed == kept, f"chunk {number}"
 
 
-def test_an_aggregation_and_a_join_are_the_same_after_changes_up_and_down(tmp_path):
-    numbers = [16, 2, 1]
-    for told in twins(tmp_path, "16,2,1", "aggregation", "left_join"):
+def test_an_aggregation_and_a_join_are_the_same_after_a_change_up_and_one_down(tmp_path):
+    numbers = [16, 2]
+    for told in twins(tmp_path, "16,2", "aggregation", "left_join"):
         check(told, numbers)
