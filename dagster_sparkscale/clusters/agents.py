@@ -71,6 +71,24 @@ class RemoteAgent:
             status = self._status("PUT", "/v1/rates", body, timeout)
         return status
 
+    def move_receiver(
+        self,
+        stream_id: int,
+        executor: str,
+        timeout: float = 10.0,
+        operation: int | None = None,
+    ) -> Status:
+        """Send a receiver to an executor. Idempotent; returns once it is on its way.
+
+        Raises:
+            StaleEpoch: it is of another epoch.
+            Superseded: an operation with a higher number has asked for a change.
+            AgentRefused: there is no such receiver or executor, or that executor has no core for
+                it; says which.
+        """
+        body = _numbered({"executor": executor}, operation)
+        return self._status("POST", f"/v1/receivers/{stream_id}/move", body, timeout)
+
     def stop(
         self,
         graceful: bool,

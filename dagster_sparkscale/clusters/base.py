@@ -358,6 +358,35 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         number = lease.number if lease else None
         return self.agent(driver).set_rates(wanted, timeout, operation=number, absolute=True)
 
+    def move_receiver(
+        self,
+        driver: Driver,
+        stream_id: int,
+        executor: str,
+        timeout: float = 10.0,
+        lease: Lease | None = None,
+    ) -> Status:
+        """Send a receiver of the driver's program to an executor. Idempotent; returns once it is on
+        its way, not when it runs there: `Status.receivers` and `.relaunches` tell of that.
+
+        Args:
+            stream_id: of the receiver, as Spark numbers it.
+            lease: of the operation that asks. Its number keeps an earlier operation, held up on
+                the way, from undoing what this one did.
+
+        Raises:
+            StaleEpoch: `driver` is not the newest driver of its stream, or a later operation has
+                changed it since.
+            LeaseLost: the lease is over.
+            AgentUnreachable, AgentRefused: as for `status`; refused where there is no such receiver
+                or executor, or that executor has no core for it.
+        """
+        self.newest_record(driver)
+        if lease is not None:
+            lease.check(driver.stream)
+        number = lease.number if lease else None
+        return self.agent(driver).move_receiver(stream_id, executor, timeout, operation=number)
+
     def newest_record(self, driver: Driver) -> Record:
         """The record of the driver's stream.
 

@@ -149,6 +149,12 @@ class Record:
     with; None: none ever were."""
     limited_at: float | None = None
     """When a person last set or took away a live limit, seconds since the epoch."""
+    receivers: int | None = None
+    """How many receivers its next driver is to start; None: as declared."""
+    receivers_declared: int | None = None
+    """What was declared when that was set: a declaration that was changed since is in force."""
+    receivers_generation: int = 0
+    """How often that number has been changed."""
     tuning: Tuning | None = None
     """What was tuned last; None: nothing ever was. Of a stream that is retuned there is one from
     its first start on, without settings: it has what was declared then."""

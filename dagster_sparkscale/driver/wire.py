@@ -35,6 +35,14 @@ SOURCES = "spark.sparkscale.sources"
 """Spark setting: the names of all sources that the declaration has options for, a JSON list."""
 RECEIVER = "receiver-"
 """Begins the names of the sources that are receivers: `receiver-0` is that of stream id 0."""
+REMOVAL = "spark.sparkscale.receivers.removal"
+"""Spark setting: whether an executor with receivers may be removed: `never` (the default) or
+`fitting`, where the cores that stay run all receivers and a task of a batch beside them."""
+RECEIVERS = "spark.sparkscale.receivers"
+"""Spark setting: how many receivers the program is to start."""
+RECEIVERS_GENERATION = "spark.sparkscale.receivers.generation"
+"""Spark setting: how often that number has been changed. A graph that comes from a checkpoint has
+the receivers that it had, so each generation has a checkpoint of its own."""
 REPORTS = "spark.sparkscale.source."
 """Begins the names of the system properties by which a DStream's sources tell of themselves."""
 
@@ -99,6 +107,47 @@ class Limit:
     """How long that batch took."""
     scheduling_ms: int | None = None
     """How long it had waited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """A receiver of a DStreams application, where it is and how it does."""
+
+    stream_id: int
+    name: str | None = None
+    """Its class, as Spark tells it."""
+    executor: str | None = None
+    """Where it runs; None: nowhere at the moment, as while it is being started."""
+    host: str | None = None
+    since: float | None = None
+    """Since when it is seen there, seconds since the epoch, by the driver's clock."""
+    moving_to: str | None = None
+    """The executor that it has been sent to and does not run on yet; None: it stays."""
+    rate: float | None = None
+    """Records per second that it took of late; None: no batch was completed yet."""
+    error: str | None = None
+    """What it last failed of, for people; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relaunch:
+    """A receiver that was away from where it ran, until it ran again."""
+
+    stream_id: int
+    cause: str
+    """`move` (it was sent), `evacuation` (its executor was to be removed), `executor lost` or
+    `restart` (it ended and was started anew)."""
+    from_executor: str | None
+    began_at: float
+    """Seconds since the epoch, by the driver's clock."""
+    to_executor: str | None = None
+    """Where it runs since; None: it is away still."""
+    wanted: str | None = None
+    """The executor that it was sent to; None: Spark chose."""
+    away_seconds: float | None = None
+    """For how long no receiver was seen active for its stream; None: it is away still."""
+    operation: int | None = None
+    """The number of the operation that has sent it; None: none has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +302,10 @@ class Answer:
     `dstreams`, `queries`; null: not yet. One that is held up grows old alone."""
     limits: tuple[Limit, ...] = ()
     """What limits the sources that are known to take live limits."""
+    receivers: tuple[Receiver, ...] | None = None
+    """By stream id; empty: the program has none. None: that can't be told."""
+    relaunches: tuple[Relaunch, ...] = ()
+    """The latest of this driver, oldest first; at most 50."""
     reconfigurations: tuple[Reconfiguration, ...] | None = None
     """What this driver has changed of the state of its queries, or is changing, in order. None: it
     is of a release that knows nothing of state, and tells nothing of it."""

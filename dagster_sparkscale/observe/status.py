@@ -18,7 +18,9 @@ from dagster_sparkscale.driver.wire import (
     Limit,
     Query,
     QueryState,
+    Receiver,
     Reconfiguration,
+    Relaunch,
 )
 from dagster_sparkscale.typed_json import Malformed, read
 
@@ -29,7 +31,9 @@ __all__ = [
     "MalformedStatus",
     "Query",
     "QueryState",
+    "Receiver",
     "Reconfiguration",
+    "Relaunch",
     "Status",
 ]
 
@@ -80,6 +84,10 @@ class Status:
     `queries`; None for one it has not seen yet."""
     limits: tuple[Limit, ...] = ()
     """What limits the sources that are known to take live limits."""
+    receivers: tuple[Receiver, ...] | None = None
+    """By stream id; empty: the program has none. None: that can't be told."""
+    relaunches: tuple[Relaunch, ...] = ()
+    """Receivers that were away from where they ran, of this driver: the latest, oldest first."""
     reconfigurations: tuple[Reconfiguration, ...] = field(default=(), hash=False)
     """What the driver has changed of the state of its queries, or is changing, in order."""
     tells_state: bool = True
@@ -140,6 +148,8 @@ class Status:
             missing=answer.missing,
             ages=answer.ages,
             limits=answer.limits,
+            receivers=answer.receivers,
+            relaunches=answer.relaunches,
             reconfigurations=answer.reconfigurations or (),
             tells_state=answer.reconfigurations is not None,
         )
