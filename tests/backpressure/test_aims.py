@@ -100,7 +100,7 @@ class TestChange:
     def test_options_need_a_restart(self):
         found = changed(READ_ONCE, {CLICKS: 500})
         assert (found.how, found.rates) == ("restart", {})
-        assert found.in_short == "clicks.maxOffsetsPerTrigger from 1 000 to 500"
+        assert found.in_short == "clicks.maxOffsetsPerTrigger from 1,000 to 500"
 
     def test_what_a_start_begins_with_waits_for_one(self):
         found = changed(POLICY, {INITIAL_RATE: 300})
@@ -113,7 +113,7 @@ class TestChange:
         found = changed(POLICY, {MAX_RATE: 500, INITIAL_RATE: 300})
         assert (found.how, found.rates) == ("live", {"a": 500, "b": 500})
         assert (plan(found)["max_rate"], plan(found)["initial_rate"]) == (1000, 300)
-        assert found.in_short.startswith("backpressure.max_rate from 1 000 to 500, backpressure.")
+        assert found.in_short.startswith("backpressure.max_rate from 1,000 to 500, backpressure.")
 
     def test_but_not_where_somebody_has_set_one(self):
         found = changed(POLICY, {MAX_RATE: 500}, rates={"a": {"maxRate": 700}})
