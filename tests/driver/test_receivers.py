@@ -21,7 +21,6 @@ SETTINGS = {
     "spark.executor.cores": CORES,
     "spark.streaming.receiver.writeAheadLog.enable": "true",
     "spark.sparkscale.receivers.removal": "fitting",
-    "spark.locality.wait": "1s",
 }
 
 
