@@ -34,7 +34,7 @@ from .receiver_watch import EVACUATION, MOVE, ReceiverWatch
 from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker
 from .wire import Executor, Receiver, Relaunch
 
-WATCHFUL, QUIET = 0.2, 1.0
+WATCHFUL, QUIET = 0.1, 1.0
 """Seconds between two looks: while a receiver is away, and while all of them run."""
 
 
