@@ -29,7 +29,7 @@ from .keeper import Going, NotReady
 from .log import say
 from .looks import EVERY, first_line
 from .moving import CannotMove, MoveRequest
-from .private_spark import PrivateSpark
+from .private_spark import DETAILS, PrivateSpark
 from .receiver_watch import EVACUATION, MOVE, ReceiverWatch
 from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker
 from .wire import Executor, Receiver, Relaunch
@@ -165,6 +165,8 @@ class Mover:
                 f"receiver: {stream}: there is none of that number; {_there_are(standings)}"
             )
         if executor not in seen.hosts:
+            if any(each.id == executor for each in self._registered()):
+                raise NotReady(f"executor {executor} is being started; ask again when it runs")
             raise CannotMove(
                 f"executor: {executor}: none of that id is there; {_there_are(seen.hosts)}"
             )
@@ -185,12 +187,15 @@ class Mover:
             raise NotReady(f"receiver {stream} is being started; ask again when it runs")
         tasks = self._tasks(bound).get(executor, 0)
         hosted = counted(standings, {stream}).get(executor, 0)
+        if not tasks:
+            unknown = f"how many tasks executor {executor} runs at once is not known"
+            if self._private.has(DETAILS):
+                raise NotReady(f"{unknown} yet; ask again in a moment")
+            raise CannotMove(f"executor: {unknown}")
         if hosted >= tasks:
-            room = f"it runs {tasks} tasks" if tasks else "how many tasks it runs"
             raise CannotMove(
                 f"executor: {executor}: it has no core free for receiver {stream}: it has or is "
-                f"about to have {hosted} others, and {room} at once"
-                + ("" if tasks else " is not known")
+                f"about to have {hosted} others, and it runs {tasks} tasks at once"
             )
         self._send(bound, seen, stream, executor, MOVE, request.operation)
 

@@ -8,9 +8,10 @@ where it is wanted. That it does at once where there is a free core, and after
 `spark.locality.wait` somewhere in vain where there is none. Only if that executor dies does the
 tracker choose another one. Once registered, nothing of that is stored any more.
 
-What a receiver has taken and not made a block of (`spark.streaming.blockInterval`) is kept when it
-is stopped, unless there is a write-ahead log: `ReceiverSupervisorImpl.onStop` closes that first. A
-receiver that acknowledges what it has stored loses nothing either way.
+What a receiver has stored record by record and its `BlockGenerator` has made no block of yet
+(`spark.streaming.blockInterval`) is kept when it is stopped, unless there is a write-ahead log:
+`ReceiverSupervisorImpl.onStop` closes that first. A receiver that stores several records at a time
+and acknowledges them then loses nothing either way.
 """
 
 from collections.abc import Sequence

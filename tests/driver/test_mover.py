@@ -15,7 +15,7 @@ from dagster_sparkscale.driver.keeper import Going, NotReady
 from dagster_sparkscale.driver.looks import EVERY
 from dagster_sparkscale.driver.mover import QUIET, WATCHFUL, Bound, Mover
 from dagster_sparkscale.driver.moving import CannotMove
-from dagster_sparkscale.driver.private_spark import PrivateSpark
+from dagster_sparkscale.driver.private_spark import DETAILS, PrivateSpark
 from dagster_sparkscale.driver.receiver_watch import Placement
 from dagster_sparkscale.driver.receivers import NO_RECEIVERS, Receivers
 from dagster_sparkscale.driver.wire import Executor, Relaunch
@@ -153,8 +153,31 @@ def test_a_core_is_what_a_task_takes() -> None:
     spark = Spark("0", "1", cores=3)
     spark.be(task_cpus=2)
     assert "it has or is about to have 1 others, and it runs 1 tasks" in spark.refused(0, "1")
-    spark.executors = []  # not told, or not yet
-    assert "how many tasks it runs at once is not known" in spark.refused(0, "2")
+
+
+def test_one_that_has_just_been_registered_is_not_ready_yet() -> None:
+    spark = Spark("0", "1")
+    spark.executors[2] = replace(spark.executors[2], cores=0)
+    assert spark.refused(0, "2") == (
+        "NotReady: how many tasks executor 2 runs at once is not known yet; ask again in a moment"
+    )
+    spark.executors.append(Executor("3", "host", 2))
+    assert spark.refused(0, "3") == (
+        "NotReady: executor 3 is being started; ask again when it runs"
+    )
+
+
+def test_where_cores_are_never_told_none_can_be_moved() -> None:
+    spark = Spark("0", "1")
+    spark.executors = []
+    spark.mover._private.use(DETAILS, fail_as_absent, None)
+    assert spark.refused(0, "2") == (
+        "CannotMove: executor: how many tasks executor 2 runs at once is not known"
+    )
+
+
+def fail_as_absent() -> None:
+    raise ImportError("there is no such class")
 
 
 def test_one_that_is_on_its_way_takes_a_core_where_it_goes() -> None:
