@@ -30,6 +30,7 @@ def test_before_spark_is_there_a_status_is_answered(
     assert (status.stream, status.epoch, status.phase) == ("clicks", 4, "starting")
     assert (status.spark_age, status.registered, status.requested) == (None, None, None)
     assert (status.queries, status.batches, status.executors) == ((), (), ())
+    assert (status.receivers, status.relaunches) == (None, ())  # not known yet
 
 
 def test_batches_are_answered_as_the_reader_wants_them(
@@ -61,7 +62,7 @@ def test_a_bad_question_is_refused(client: http.client.HTTPConnection, query: st
     ("method", "path"),
     [
         *(("GET", "/v1/status"), ("PUT", "/v1/executors"), ("PUT", "/v1/rates")),
-        *(("POST", "/v1/stop"), ("GET", "/none")),
+        *(("POST", "/v1/receivers/0/move"), ("POST", "/v1/stop"), ("GET", "/none")),
     ],
 )
 def test_without_the_token_nothing_is_answered(
