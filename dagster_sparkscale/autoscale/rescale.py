@@ -134,7 +134,7 @@ def rescale(
             if request.decided and (why := _overtaken(cluster, request)):
                 raise Overtaken(why) from None
             raise
-    bounds, target = stream.bounds_for(shards), story.target
+    bounds, target = stream.bounds_for(shards, story.driver.receivers), story.target
     story.requested_seconds = time.monotonic() - begun
     tell(f"requested {target} executors after {story.requested_seconds:.2f} s")
     if target > bounds.aim(target):
@@ -165,7 +165,7 @@ def _request(
         )
     target = target_of(
         request,
-        until_restart(driver.declared, stream.bounds),
+        until_restart(driver.declared, stream.bounds_for(None, driver.receivers)),
         before.registered - before.removing,
     )
     leaving = f", of which {before.removing} are leaving" if before.removing else ""

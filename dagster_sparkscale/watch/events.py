@@ -95,7 +95,9 @@ def told(
         # Last, for to ask costs as much as to store an event.
         moved_on = moved_on or overview != memory.shown or not _overview_is_ours(instance, stream)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
-    state = glance.state(row, shown, stream.bounds.minimum, sighting.driver)
+    driver = sighting.driver
+    bounds = stream.bounds_for(None, driver.receivers if driver is not None else None)
+    state = glance.state(row, shown, bounds.minimum, driver)
     yield kind(
         asset_key=asset_key(stream),
         description=why,
