@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.streams import StructuredStream as StructuredStream
     from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
     from dagster_sparkscale.definitions import build_defs as build_defs
+    from dagster_sparkscale.driver.receiver_count import receiver_checkpoint as receiver_checkpoint
+    from dagster_sparkscale.driver.receiver_count import receiver_count as receiver_count
     from dagster_sparkscale.driver.stream_options import stream_options as stream_options
     from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
     from dagster_sparkscale.observe.history import history as history
@@ -88,6 +90,8 @@ _HOMES = {
     "alert_sensor": "watch.alert_sensor",
     "build_defs": "definitions",
     "history": "observe.history",
+    "receiver_checkpoint": "driver.receiver_count",
+    "receiver_count": "driver.receiver_count",
     "stream_options": "driver.stream_options",
     "streaming_asset": "declare.streams",
 }

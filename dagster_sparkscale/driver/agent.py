@@ -6,7 +6,7 @@ look again (`looks.py`), and leave a target for the one that acts (`keeper.py`).
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +14,20 @@ from .backpressure.at_work import Backpressure
 from .dstreams import DStreams, ended
 from .history import History
 from .jvm import Jvm, PerContext
-from .keeper import Keeper, NotReady
+from .keeper import Going, Keeper, NotReady
 from .log import say
 from .looks import EVERY, Look
+from .mover import Mover
 from .operation_order import OperationOrder
 from .options import Options
 from .private_spark import PrivateSpark
 from .queries import Queries
 from .rates import Rates
-from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker, hosting
+from .receiver_rates import ReceiverRates
+from .receivers import Receivers, hosting
+from .reports import Input
 from .structured import StructuredStreaming
-from .wire import Answer, Query, Spark
+from .wire import Answer, Batch, Executor, Query, Receiver, Spark
 
 FRESH = 1.0
 """Seconds what was seen is good for."""
@@ -34,7 +37,8 @@ STALE_AFTER = 30.0
 """Seconds after which what was seen of a query is not told any more, as it is not known: three
 times as long as there is between two looks."""
 TARGET_WITHIN = 8.0
-"""Seconds a new target may take to reach the cluster manager before the answer says it has not."""
+"""Seconds a new target may take to reach the cluster manager before the answer says it has not; and
+a receiver that is to move may take to be told."""
 
 
 class Agent:
@@ -48,7 +52,8 @@ class Agent:
         self.backpressure = Backpressure(
             options.interval_ms, self.rates, self.history, self.private, self._registered
         )
-        completed = self.backpressure.completed
+        self._rates_of_receivers = ReceiverRates()
+        completed = self._completed
         self.queries = Queries(self.history, options.interval_ms, completed=completed)
         self.structured = StructuredStreaming(self.queries, self.private)
         self.operations = OperationOrder()
@@ -59,14 +64,16 @@ class Agent:
         self._setting_rates = threading.Lock()
         self._target = options.initial_executors
         self._attached = False
-        self._trackers = PerContext(lambda c: ReceiverTracker(Jvm(c), self.private))
+        self._mover = Mover(self.private, self._executors_seen)
         self._graphs = PerContext(
             lambda c: DStreams(Jvm(c), self.history, self.private, completed=completed)
         )
-        self._receivers = Look("receivers", self._look_at_receivers)
+        self._receivers: Look[Receivers | None] = Look(
+            "receivers", self._mover.look, self._mover.pause
+        )
         self._graph = Look("dstreams", self._look_at_graph, self._graph_pause)
         self._triggers = Look("queries", self.structured.look)
-        self._keeper = Keeper(self._receivers, self.private)
+        self._keeper = Keeper(self._receivers, self.private, tell_going=self._tell_going)
         self._executors = Look(
             "executors", lambda: self._keeper.turn(self._target), self._keeper.pause
         )
@@ -74,9 +81,20 @@ class Agent:
             *(self._executors, self._receivers, self._graph, self._triggers),
         )
 
-    def _look_at_receivers(self) -> Receivers | None:
-        tracker = self._trackers.get()
-        return NO_RECEIVERS if tracker is None else tracker.look()
+    def _completed(
+        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
+    ) -> Batch:
+        self._rates_of_receivers.completed(batch, interval_ms, inputs)
+        return self.backpressure.completed(batch, interval_ms, inputs, queues)
+
+    def _executors_seen(self) -> tuple[Executor, ...]:
+        seen = self._executors.seen
+        return () if seen is None else seen.value.executors
+
+    def _tell_going(self, going: Going) -> None:
+        if going != self._mover.going:
+            self._mover.going = going
+            self._receivers.ask()
 
     def _look_at_graph(self) -> Query | None:
         dstreams, before = self._graphs.get(), self._graph.seen
@@ -112,7 +130,7 @@ class Agent:
             self._refresh()
         now = time.time()
         listed, last = self.history.read(since, None if window is None else now - window)
-        bound = self._keeper.bound
+        bound, seen = self._keeper.bound, self._receivers.seen
         return Answer(
             stream=self.options.stream,
             epoch=self.options.epoch,
@@ -131,6 +149,8 @@ class Agent:
             missing=(*self.private.missing, *self.backpressure.troubles),
             ages={look.name: _rounded(look.age) for look in self._looks},
             limits=self.backpressure.limits,
+            receivers=self._receivers_told(),
+            relaunches=seen.value.relaunches if seen and seen.value else (),
             reconfigurations=self.structured.reconfigurations,
         )
 
@@ -153,6 +173,13 @@ class Agent:
         return replace(
             executors.value, age=_rounded(executors.age), requested=requested, executors=listed
         )
+
+    def _receivers_told(self) -> tuple[Receiver, ...] | None:
+        seen = self._receivers.seen
+        if seen is None or seen.value is None or seen.age > STALE_AFTER:
+            return None
+        rate = self._rates_of_receivers.rate
+        return tuple(replace(each, rate=rate(each.stream_id)) for each in seen.value.told)
 
     def _queries(self) -> tuple[Query, ...]:
         """What is known of each query and of the graph. What a look held up has not shown for long
@@ -199,6 +226,27 @@ class Agent:
             why = "; ".join(f"{who}: {what}" for who, what in trouble.items() if what)
             why = why or "Spark gave no answer in time"
             raise NotReady(f"{why}; the target of {target} stands and is asked for again")
+
+    def move_receiver(self, stream_id: int, executor: str, operation: int | None = None) -> None:
+        """Send a receiver to an executor; returns once it has been told, or is there already or on
+        its way.
+
+        Args:
+            operation: the number of the operation that wants it; None: of one without.
+
+        Raises:
+            Overtaken: a later operation has been here.
+            CannotMove: there is no such receiver or executor, or no room; the text says which.
+            NotReady: it can't be told just now.
+        """
+        with self._lock:  # or one that was admitted earlier might be carried out later
+            self.operations.admit(operation)
+            if self.phase != "running" or not self._attached:
+                raise NotReady(f"the driver is {self.phase}: receivers cannot be moved now")
+            request = self._mover.request(stream_id, executor, operation)
+            asked = self._receivers.ask()
+        self._receivers.wait(asked, time.monotonic() + TARGET_WITHIN)
+        request.result()
 
     def set_rates(self, wanted: Any, operation: int | None = None, absolute: bool = False) -> None:
         """Set and remove live limits of sources; returns once they are in the sources' file.

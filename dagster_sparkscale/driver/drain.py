@@ -5,11 +5,10 @@ from typing import Any
 
 from .dstreams import QUERY
 from .log import say
+from .receiver_moves import MANGLED, private_field
 from .stopped import StoppedQuery
 
 POLL = 0.05
-# How the Scala compiler names private members that inner classes use too.
-_MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"
 GRACE_TIMEOUT = "spark.streaming.gracefulStopTimeout"
 WRITE_AHEAD = "spark.streaming.receiver.writeAheadLog.enable"
 
@@ -66,9 +65,9 @@ def _stop_receivers(jvm: Any, streaming: Any, deadline: float) -> None:
     logged = streaming.sparkContext().conf().getBoolean(WRITE_AHEAD, False)
     if lost := may_lose(jvm.scala.util.Properties.versionNumberString(), logged):
         say(lost)
-    state = _field(tracker, "trackerState")
-    endpoint = _field(tracker, "endpoint").get(tracker)
-    still_running = getattr(tracker, f"{_MANGLED}receiverJobExitLatch")()
+    state = private_field(tracker, "trackerState")
+    endpoint = private_field(tracker, "endpoint").get(tracker)
+    still_running = getattr(tracker, f"{MANGLED}receiverJobExitLatch")()
     names = jvm.org.apache.spark.streaming.scheduler
     stop_all = getattr(getattr(names, "StopAllReceivers$"), "MODULE$")
     boolean = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").Boolean()
@@ -104,10 +103,3 @@ def may_lose(scala: str, logged: bool) -> str | None:
         f"with Scala {scala} an executor may end when a receiver on it is stopped, and what was "
         f"received and not processed be lost with it: {WRITE_AHEAD}=true and a checkpoint keep it"
     )
-
-
-def _field(java_object: Any, name: str) -> Any:
-    """A private field of a JVM object, by reflection."""
-    field = java_object.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field

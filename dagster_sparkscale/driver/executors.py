@@ -1,14 +1,14 @@
 """The executors of one SparkContext: how many there are, asking for more, removing some."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .jvm import Jvm
 from .log import say
 from .private_spark import DECOMMISSION, DETAILS, KILL, KILL_AGAIN, REGISTERED, PrivateSpark
-from .victims import Candidate, choose
+from .victims import Candidate, Choice, Rule, choose
 from .wire import Executor
 
 LEAVE_WITHIN = 120.0
@@ -120,27 +120,39 @@ class Executors:
         """Executors told to leave that were still registered when last observed."""
         return len(self._leaving)
 
-    def shrink(self, executors: Sequence[Executor], target: int) -> str | None:
-        """Tell as many executors to leave as are too many. Returns why fewer go, if so.
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Those executors."""
+        return frozenset(self._leaving)
 
-        The caller states the target again afterwards: killing lowers Spark's own.
-        """
-        choice = choose(
+    def choose(
+        self, executors: Sequence[Executor], target: int, rule: Rule, evacuated: Collection[str]
+    ) -> Choice:
+        """Whom to tell to leave, so that `target` stay."""
+        return choose(
             [
-                Candidate(e.id, e.active_tasks, e.receivers, e.id in self._leaving)
+                Candidate(
+                    *(e.id, e.active_tasks, e.receivers),
+                    leaving=e.id in self._leaving,
+                    cores=e.cores,
+                    evacuating=e.id in evacuated,
+                )
                 for e in executors
             ],
             target,
+            rule,
         )
-        if choice.victims:
+
+    def tell_to_leave(self, ids: Sequence[str], why: str | None) -> None:
+        """Tell executors to leave.
+
+        The caller states the target again afterwards: killing lowers Spark's own.
+        """
+        if ids:
             how = "decommissioning" if self._decommissions else "killing"
-            say(
-                f"{how} executor(s) {', '.join(choice.victims)}: "
-                f"{len(executors)} registered, target {target}"
-            )
-            for id in choice.victims:
-                self._tell_to_leave(id)
-        return choice.blocked
+            say(f"{how} executor(s) {', '.join(ids)}: {why}")
+        for id in ids:
+            self._tell_to_leave(id)
 
     def _tell_to_leave(self, id: str) -> None:
         if self._decommissions and self._private.use(

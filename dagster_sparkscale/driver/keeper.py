@@ -7,7 +7,7 @@ at by somebody else (`looks.py`), and waited for only before an executor is remo
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .executors import Executors
@@ -16,7 +16,8 @@ from .log import say
 from .looks import Look, first_line
 from .private_spark import DETAILS, PrivateSpark, check_version
 from .receivers import Receivers, hosting
-from .wire import Executor, Spark
+from .victims import V1, Rule
+from .wire import REMOVAL, Executor, Spark
 
 SETTLED, UNSETTLED, HOPELESS = 10.0, 1.0, 5.0
 """Seconds between looks at the executors: when they are as many as the target; when not; and when
@@ -33,6 +34,16 @@ class NotReady(Exception):
 
 
 @dataclass(frozen=True)
+class Going:
+    """Executors that are not to have receivers any more."""
+
+    evacuated: frozenset[str] = frozenset()
+    """Their receivers are moved away; then they are told to leave."""
+    leaving: frozenset[str] = frozenset()
+    """They have been told to leave."""
+
+
+@dataclass(frozen=True)
 class Bound:
     """What belongs to one SparkContext."""
 
@@ -40,6 +51,8 @@ class Bound:
     app_id: str | None
     ui_url: str | None
     version: str
+    rule: Rule = V1
+    """By which executors go, without how many receivers there are."""
 
 
 class Keeper:
@@ -47,6 +60,8 @@ class Keeper:
 
     Args:
         receivers: looks where receivers are; None: that cannot be told.
+        tell_going: told each time which executors are to go, or do; whoever moves receivers moves
+            theirs.
     """
 
     def __init__(
@@ -54,9 +69,12 @@ class Keeper:
         receivers: Look[Receivers | None],
         private: PrivateSpark,
         clock: Callable[[], float] = time.monotonic,
+        tell_going: Callable[[Going], None] = lambda going: None,
     ) -> None:
         self._receivers = receivers
         self._private = private
+        self._tell_going = tell_going
+        self._evacuated: frozenset[str] = frozenset()
         self._clock = clock
         self.stated: int | None = None
         """The last target that the cluster manager has taken note of; None has it stated anew."""
@@ -111,6 +129,7 @@ class Keeper:
             app_id=context.applicationId,
             ui_url=context.uiWebUrl,
             version=check_version(context),
+            rule=rule_of(context),
         )
 
     def turn(self, target: int) -> Spark:
@@ -122,7 +141,8 @@ class Keeper:
             NotReady: there is no SparkContext, or it was stopped.
             Exception: whatever Spark raises; the target has been stated all the same, if it could.
         """
-        executors = self._current().executors
+        bound = self._current()
+        executors = bound.executors
         # Of a local master nothing else is asked, and a JVM that hangs must show.
         if executors.stopped:
             raise NotReady("Spark has stopped its SparkContext")
@@ -131,15 +151,16 @@ class Keeper:
             self._state(executors, target)
         registered = executors.observe()
         executors.kill_overdue()
-        blocked = None
+        blocked, before, self._evacuated = None, self._evacuated, frozenset()
         if not executors.scalable:
             blocked = "a local master has no executors of its own"
         elif registered is None:
             blocked = "this Spark does not tell which executors there are"
         elif len(registered) > target:
-            blocked = self._shrink(executors, registered, target)
+            blocked = self._shrink(bound, registered, target, before)
         else:
             self._placing_since = None  # the next scale-down waits anew
+        self._tell_going(Going(self._evacuated, executors.leaving))
         settled = registered is None or not executors.scalable or len(registered) == target
         self._unsettled_since = None if settled else (self._unsettled_since or self._clock())
         return Spark(
@@ -150,9 +171,14 @@ class Keeper:
         )
 
     def _shrink(
-        self, executors: Executors, registered: Sequence[Executor], target: int
+        self, bound: Bound, registered: Sequence[Executor], target: int, evacuated: frozenset[str]
     ) -> str | None:
-        """Have as many executors leave as are too many. Returns why fewer go, if so."""
+        """Have as many executors leave as are too many. Returns why fewer go, if so.
+
+        Args:
+            evacuated: those of which the receivers are being moved away.
+        """
+        self._evacuated = evacuated  # what can't be told now changes nothing
         receivers = self._receivers.now(RECEIVERS_WITHIN)
         if receivers is None:
             return (
@@ -160,11 +186,22 @@ class Keeper:
             )
         if self._being_placed(receivers.unplaced):
             return f"{receivers.unplaced} receiver(s) are being started; waiting for them"
-        before = executors.removing
-        blocked = executors.shrink(hosting(registered, receivers), target)
+        executors, before = bound.executors, bound.executors.removing
+        rule = replace(bound.rule, receivers=len(receivers.placed))
+        choice = executors.choose(hosting(registered, receivers), target, rule, evacuated)
+        hosts = {id for id, number in receivers.per_executor.items() if number}
+        waiting = [id for id in choice.victims if id in hosts or id in receivers.unsettled]
+        self._evacuated = frozenset(waiting)
+        if self._evacuated - evacuated:
+            say(f"executor(s) {', '.join(waiting)} go once no receiver needs them: {choice.why}")
+        executors.tell_to_leave(
+            [id for id in choice.victims if id not in waiting],
+            f"{len(registered)} registered, target {target}; {choice.why}",
+        )
         if executors.removing != before:
             self._state(executors, target)
-        return blocked
+        words = receivers.waiting or (_waiting(waiting) if waiting else None)
+        return "; ".join(filter(None, [choice.blocked, words])) or None
 
     def _state(self, executors: Executors, target: int) -> None:
         self._stated_at = self._clock()
@@ -190,3 +227,16 @@ class Keeper:
         now = self._clock()
         self._placing_since = self._placing_since or now
         return now - self._placing_since < PLACING_WITHIN
+
+
+def rule_of(context: Any) -> Rule:
+    """By which rule executors of a SparkContext go, as its settings say."""
+    conf = context.getConf()
+    said = conf.get(REMOVAL, "never")
+    if said not in ("never", "fitting"):
+        say(f"{REMOVAL} = {said!r}: must be never or fitting; never it is")
+    return Rule(said == "fitting", task_cpus=max(1, int(conf.get("spark.task.cpus", "1"))))
+
+
+def _waiting(executors: Sequence[str]) -> str:
+    return f"executor(s) {', '.join(executors)} go once no receiver needs them"

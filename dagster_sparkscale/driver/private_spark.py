@@ -89,6 +89,28 @@ RECEIVERS = Feature(
         _JSON,
     ),
 )
+MOVES = Feature(
+    "moving receivers",
+    "none can be moved, an executor with receivers stays, and how long one was away is not told",
+    (
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.endpoint",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.getExecutors",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.updateReceiverScheduledExecutors",
+        "org.apache.spark.streaming.scheduler.GetAllReceiverInfo",
+        "org.apache.spark.streaming.scheduler.ReceiverTrackingInfo.toReceiverInfo",
+        "org.apache.spark.streaming.receiver.StopReceiver",
+        "org.apache.spark.scheduler.ExecutorCacheTaskLocation",
+        _JSON,
+    ),
+)
+PROCESSED = Feature(
+    "what of that which receivers took was processed",
+    "an executor may go before that was which its receivers took",
+    (
+        "org.apache.spark.streaming.scheduler.JobScheduler.jobGenerator",
+        "org.apache.spark.streaming.scheduler.JobGenerator.lastProcessedBatch",
+    ),
+)
 RECEIVER_LIMITS = Feature(
     "live limits of receivers",
     "they take as much as spark.streaming.backpressure.initialRate and "

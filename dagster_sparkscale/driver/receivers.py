@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from . import receiver_moves
 from .jvm import Jvm
-from .private_spark import DSTREAMS, RECEIVERS, PrivateSpark
-from .wire import Executor
+from .private_spark import DSTREAMS, MOVES, PROCESSED, RECEIVERS, PrivateSpark
+from .receiver_watch import Placement
+from .wire import Executor, Receiver, Relaunch
 
 
 @dataclass(frozen=True)
@@ -14,10 +16,22 @@ class Receivers:
     """Where the receivers run, from `org.apache.spark.streaming.scheduler.ReceiverTracker`."""
 
     per_executor: Mapping[str, int] = field(default_factory=dict)
+    """How many run there, or ran there last."""
     unplaced: int = 0
-    """Receivers that run nowhere at the moment, as they do while they are being started."""
+    """Receivers that have run nowhere yet, as while they are being started."""
     placed: Mapping[int, str | None] = field(default_factory=dict)
-    """The executor of each receiver, by its stream id; None: it runs nowhere at the moment."""
+    """The executor of each receiver, by its stream id; None: it has run nowhere yet."""
+    placements: tuple[Placement, ...] | None = None
+    """Each as its tracker has it; None: this Spark does not tell."""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """The host of each executor that they may be started on, by its id."""
+    told: tuple[Receiver, ...] = ()
+    """What is told of each, without its rate."""
+    relaunches: tuple[Relaunch, ...] = ()
+    unsettled: frozenset[str] = frozenset()
+    """Executors that hold what receivers took there and no batch has processed yet."""
+    waiting: str | None = None
+    """Why executors that are to go have not been told to, for people."""
 
 
 NO_RECEIVERS = Receivers()
@@ -42,7 +56,7 @@ def active_graph(jvm: Jvm, private: PrivateSpark) -> Any:
 
 
 class ReceiverTracker:
-    """Reads the tracker of the active StreamingContext, if the program has one.
+    """Asks the tracker of the active StreamingContext, if the program has one. For one thread.
 
     Waits for two locks: that of `active_graph`, and the tracker's own, held while a graceful stop
     waits for the receivers.
@@ -50,10 +64,11 @@ class ReceiverTracker:
 
     def __init__(self, jvm: Jvm, private: PrivateSpark) -> None:
         self._jvm, self._private = jvm, private
+        self._streaming: Any = None
 
     def look(self) -> Receivers | None:
         """None if this Spark does not tell."""
-        streaming = active_graph(self._jvm, self._private)
+        self._streaming = streaming = active_graph(self._jvm, self._private)
         if streaming is None:
             return NO_RECEIVERS
         return self._private.use(RECEIVERS, lambda: self._allocated(streaming), None)
@@ -64,13 +79,47 @@ class ReceiverTracker:
         for executor in placed.values():
             if executor is not None:
                 per_executor[executor] = per_executor.get(executor, 0) + 1
-        return Receivers(
-            per_executor, sum(executor is None for executor in placed.values()), placed
+        unplaced = sum(executor is None for executor in placed.values())
+        seen = Receivers(per_executor, unplaced, placed)
+        if not placed:
+            return replace(seen, placements=())
+        return self._private.use(MOVES, lambda: self._in_detail(seen), seen)
+
+    def _in_detail(self, seen: Receivers) -> Receivers:
+        return replace(
+            seen,
+            placements=receiver_moves.placements(self._jvm, self._tracker, list(seen.placed)),
+            hosts=receiver_moves.executors(self._jvm, self._tracker),
+        )
+
+    @property
+    def _tracker(self) -> Any:
+        return self._streaming.scheduler().receiverTracker()
+
+    @property
+    def streaming(self) -> bool:
+        """Whether there was a graph at the last look."""
+        return self._streaming is not None
+
+    def send(self, stream: int, host: str, executor: str) -> bool:
+        """Send a receiver that was seen to an executor; returns whether this Spark can."""
+
+        def sent() -> bool:
+            receiver_moves.send(self._jvm, self._tracker, stream, host, executor)
+            return True
+
+        return self._private.use(MOVES, sent, False)
+
+    def processed_until(self) -> float | None:
+        """The time of the last batch that is through, seconds since the epoch; None: this Spark
+        does not tell."""
+        return self._private.use(
+            PROCESSED, lambda: receiver_moves.processed_until(self._streaming), None
         )
 
 
 def placed_receivers(jvm: Jvm, streaming: Any) -> dict[int, str | None]:
-    """The executor of each receiver of a Scala StreamingContext, by its stream id; None: it runs
-    nowhere at the moment. Waits for the tracker's lock."""
+    """The executor of each receiver of a Scala StreamingContext, by its stream id, where it runs or
+    ran last; None: it has run nowhere yet. Waits for the tracker's lock."""
     told = jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())
     return {int(stream): executor for stream, executor in told.items()}

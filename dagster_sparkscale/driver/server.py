@@ -5,6 +5,7 @@ import hmac
 import io
 import json
 import math
+import re
 import socket
 import socketserver
 import ssl
@@ -17,9 +18,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent
 from .keeper import NotReady
+from .moving import CannotMove
 from .operation_order import Overtaken
 from .options import MAX_EXECUTORS
-from .rates import BadRates
+from .rates import MAX_NAME, BadRates
 from .wire import Answer
 
 MAX_BODY = 64 * 1024
@@ -36,6 +38,7 @@ TOKEN_WITHIN = 5.0
 """Seconds from the connection to the token."""
 LONGEST_STOP = 24 * 3600.0
 _LARGEST = 2**63
+_MOVE = re.compile("/v1/receivers/([^/]*)/move")
 
 
 class HttpRefusal(Exception):
@@ -192,6 +195,8 @@ class Handler(BaseHTTPRequestHandler):
                 code, answer = 200, self._executors(body).as_json()
             elif route == ("PUT", "/v1/rates"):
                 code, answer = 200, self._rates(body).as_json()
+            elif method == "POST" and (moved := _MOVE.fullmatch(url.path)):
+                code, answer = 200, self._move(moved[1], body).as_json()
             elif route == ("POST", "/v1/stop"):
                 code, answer, afterwards = self._stop(body)
             else:
@@ -279,6 +284,24 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.server.agent.set_rates(given.get("rates"), operation, absolute)
         except BadRates as error:
+            raise HttpRefusal(400, str(error)) from None
+        return self.server.agent.status(batches=False)
+
+    def _move(self, stream: str, body: bytes) -> Answer:
+        if not (stream.isascii() and stream.isdigit() and len(stream) < 10):
+            raise HttpRefusal(400, f"receiver: {stream[:40]}: must be the number of its stream")
+        given = self._json(body)
+        executor = given.get("executor")
+        if type(executor) is not str or not 0 < len(executor) <= MAX_NAME:
+            raise HttpRefusal(
+                400,
+                f"executor: {_shown(executor)}: must be the id of an executor, of 1 to {MAX_NAME} "
+                "characters",
+            )
+        operation = self._fenced(given)
+        try:
+            self.server.agent.move_receiver(int(stream), executor, operation)
+        except CannotMove as error:
             raise HttpRefusal(400, str(error)) from None
         return self.server.agent.status(batches=False)
 

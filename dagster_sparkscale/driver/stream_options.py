@@ -33,7 +33,7 @@ def stream_options(source: str, spark: Any = None) -> dict[str, str]:
     Raises:
         UnknownSource: there are limits, and none of this name.
     """
-    return options_of(source, _settings(spark))
+    return options_of(source, settings_of(spark))
 
 
 def options_of(source: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -57,7 +57,12 @@ def options_of(source: str, settings: Mapping[str, str]) -> dict[str, str]:
     return found.get(source, {})
 
 
-def _settings(spark: Any) -> dict[str, str]:
+def settings_of(spark: Any) -> dict[str, str]:
+    """All Spark settings of a program; empty where it has no Spark (yet).
+
+    Args:
+        spark: a SparkSession or SparkContext. None: the active one.
+    """
     if spark is None:
         if "pyspark" not in sys.modules:
             return {}  # nobody has started Spark

@@ -1,6 +1,6 @@
 """Which executors go when there are more than the target. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 
@@ -13,6 +13,27 @@ class Candidate:
     receivers: int = 0
     leaving: bool = False
     """Told to leave already; still counts as registered."""
+    cores: int = 0
+    """0: not known."""
+    evacuating: bool = False
+    """Chosen before, and its receivers are on their way to others: it goes before the rest, so
+    that a choice stands until it is carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Whether an executor with receivers may go (SPARK-12133)."""
+
+    fitting: bool = False
+    """False: never (V1). True: if the cores of those that stay run all receivers and a task of a
+    batch beside them (V2). Then nobody else goes either who is needed for that."""
+    receivers: int = 0
+    """How many the program has in all, also those that run nowhere at the moment."""
+    task_cpus: int = 1
+    """Cores that a task takes, and so a receiver: `spark.task.cpus`."""
+
+
+V1 = Rule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,31 +41,75 @@ class Choice:
     victims: tuple[str, ...]
     blocked: str | None = None
     """Why fewer go than should, for people; None when all that should go do."""
+    why: str | None = None
+    """Why just these, for people; None where nobody goes."""
 
 
-def choose(executors: Sequence[Candidate], target: int) -> Choice:
+def choose(executors: Sequence[Candidate], target: int, rule: Rule = V1) -> Choice:
     """Choose whom to remove, so that `target` executors stay.
 
-    An executor that hosts a receiver never goes (SPARK-12133, V1: its receivers would have to be
-    started elsewhere, and what they have received and not replicated would be lost). Of the
-    others go first those that work on the fewest tasks, then the youngest, which hold the least
-    cached and shuffled data.
+    First go those with the fewest receivers, which have the least to be started elsewhere; of
+    these who work on the fewest tasks, then the youngest, which hold the least cached and
+    shuffled data.
     """
     staying = [executor for executor in executors if not executor.leaving]
     excess = max(0, len(staying) - target)
-    free = [executor for executor in staying if executor.receivers == 0]
-    free.sort(key=lambda executor: (executor.active_tasks, *_youngest_first(executor.id)))
-    victims = tuple(executor.id for executor in free[:excess])
-    if len(victims) == excess:
-        return Choice(victims)
-    holders = len(staying) - len(free)
+    staying.sort(key=_order)
+    needed = (rule.receivers + 1) if rule.fitting and rule.receivers else 0
+    victims: list[Candidate] = []
+    for each in staying:
+        if len(victims) == excess:
+            break
+        gone = {victim.id for victim in victims} | {each.id}
+        if each.receivers and not rule.fitting:
+            continue
+        if needed <= tasks(staying, gone, rule.task_cpus):
+            victims.append(each)
+    gone = {victim.id for victim in victims}
     return Choice(
-        victims,
-        f"{holders} executor(s) hold receivers and are never removed: "
-        f"{holders} will stay although the target is {target}",
+        tuple(victim.id for victim in victims),
+        None if len(victims) == excess else _blocked(staying, gone, target, rule),
+        _why(staying, victims, rule) if victims else None,
     )
 
 
-def _youngest_first(executor: str) -> tuple[int, str]:
+def tasks(executors: Sequence[Candidate], gone: Collection[str], task_cpus: int) -> int:
+    """How many tasks at once those run that do not go. One whose cores are not known counts for
+    none: it can't be told that there is room on it."""
+    return sum(each.cores // task_cpus for each in executors if each.id not in gone)
+
+
+def _order(executor: Candidate) -> tuple[bool, int, int, int, str]:
     # Spark numbers executors in the order they are launched.
-    return (-int(executor), "") if executor.isdecimal() else (1, executor)
+    number = -int(executor.id) if executor.id.isdecimal() else 1
+    name = "" if executor.id.isdecimal() else executor.id
+    return (not executor.evacuating, executor.receivers, executor.active_tasks, number, name)
+
+
+def _why(staying: Sequence[Candidate], victims: Sequence[Candidate], rule: Rule) -> str:
+    words = "fewest receivers first, then least running work, then youngest: " + ", ".join(
+        f"{each.id} ({each.receivers} receivers, {each.active_tasks} tasks)" for each in victims
+    )
+    if rule.fitting and rule.receivers:
+        room = tasks(staying, {victim.id for victim in victims}, rule.task_cpus)
+        words += f"; those that stay run {room} tasks at once, {rule.receivers} of them receivers"
+    return words
+
+
+def _blocked(staying: Sequence[Candidate], gone: Collection[str], target: int, rule: Rule) -> str:
+    left = [each for each in staying if each.id not in gone]
+    if not rule.fitting:
+        return (
+            f"{len(left)} executor(s) hold receivers and are never removed: "
+            f"{len(left)} will stay although the target is {target}"
+        )
+    room = tasks(left, (), rule.task_cpus)
+    unknown = [each.id for each in left if not each.cores]
+    words = (
+        f"{len(left)} executor(s) will stay although the target is {target}: one less, and those "
+        f"that stay would not run all {rule.receivers} receivers and a task of a batch beside them "
+        f"(the {len(left)} run {room} tasks at once)"
+    )
+    if unknown:
+        words += f"; how many cores there are is not known of executor(s) {', '.join(unknown)}"
+    return words

@@ -38,6 +38,7 @@ def put(client: http.client.HTTPConnection, target: int, **more: Any) -> tuple[i
 CHANGES = [
     ("PUT", "/v1/executors", {"target": 3}, 503),  # Spark is not there yet
     ("PUT", "/v1/rates", {"rates": {"web": {"maxRate": 1}}}, 503),  # nor a file for them
+    ("POST", "/v1/receivers/0/move", {"executor": "1"}, 503),
     ("POST", "/v1/stop", {"graceful": False}, 202),
 ]
 

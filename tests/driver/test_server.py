@@ -61,7 +61,7 @@ def test_a_bad_question_is_refused(client: http.client.HTTPConnection, query: st
     ("method", "path"),
     [
         *(("GET", "/v1/status"), ("PUT", "/v1/executors"), ("PUT", "/v1/rates")),
-        *(("POST", "/v1/stop"), ("GET", "/none")),
+        *(("POST", "/v1/receivers/0/move"), ("POST", "/v1/stop"), ("GET", "/none")),
     ],
 )
 def test_without_the_token_nothing_is_answered(

@@ -1,0 +1,286 @@
+"""Looks where receivers are, and moves them: those that somebody asks for, and those of executors
+that are to go.
+
+All on the thread that looks (`looks.py`), as the tracker's locks may be held for long: who asks for
+a move waits a while for it, and the keeper says which executors are to go and reads how far it is.
+"""
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .drain import WRITE_AHEAD, may_lose
+from .evacuation import (
+    AGAIN_AFTER,
+    SETTLE,
+    TELL_AFTER,
+    Host,
+    Standing,
+    counted,
+    in_words,
+    spread,
+    to_be_sent,
+)
+from .jvm import Jvm, PerContext
+from .keeper import Going, NotReady
+from .log import say
+from .looks import EVERY, first_line
+from .moving import CannotMove, MoveRequest
+from .private_spark import PrivateSpark
+from .receiver_watch import EVACUATION, MOVE, ReceiverWatch
+from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker
+from .wire import Executor, Receiver, Relaunch
+
+WATCHFUL, QUIET = 0.2, 1.0
+"""Seconds between two looks: while a receiver is away, and while all of them run."""
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """What belongs to one SparkContext."""
+
+    tracker: ReceiverTracker
+    local: bool
+    logged: bool
+    """Whether receivers keep a write-ahead log: what they took survives their executor."""
+    task_cpus: int
+    scala: str
+
+
+class Mover:
+    """Of whichever SparkContext the program has. `look` and `pause` are for one thread.
+
+    Args:
+        registered: the executors as they were seen last, with their cores.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        private: PrivateSpark,
+        registered: Callable[[], Sequence[Executor]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._private, self._registered, self._clock = private, registered, clock
+        self._per_context = PerContext(self._bind)
+        self._watch = ReceiverWatch()
+        self._lock = threading.Lock()
+        self._requests: list[MoveRequest] = []
+        self._told: set[Relaunch] = set()
+        """Those that it was told of that they do not come back."""
+        self._warned = False
+        self.going = Going()
+        """Set by who keeps the executors; replaced as a whole."""
+
+    def request(self, stream_id: int, executor: str, operation: int | None) -> MoveRequest:
+        """Have a receiver moved by the next look."""
+        request = MoveRequest(stream_id, executor, operation)
+        with self._lock:
+            self._requests.append(request)
+        return request
+
+    def pause(self) -> float:
+        """Seconds until the next look, if nobody asks for one before."""
+        now = self._clock()
+        if any(now - away.began_at < TELL_AFTER for away in self._watch.away):
+            return WATCHFUL
+        return QUIET if self._watch.receivers() else EVERY
+
+    def _bind(self, context: Any) -> _Bound:
+        jvm = Jvm(context)
+        conf = jvm.spark.conf()
+        return _Bound(
+            tracker=ReceiverTracker(jvm, self._private),
+            local=bool(jvm.spark.isLocal()),
+            logged=bool(conf.getBoolean(WRITE_AHEAD, False)),
+            task_cpus=max(1, int(conf.getInt("spark.task.cpus", 1))),
+            scala=str(jvm.view.scala.util.Properties.versionNumberString()),
+        )
+
+    def look(self) -> Receivers | None:
+        """Where receivers are, having moved those that were to be; None if this Spark does not
+        tell."""
+        with self._lock:
+            requests, self._requests = self._requests, []
+        try:
+            bound = self._per_context.get()
+            seen = NO_RECEIVERS if bound is None else bound.tracker.look()
+            if bound is None or seen is None or seen.placements is None:
+                for request in requests:
+                    request.carry_out(lambda: self._cannot(bound))
+                return seen and replace(seen, told=_placed_only(seen))
+            return self._act(bound, seen, requests)
+        except Exception as error:
+            why = f"Spark: {type(error).__name__}: {first_line(error)}"
+            for request in requests:
+                request.carry_out(lambda: _raise(NotReady(why)))
+            raise
+
+    def _cannot(self, bound: _Bound | None) -> None:
+        if bound is None:
+            raise NotReady("the program has stopped its SparkContext")
+        raise CannotMove("receivers: this Spark lacks what moves them; see its log")
+
+    def _act(self, bound: _Bound, seen: Receivers, requests: Sequence[MoveRequest]) -> Receivers:
+        assert seen.placements is not None
+        for over in self._watch.see(seen.placements, seen.hosts, self._clock()):
+            say(_in_words(over))
+        for request in requests:
+            request.carry_out(functools.partial(self._move, bound, seen, request))
+        waiting = self._evacuate(bound, seen) if self.going.evacuated else None
+        self._send_again(bound, seen)
+        self._tell()
+        unsettled = frozenset[str]()
+        if not bound.logged and self._watch.left:
+            until = bound.tracker.processed_until()
+            self._watch.settle(until)
+            unsettled = frozenset(self._watch.left)
+        standing = list(self._standings().values())
+        return replace(
+            seen,
+            told=self._watch.receivers(),
+            relaunches=self._watch.relaunches(),
+            unsettled=unsettled,
+            waiting=waiting or in_words(standing, self.going.evacuated, unsettled, self._clock()),
+        )
+
+    def _move(self, bound: _Bound, seen: Receivers, request: MoveRequest) -> None:
+        """Send a receiver to where somebody wants it.
+
+        Raises:
+            CannotMove: it can't be there.
+            NotReady: not now.
+        """
+        stream, executor, going = request.stream_id, request.executor, self.going
+        if bound.local:
+            raise CannotMove("executor: a local master has no executors of its own")
+        if not bound.tracker.streaming:
+            raise NotReady("no StreamingContext is active: receivers can't be moved now")
+        standings = self._standings()
+        if stream not in standings:
+            raise CannotMove(
+                f"receiver: {stream}: there is none of that number; {_there_are(standings)}"
+            )
+        if executor not in seen.hosts:
+            raise CannotMove(
+                f"executor: {executor}: none of that id is there; {_there_are(seen.hosts)}"
+            )
+        if executor in going.leaving | going.evacuated:
+            raise CannotMove(f"executor: {executor}: it is about to leave; choose one that stays")
+        standing = standings[stream]
+        if standing.order is not None:
+            if standing.order.executor == executor:
+                return  # it is on its way
+            if self._clock() - standing.order.at < AGAIN_AFTER:
+                raise NotReady(
+                    f"receiver {stream} is on its way to executor {standing.order.executor}; ask "
+                    "again when it is there"
+                )
+        elif standing.away is None and standing.executor == executor:
+            return  # it is there
+        elif standing.executor is None or (standing.away or SETTLE) < SETTLE:
+            raise NotReady(f"receiver {stream} is being started; ask again when it runs")
+        tasks = self._tasks(bound).get(executor, 0)
+        hosted = counted(standings, {stream}).get(executor, 0)
+        if hosted >= tasks:
+            room = f"it runs {tasks} tasks at once" if tasks else "how many it has is not known"
+            raise CannotMove(
+                f"executor: {executor}: it has no core free for receiver {stream}: it has or is "
+                f"about to have {hosted} others, and {room}"
+            )
+        self._send(bound, seen, stream, executor, MOVE, request.operation)
+
+    def _evacuate(self, bound: _Bound, seen: Receivers) -> str | None:
+        """Send receivers away from executors that are to go; returns why one can't be sent."""
+        going, standings = self.going, self._standings()
+        staying = set(seen.hosts) - going.evacuated - going.leaving
+        sent = to_be_sent(list(standings.values()), going.evacuated, staying, self._clock())
+        counts, tasks = counted(standings, sent), self._tasks(bound)
+        hosts = [Host(id, tasks.get(id, 0), counts.get(id, 0)) for id in staying]
+        placed = spread(sent, hosts)
+        for stream, executor in placed.items():
+            self._send(bound, seen, stream, executor, EVACUATION, None)
+        lacking = [stream for stream in sent if stream not in placed]
+        if not lacking:
+            return None
+        return (
+            f"no executor that stays has a core free for receiver(s) "
+            f"{', '.join(map(str, lacking))}: theirs wait for that"
+        )
+
+    def _send_again(self, bound: _Bound, seen: Receivers) -> None:
+        """Send those again that have been on their way for long: what told them may be lost."""
+        for stream, order in self._watch.ordered.items():
+            if self._clock() - order.at >= AGAIN_AFTER and order.executor in seen.hosts:
+                self._send(bound, seen, stream, order.executor, order.cause, order.operation)
+
+    def _send(
+        self,
+        bound: _Bound,
+        seen: Receivers,
+        stream: int,
+        executor: str,
+        cause: str,
+        operation: int | None,
+    ) -> None:
+        if not self._warned and (lost := may_lose(bound.scala, bound.logged)):
+            self._warned = True
+            say(lost)
+        if not bound.tracker.send(stream, seen.hosts[executor], executor):
+            self._cannot(bound)
+        say(
+            f"receiver {stream} of executor {self._watch.last_place(stream)} is sent to executor "
+            f"{executor} ({cause})"
+        )
+        self._watch.order(stream, executor, cause, self._clock(), operation)
+
+    def _tell(self) -> None:
+        """Tell of those that do not come back."""
+        now = self._clock()
+        for away in self._watch.away:
+            first = replace(away, cause="", wanted=None, operation=None)
+            if now - away.began_at >= TELL_AFTER and first not in self._told:
+                self._told.add(first)
+                say(f"{_in_words(away)}, and it has not come back after {TELL_AFTER:.0f} s")
+
+    def _standings(self) -> dict[int, Standing]:
+        now, ordered = self._clock(), self._watch.ordered
+        away = {each.stream_id: max(0.0, now - each.began_at) for each in self._watch.away}
+        return {
+            each.stream_id: Standing(
+                each.stream_id,
+                self._watch.last_place(each.stream_id),
+                away.get(each.stream_id),
+                ordered.get(each.stream_id),
+            )
+            for each in self._watch.receivers()
+        }
+
+    def _tasks(self, bound: _Bound) -> dict[str, int]:
+        """How many tasks each executor runs at once; those of which it is not known are missing."""
+        return {each.id: each.cores // bound.task_cpus for each in self._registered()}
+
+
+def _placed_only(seen: Receivers) -> tuple[Receiver, ...]:
+    return tuple(Receiver(id, executor=executor) for id, executor in sorted(seen.placed.items()))
+
+
+def _in_words(relaunch: Relaunch) -> str:
+    words = f"receiver {relaunch.stream_id} left executor {relaunch.from_executor}"
+    words += f" ({relaunch.cause})"
+    if relaunch.wanted is not None and relaunch.wanted != relaunch.to_executor:
+        words += f", was sent to executor {relaunch.wanted}"
+    if relaunch.to_executor is not None:
+        words += f" and runs on executor {relaunch.to_executor} after {relaunch.away_seconds:g} s"
+    return words
+
+
+def _there_are(ids: Any) -> str:
+    return f"there are {', '.join(map(str, sorted(ids)))}" if ids else "there are none"
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -1,0 +1,103 @@
+"""Where each receiver is by Spark's `ReceiverTracker`, and sending one to an executor.
+
+What Spark makes of it (`ReceiverTracker` and its endpoint, from 2.0 on). A receiver that has been
+told to stop deregisters, and its job ends; as the tracker is not stopping, it starts it again
+(`RestartReceiver`), on the locations that it has stored for it, as long as one of these is alive.
+It registers from there; from anywhere else it is turned down and started again, until it comes up
+where it is wanted. That it does at once where there is a free core, and after
+`spark.locality.wait` somewhere in vain where there is none. Only if that executor dies does the
+tracker choose another one. Once registered, nothing of that is stored any more.
+
+What a receiver has taken and not made a block of (`spark.streaming.blockInterval`) is kept when it
+is stopped, unless there is a write-ahead log: `ReceiverSupervisorImpl.onStop` closes that first. A
+receiver that acknowledges what it has stored loses nothing either way.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .jvm import Jvm
+from .receiver_watch import Placement
+
+# How the Scala compiler names private members that inner classes use too.
+MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"
+
+
+def placements(jvm: Jvm, tracker: Any, streams: Sequence[int]) -> tuple[Placement, ...]:
+    """Each of these receivers as its tracker has it.
+
+    Asks the tracker's endpoint, which takes no lock.
+    """
+    infos, launches = _infos(jvm, tracker), []
+    listed = jvm.view.java.util.ArrayList()
+    for stream in streams:
+        found = infos.get(stream)
+        if found.isDefined():  # a graph that is being stopped forgets them one by one
+            info = found.get()
+            launches.append(info.endpoint().toString())
+            listed.add(info.toReceiverInfo())
+    return tuple(
+        Placement(
+            stream_id=int(told["streamId"]),
+            executor=told["executorId"] or None,
+            host=told["location"] or None,
+            active=told["active"],
+            launch=launch,
+            name=told["name"] or None,
+            error=_error(told["lastErrorMessage"], told["lastError"]),
+        )
+        for told, launch in zip(jvm.read(listed), launches, strict=True)
+    )
+
+
+def executors(jvm: Jvm, tracker: Any) -> dict[str, str]:
+    """The host of each executor that receivers may be started on, as Spark's locations have it."""
+    told = jvm.read(getattr(tracker, f"{MANGLED}getExecutors")())
+    return {each["executorId"]: each["host"] for each in told}
+
+
+def send(jvm: Jvm, tracker: Any, stream: int, host: str, executor: str) -> None:
+    """Have a receiver end where it runs, and come up on `executor`. Does not wait for that.
+
+    The stored locations are changed past the endpoint, the only one to do so in Spark. It may be
+    doing so itself only in the moment in which the receiver registers: who is away is let alone for
+    a while.
+    """
+    location = jvm.view.org.apache.spark.scheduler.ExecutorCacheTaskLocation(host, executor)
+    stop = getattr(jvm.view.org.apache.spark.streaming.receiver, "StopReceiver$")
+    message = getattr(stop, "MODULE$")
+    locations = jvm.view.PythonUtils.toSeq([location])
+    getattr(tracker, f"{MANGLED}updateReceiverScheduledExecutors")(stream, locations)
+    # Asked for now, not before: of the start that is to stop.
+    endpoint = _infos(jvm, tracker).apply(stream).endpoint()
+    if endpoint.isDefined():
+        endpoint.get().send(message)
+
+
+def processed_until(streaming: Any) -> float:
+    """The time of the last batch that is through, seconds since the epoch; 0 before the first."""
+    last = streaming.scheduler().jobGenerator().lastProcessedBatch()
+    return 0.0 if last is None else int(last.milliseconds()) / 1000
+
+
+def _infos(jvm: Jvm, tracker: Any) -> Any:
+    endpoint = private_field(tracker, "endpoint").get(tracker)
+    names = jvm.view.org.apache.spark.streaming.scheduler
+    question = getattr(getattr(names, "GetAllReceiverInfo$"), "MODULE$")
+    anything = getattr(getattr(jvm.view.scala.reflect, "ClassTag$"), "MODULE$").Any()
+    return endpoint.askSync(question, anything)
+
+
+def private_field(java_object: Any, name: str) -> Any:
+    """A private field of a JVM object, by reflection."""
+    field = java_object.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field
+
+
+def _error(message: str, trace: str) -> str | None:
+    """What a receiver failed of. One that was told to stop has a message and no error."""
+    if not trace.strip():
+        return None
+    first = trace.strip().splitlines()[0]
+    return (first if first in message or not message else f"{message}: {first}")[:300]
