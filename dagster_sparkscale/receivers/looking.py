@@ -1,7 +1,6 @@
-"""The driver that an operation is about, and where its receivers are. No Dagster here."""
+"""The driver that an operation on receivers is about. No Dagster here."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import (
@@ -11,7 +10,7 @@ from dagster_sparkscale.clusters.errors import (
     StaleEpoch,
 )
 from dagster_sparkscale.declare.streams import DStream, Stream
-from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
+from dagster_sparkscale.observe.status import Status
 
 
 class Refused(ValueError):
@@ -20,32 +19,6 @@ class Refused(ValueError):
 
 class Overtaken(Exception):
     """What was decided is not so any more: there is nothing to do."""
-
-
-@dataclass(frozen=True)
-class Away:
-    """A receiver that was away from where it ran, as a run tells of it."""
-
-    stream_id: int
-    cause: str
-    from_executor: str | None
-    to_executor: str | None
-    """None: it runs nowhere yet."""
-    wanted: str | None
-    """The executor that it was sent to; None: Spark chose."""
-    seconds: float | None
-    """None: not known, or it is away still."""
-
-    @classmethod
-    def of(cls, told: Relaunch) -> "Away":
-        return cls(
-            told.stream_id,
-            told.cause,
-            told.from_executor,
-            told.to_executor,
-            told.wanted,
-            told.away_seconds,
-        )
 
 
 def receiving(stream: Stream) -> DStream:
@@ -100,26 +73,3 @@ def gone(cluster: ClusterManager, driver: Driver) -> bool:
         newest = cluster.find(driver.stream)
         return newest is None or newest.epoch != driver.epoch or not newest.state.alive
     return False
-
-
-def receiver_of(status: Status, stream_id: int) -> Receiver | None:
-    """The receiver of this stream id."""
-    return next((each for each in status.receivers or () if each.stream_id == stream_id), None)
-
-
-def active(status: Status) -> int | None:
-    """How many receivers run on an executor; None: that can't be told."""
-    if status.receivers is None:
-        return None
-    return sum(each.executor is not None for each in status.receivers)
-
-
-def spread(status: Status) -> str | None:
-    """Receivers of each executor, the most first, as `[3, 2, 0]`; None: that can't be told."""
-    if status.receivers is None:
-        return None
-    counts = {executor.id: 0 for executor in status.executors}
-    for each in status.receivers:
-        if each.executor is not None:
-            counts[each.executor] = counts.get(each.executor, 0) + 1
-    return str(sorted(counts.values(), reverse=True))

@@ -7,26 +7,23 @@ stream's lease, and waited for without it. One that does not come back is the la
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.receivers import active, in_words, receiver_of, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.receivers.balance import Unsettled, moves, placement
 from dagster_sparkscale.receivers.looking import (
-    Away,
     Overtaken,
     Refused,
-    active,
     ask,
     gone,
-    receiver_of,
     receiving,
     running,
-    spread,
 )
 
 _POLL = 0.25
@@ -62,7 +59,7 @@ class Story:
     receivers_after: int | None = None
     """That run; None: that can't be told."""
     spread_after: str | None = None
-    moved: list[Away] = field(default_factory=list)
+    moved: list[Relaunch] = field(default_factory=list)
     ending: str = "balanced"
     """`balanced`: there was nothing to do; `moved`; `not moved`: one is not where it was sent;
     `gone`: its driver has ended meanwhile."""
@@ -215,13 +212,9 @@ def _follow(
 def _moved(
     story: Story, move: Move, told: Relaunch | None, place: str | None, ending: str, last: Status
 ) -> Status:
-    seconds = told.away_seconds if told is not None else None
-    story.moved.append(
-        Away(
-            *(move.stream_id, "move", move.from_executor or None, place),
-            *(move.to_executor, seconds),
-        )
-    )
+    if told is None:
+        told = Relaunch(move.stream_id, "move", move.from_executor or None, last.now)
+    story.moved.append(replace(told, to_executor=place, wanted=move.to_executor))
     story.ending = ending
     return last
 
@@ -234,17 +227,3 @@ def _told(status: Status, move: Move, number: int) -> Relaunch | None:
         if each.stream_id == move.stream_id and each.operation == number
     ]
     return found[-1] if found else None
-
-
-def in_words(away: Away) -> str:
-    """What became of a receiver, as a person is told of it."""
-    came_from = "nowhere" if away.from_executor is None else f"executor {away.from_executor}"
-    line = f"receiver {away.stream_id}: {came_from} -> "
-    if away.to_executor is None:
-        return f"{line}runs nowhere ({away.cause})"
-    line += f"executor {away.to_executor} ({away.cause}"
-    if away.wanted not in (None, away.to_executor):
-        line += f", sent to {away.wanted}"
-    if away.seconds is None:
-        return f"{line}; for how long it was away is not known)"
-    return f"{line}, away for {away.seconds:.2f} s)"

@@ -1,16 +1,14 @@
 """The operation `rebalance_receivers`: decided by how receivers are spread, or by hand."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.declare.decisions import MoveReceivers
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.receivers import in_words, rows
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
-from dagster_sparkscale.receivers.looking import Away, Overtaken
-from dagster_sparkscale.receivers.rebalance import Request, Story, in_words, rebalance
+from dagster_sparkscale.receivers.looking import Overtaken
+from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
 
 
 class RebalanceConfig(OperationConfig):
@@ -88,21 +86,6 @@ def _line(story: Story) -> str:
     if story.receivers_after not in (None, story.receivers_before):
         line += f"; {story.receivers_after} of {story.receivers_before} receivers run"
     return f"{line}; {'; '.join(story.notes)}" if story.failed else line
-
-
-def rows(aways: Sequence[Away]) -> list[dict[str, Any]]:
-    """Receivers that were away, for a run's page; None is what is not known."""
-    return [
-        {
-            "receiver": each.stream_id,
-            "cause": each.cause,
-            "from_executor": each.from_executor,
-            "to_executor": each.to_executor,
-            "sent_to": each.wanted,
-            "away_seconds": None if each.seconds is None else round(each.seconds, 3),
-        }
-        for each in aways
-    ]
 
 
 REBALANCE = Operation(
