@@ -23,6 +23,24 @@ def away(status: Status) -> tuple[Receiver, ...]:
     return tuple(each for each in status.receivers or () if each.executor is None)
 
 
+def missing(status: Status, patience: float, at_start: float) -> str | None:
+    """Which receivers have run nowhere for too long, in words; None: none.
+
+    Args:
+        patience: seconds that one which ran may be away.
+        at_start: seconds from the driver's start until one has to have run.
+    """
+    began = {each.stream_id: each.began_at for each in status.relaunches if not each.to_executor}
+    found = []
+    for each in away(status):
+        ran = each.stream_id in began
+        seconds = status.now - began.get(each.stream_id, status.started_at)
+        if seconds > (patience if ran else at_start):
+            of = f" ({each.error})" if each.error else ""
+            found.append(f"receiver {each.stream_id} has run nowhere for {seconds:.0f} s{of}")
+    return "; ".join(found) or None
+
+
 def spread(status: Status) -> str | None:
     """Receivers of each executor, the most first, as `[3, 2, 0]`; None: that can't be told."""
     if status.receivers is None:

@@ -83,9 +83,8 @@ def placement(status: Status, cores_per_task: int) -> Placement | Unsettled:
     Args:
         cores_per_task: spark.task.cpus; a receiver takes as many.
     """
-    ages = status.ages or {}
     for part in ("executors", "receivers"):
-        age = ages.get(part, 0.0)
+        age = (status.ages or {}).get(part, status.spark_age)
         if age is None or age > STALE_AFTER:
             return Unsettled(f"Spark has told nothing of its {part} of late")
     if status.receivers is None:

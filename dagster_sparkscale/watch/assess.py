@@ -71,6 +71,7 @@ def assess(
     state = driver.state.value if driver else "unknown" if sighting.error else "not started"
     seen: Evaluation | None = None
     decision: Decision
+    of_executors: Decision | None = None
     if sighting.error is not None:
         decision = Hold(sighting.error)
     elif driver is None:
@@ -95,16 +96,17 @@ def assess(
         if status.reconfiguring is not None:
             decision = Hold(in_progress(status.reconfiguring))
         elif status.phase == "running":
-            executors = _in_whole_waves(_by_policy(stream, seen, driver), stream, status, seen)
-            decision = executors
-            if isinstance(executors, Hold):
-                decision = decide(executors, stream, driver, status, seen, capacity)
+            by_policy = _in_whole_waves(_by_policy(stream, seen, driver), stream, status, seen)
+            decision = of_executors = by_policy
+            if isinstance(by_policy, Hold):
+                decision = decide(by_policy, stream, driver, status, seen, capacity)
         else:
             decision = Hold(f"the driver is {status.phase}")
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     alive = driver is not None and driver.state.alive
     drifted = drift(driver.declared, stream) if driver is not None and alive else ()
-    health = examine(*(sighting, seen, decision, max_lag, drifted), now=now, operation=operation)
+    judged = decision if of_executors is None else of_executors
+    health = examine(*(sighting, seen, judged, max_lag, drifted), now=now, operation=operation)
     waits: str | None = None
     if decision.operation is not None:
         if operation is not None:
