@@ -70,11 +70,11 @@ def recount(
         return story
     tell(f"before: {before} receivers; setting {request.receivers}, by a restart")
     _fits(declared, request.receivers, status)
-    new, record = restart(
+    outcome, record = restart(
         cluster, declared, policy, request, story, driver, holder, tell, lease_wait
     )
     try:
-        follow(cluster, story, new, time.monotonic() + request.wait, tell)
+        follow(cluster, story, outcome, time.monotonic() + request.wait, tell)
     except NeverRan as error:
         why = str(error)
         go_back(cluster, declared, request, story, record, why, holder, tell, lease_wait)

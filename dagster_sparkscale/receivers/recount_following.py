@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.lifecycle.reconcile import Outcome
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.receivers.looking import ask
@@ -56,7 +57,7 @@ class Story:
 def follow(
     cluster: ClusterManager,
     story: Story,
-    new: Driver,
+    outcome: Outcome,
     deadline: float,
     tell: Callable[[str], None],
 ) -> None:
@@ -67,7 +68,8 @@ def follow(
         NotDone: it has ended, or another one has come after it.
     """
     began = seen_at = time.monotonic()
-    ran, last = False, None
+    new, last = outcome.driver, outcome.status
+    ran = last is not None and _has_run(last)
     while True:
         newest = cluster.find(new.stream) or new
         if newest.epoch != new.epoch or newest.state is DriverState.STOPPED:

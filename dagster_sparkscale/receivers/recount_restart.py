@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.receiver_counts import changed, put_back
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, reconcile
+from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, Outcome, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.receivers.looking import Refused
 from dagster_sparkscale.receivers.recount_following import NotDone, Story
@@ -47,9 +47,9 @@ def restart(
     holder: str,
     tell: Callable[[str], None],
     lease_wait: float,
-) -> tuple[Driver, Record]:
-    """Have a driver with the new number come, once the one before has ended drained. That driver,
-    and what was remembered before.
+) -> tuple[Outcome, Record]:
+    """Have a driver with the new number come, once the one before has ended drained. What came of
+    that, and what was remembered before.
 
     Raises:
         NotDone: it was not, and the stream was started as it was.
@@ -103,7 +103,7 @@ def restart(
         )
     tell(f"driver {outcome.driver.epoch} was started with {request.receivers} receivers")
     assert before is not None
-    return outcome.driver, before
+    return outcome, before
 
 
 def go_back(
