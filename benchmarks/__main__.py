@@ -17,6 +17,7 @@ BENCHMARKS = (
     "clusters",
     "state",
     "backpressure",
+    "receivers",
 )
 
 

@@ -20,6 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, from_json, udf
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType
 
+from dagster_sparkscale import stream_options
+
 PAYMENT = StructType([StructField("order", IntegerType()), StructField("cents", IntegerType())])
 
 
@@ -49,6 +51,8 @@ def main() -> None:
         .option("kafka.bootstrap.servers", options.servers)
         .option("subscribe", options.topic)
         .option("startingOffsets", "earliest")
+        # The limits that are declared for "payments", or were tuned since; none if run by hand.
+        .options(**stream_options("payments"))
         .load()
         .select(from_json(col("value").cast("string"), PAYMENT).alias("payment"))
         .select("payment.*")

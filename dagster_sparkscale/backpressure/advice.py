@@ -143,4 +143,4 @@ def shown(value: float | None) -> str:
 
 def number(value: float) -> str:
     """A number as people write it: whole where it is large."""
-    return f"{value:,.0f}".replace(",", " ") if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

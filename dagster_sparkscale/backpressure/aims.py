@@ -23,6 +23,7 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, in_force
 from dagster_sparkscale.declare.drift import executors_at_start
 from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.observe.status import Status
 
 How = Literal["live", "start", "restart"]
@@ -134,7 +135,7 @@ def change(
         if MAX_RATE not in wanted:
             return Change(recommended, "start", with_values(stream, declared, rest), now.rates)
         sources = _ours(stream, now.rates, status, rates_set)
-        if sources and most is not None and wanted[MAX_RATE] <= most:
+        if sources and (most is None or wanted[MAX_RATE] <= most):
             rates = {} if wanted[MAX_RATE] == most else dict.fromkeys(sources, wanted[MAX_RATE])
             return Change(recommended, "live", with_values(stream, declared, rest), rates)
     return Change(recommended, "restart", with_values(stream, now.values, wanted), {})
@@ -160,8 +161,11 @@ def _ours(
     status: Status,
     rates_set: Mapping[str, Mapping[str, float]],
 ) -> list[str]:
-    """The sources that take live limits, but for those for which a person has set a rate."""
+    """The sources that take live limits, but for those for which a person has set a rate; all of
+    them by `EVERY` where none has told of itself yet, as soon after a start."""
     policy = stream.backpressure
+    if not status.limits:
+        return [EVERY] if rates_set.get(EVERY, {}).get(MAX_RATE_LIVE) == tuned.get(EVERY) else []
     return [
         limit.source
         for limit in status.limits

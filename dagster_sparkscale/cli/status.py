@@ -158,6 +158,9 @@ def _table(rows: Sequence[Row]) -> Table:
         table.add_column(name, no_wrap=True)
     for name in ("R", "LAG"):
         table.add_column(name, justify="right", no_wrap=True)
+    limited = any(map(fleet_words.limit, rows))
+    if limited:
+        table.add_column("LIMIT", no_wrap=True)
     for name in ("EXECUTORS", "DECISION"):
         table.add_column(name, no_wrap=True)
     table.add_column("RESTARTS", justify="right", no_wrap=True)
@@ -168,6 +171,7 @@ def _table(rows: Sequence[Row]) -> Table:
             fleet_words.state(row),
             _DASH if row.ratio is None else f"{row.ratio:.2f}",
             _DASH if row.lag is None else fleet_words.span(row.lag),
+            *([fleet_words.limit(row) or _DASH] if limited else []),
             fleet_words.executors(row),
             row.decision,
             _DASH if row.restarts is None else str(row.restarts),

@@ -34,12 +34,12 @@ from .receiver_watch import EVACUATION, MOVE, ReceiverWatch
 from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker
 from .wire import Executor, Receiver, Relaunch
 
-WATCHFUL, QUIET = 0.2, 1.0
+WATCHFUL, QUIET = 0.1, 1.0
 """Seconds between two looks: while a receiver is away, and while all of them run."""
 
 
 @dataclass(frozen=True)
-class _Bound:
+class Bound:
     """What belongs to one SparkContext."""
 
     tracker: ReceiverTracker
@@ -89,10 +89,10 @@ class Mover:
             return WATCHFUL
         return QUIET if self._watch.receivers() else EVERY
 
-    def _bind(self, context: Any) -> _Bound:
+    def _bind(self, context: Any) -> Bound:
         jvm = Jvm(context)
         conf = jvm.spark.conf()
-        return _Bound(
+        return Bound(
             tracker=ReceiverTracker(jvm, self._private),
             local=bool(jvm.spark.isLocal()),
             logged=bool(conf.getBoolean(WRITE_AHEAD, False)),
@@ -119,12 +119,12 @@ class Mover:
                 request.carry_out(lambda: _raise(NotReady(why)))
             raise
 
-    def _cannot(self, bound: _Bound | None) -> None:
+    def _cannot(self, bound: Bound | None) -> None:
         if bound is None:
             raise NotReady("the program has stopped its SparkContext")
         raise CannotMove("receivers: this Spark lacks what moves them; see its log")
 
-    def _act(self, bound: _Bound, seen: Receivers, requests: Sequence[MoveRequest]) -> Receivers:
+    def _act(self, bound: Bound, seen: Receivers, requests: Sequence[MoveRequest]) -> Receivers:
         assert seen.placements is not None
         for over in self._watch.see(seen.placements, seen.hosts, self._clock()):
             say(_in_words(over))
@@ -147,7 +147,7 @@ class Mover:
             waiting=waiting or in_words(standing, self.going.evacuated, unsettled, self._clock()),
         )
 
-    def _move(self, bound: _Bound, seen: Receivers, request: MoveRequest) -> None:
+    def _move(self, bound: Bound, seen: Receivers, request: MoveRequest) -> None:
         """Send a receiver to where somebody wants it.
 
         Raises:
@@ -186,14 +186,15 @@ class Mover:
         tasks = self._tasks(bound).get(executor, 0)
         hosted = counted(standings, {stream}).get(executor, 0)
         if hosted >= tasks:
-            room = f"it runs {tasks} tasks at once" if tasks else "how many it has is not known"
+            room = f"it runs {tasks} tasks" if tasks else "how many tasks it runs"
             raise CannotMove(
                 f"executor: {executor}: it has no core free for receiver {stream}: it has or is "
-                f"about to have {hosted} others, and {room}"
+                f"about to have {hosted} others, and {room} at once"
+                + ("" if tasks else " is not known")
             )
         self._send(bound, seen, stream, executor, MOVE, request.operation)
 
-    def _evacuate(self, bound: _Bound, seen: Receivers) -> str | None:
+    def _evacuate(self, bound: Bound, seen: Receivers) -> str | None:
         """Send receivers away from executors that are to go; returns why one can't be sent."""
         going, standings = self.going, self._standings()
         staying = set(seen.hosts) - going.evacuated - going.leaving
@@ -211,7 +212,7 @@ class Mover:
             f"{', '.join(map(str, lacking))}: theirs wait for that"
         )
 
-    def _send_again(self, bound: _Bound, seen: Receivers) -> None:
+    def _send_again(self, bound: Bound, seen: Receivers) -> None:
         """Send those again that have been on their way for long: what told them may be lost."""
         for stream, order in self._watch.ordered.items():
             if self._clock() - order.at >= AGAIN_AFTER and order.executor in seen.hosts:
@@ -219,7 +220,7 @@ class Mover:
 
     def _send(
         self,
-        bound: _Bound,
+        bound: Bound,
         seen: Receivers,
         stream: int,
         executor: str,
@@ -259,7 +260,7 @@ class Mover:
             for each in self._watch.receivers()
         }
 
-    def _tasks(self, bound: _Bound) -> dict[str, int]:
+    def _tasks(self, bound: Bound) -> dict[str, int]:
         """How many tasks each executor runs at once; those of which it is not known are missing."""
         return {each.id: each.cores // bound.task_cpus for each in self._registered()}
 

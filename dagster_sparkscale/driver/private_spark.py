@@ -9,6 +9,7 @@ Not in it is the way into the JVM, without which there is no agent at all: `_act
 `_ensure_initialized`, `_jsc` and `_jvm` of pyspark's SparkContext, and `_jsparkSession`.
 """
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -159,6 +160,14 @@ TRIGGER = Feature(
         "org.apache.spark.sql.execution.streaming.ProgressReporter.currentTriggerStartTimestamp",
     ),
 )
+READ_LIMITS = Feature(
+    "what the options of its sources let a query read",
+    "a query that stands at maxOffsetsPerTrigger does not count as throttled",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.uniqueSources",
+    ),
+)
 ENDING = Feature(
     "ending queries between two batches",  # guarded where it is used, in stop.py
     "they are interrupted in the batch that they are in, and the report says so",
@@ -302,6 +311,31 @@ def trigger_began(query: Any) -> int | None:
         # 3.5 keeps it in the query itself, in a field of a trait.
         began = int(getattr(execution, _PROGRESS_OF_3_5 + "$$currentTriggerStartTimestamp")())
     return began if began > 0 else None
+
+
+def most_rows(query: Any) -> float | None:
+    """How many records the options of its sources let a batch of a query have, all sources
+    together; infinity: as many as there are, or a limit that counts something else, as files. None:
+    not known yet.
+
+    Args:
+        query: its `StreamingQueryWrapper`.
+    """
+    limits = query.streamingQuery().uniqueSources().valuesIterator()
+    total: float | None = None
+    while limits.hasNext():
+        total = _rows(limits.next()) + (total or 0)
+    return total
+
+
+def _rows(limit: Any) -> float:
+    """Of an `org.apache.spark.sql.connector.read.streaming.ReadLimit`."""
+    kind = limit.getClass().getSimpleName()
+    if kind == "ReadMaxRows":
+        return float(limit.maxRows())
+    if kind == "CompositeReadLimit":
+        return min((_rows(each) for each in limit.getReadLimits()), default=math.inf)
+    return math.inf
 
 
 def check_version(context: Any) -> str:

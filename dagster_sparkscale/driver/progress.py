@@ -1,5 +1,6 @@
 """Reading the JSON of Structured Streaming's events. Pure: no Spark, no clock."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -65,6 +66,32 @@ def backlog(progress: Mapping[str, Any]) -> int | None:
 
 def _lags(source: Mapping[str, Any]) -> dict[str, int]:
     return behind(offsets(source.get("endOffset")), offsets(source.get("latestOffset")))
+
+
+def limit_by_options(most_rows: float | None, progress: Mapping[str, Any]) -> float | None:
+    """Records that a batch might have by the options of its sources, as the batch counts records;
+    None: as many as there were, or that is not known.
+
+    `maxOffsetsPerTrigger` counts offsets. Of those some hold no record, as of transactions; and
+    Spark counts a record each time that it is read, as by each action of a `foreachBatch`. So where
+    offsets tell how far the batch has got, it stands at its limit by these.
+
+    Args:
+        most_rows: offsets, or records where a source counts those; infinity: no limit.
+    """
+    if most_rows is None or not most_rows < math.inf:
+        return None
+    taken = 0
+    for source in progress.get("sources") or ():
+        begin, end = offsets(source.get("startOffset")), offsets(source.get("endOffset"))
+        if begin is None or end is None:
+            return most_rows
+        # Where a partition that is new begins is not told.
+        taken += sum(max(0, at - begin[each]) for each, at in end.items() if each in begin)
+    rows = progress.get("numInputRows")
+    if not _is_count(rows) or not rows or not taken:
+        return most_rows
+    return float(most_rows * rows / taken)
 
 
 def _is_count(offset: Any) -> bool:

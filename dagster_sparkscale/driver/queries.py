@@ -9,7 +9,14 @@ from typing import Any
 from .history import History
 from .jvm import Lifetime
 from .kafka_lag import KafkaLag
-from .progress import backlog, milliseconds, planning, state_of, why_it_died
+from .progress import (
+    backlog,
+    limit_by_options,
+    milliseconds,
+    planning,
+    state_of,
+    why_it_died,
+)
 from .reports import NOTHING_TOLD, Input, SourceReport, inputs_of, report_of
 from .wire import Batch, Query, QueryState
 
@@ -25,6 +32,8 @@ def as_it_is(batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bo
 
 ENDED_KEPT = 50
 """Queries that have ended and are still listed, at most."""
+MOST_DOING = 300
+"""Characters kept of what Spark says that a query does."""
 LAG_KEPT_MS = 60_000
 """Milliseconds for which a lag of Kafka is told after the query was last heard of, or three batch
 intervals where these are more: where the broker is away the query is not heard of, and goes on
@@ -61,6 +70,11 @@ class TrackedQuery:
     """Whether they have been asked at all, since it started."""
     idled: bool = False
     """Whether it has found no data since: the report is then older than Spark's own."""
+    doing: str | None = None
+    """What Spark said that it does when it was last asked."""
+    most_rows: float | None = None
+    """Records that the options of its sources let a batch have; infinity: all there are. None: not
+    known."""
     kafka: KafkaLag = field(default_factory=KafkaLag)
     """How far it is behind what it reads from Kafka."""
     state: QueryState | None = None
@@ -173,7 +187,10 @@ class Queries:
                 behind_ms=query.report.behind_ms,
                 planning_ms=planning(durations, took),
             )
-            self._history.add(self._completed(batch, interval, inputs_of(progress), False))
+            batch = self._completed(batch, interval, inputs_of(progress), False)
+            if batch.limit is None:
+                batch = replace(batch, limit=limit_by_options(query.most_rows, progress))
+            self._history.add(batch)
 
     def idled(self, event: Mapping[str, Any]) -> None:
         """`QueryIdleEvent`: triggers have found no data.
@@ -260,6 +277,28 @@ class Queries:
             if query := self._find(run_id):
                 query.known, query.state = known, query.state or begun_with
 
+    def set_doing(self, run_id: str, doing: str) -> None:
+        """What Spark says that the query does at the moment."""
+        with self._lock:
+            if query := self._find(run_id):
+                query.doing = doing[:MOST_DOING] or None
+
+    def of_unknown_limit(self) -> list[str]:
+        """Run ids of the active queries that have completed a batch, and of which it is not known
+        what the options of their sources let them read."""
+        with self._lock:
+            return [
+                query.run_id
+                for query in self._queries.values()
+                if query.active and query.told and query.most_rows is None
+            ]
+
+    def set_most_rows(self, run_id: str, rows: float | None) -> None:
+        """How many records the options of its sources let a batch have."""
+        with self._lock:
+            if query := self._find(run_id):
+                query.most_rows = rows
+
     def stateful(self) -> list[str]:
         """Run ids of the queries that have told of state."""
         with self._lock:
@@ -330,6 +369,7 @@ class Queries:
             source_shards=report.shards,
             source_lost=report.lost,
             trigger=query.kind,
+            doing=query.doing if query.active else None,
             cold=query.active and self._history.is_cold(query.label),
             heard_at=query.heard_ms / 1000,
             state=query.known(query.state) if query.state and query.known else query.state,

@@ -34,7 +34,7 @@ class Receivers:
     """Why executors that are to go have not been told to, for people."""
 
 
-NO_RECEIVERS = Receivers()
+NO_RECEIVERS = Receivers(placements=())
 
 
 def hosting(executors: Iterable[Executor], receivers: Receivers) -> tuple[Executor, ...]:

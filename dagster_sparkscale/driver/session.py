@@ -188,10 +188,17 @@ def _adopt(context: Any, asked: dict[str, str]) -> None:
     """Have the context as the program asks for it, as far as it can still be had; tell the rest."""
     # A program may name the executors' Python in its environment before it makes its context.
     context.pythonExec = os.environ.get("PYSPARK_PYTHON", context.pythonExec)
+    from pyspark import SparkConf
+
     # What the context itself goes by: the sessions made of it begin with its settings.
     settings = context._jsc.sc().conf()
     has = dict(context.getConf().getAll())
+    # A SparkConf begins with what the JVM was started with, which nobody has asked for: Spark adds
+    # to some of it when it makes the context, as to spark.driver.extraJavaOptions.
+    begun_with = dict(SparkConf(_jvm=context._jvm).getAll())
     for key, value in sorted(asked.items()):
+        if begun_with.get(key) == value:
+            continue
         if key.startswith("spark.sql."):
             settings.set(key, value)
         elif has.get(key) != value:

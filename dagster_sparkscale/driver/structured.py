@@ -8,7 +8,15 @@ from typing import Any
 
 from .jvm import Lifetime
 from .log import say
-from .private_spark import EVENTS, INTERVAL, TRIGGER, PrivateSpark, trigger_began
+from .private_spark import (
+    EVENTS,
+    INTERVAL,
+    READ_LIMITS,
+    TRIGGER,
+    PrivateSpark,
+    most_rows,
+    trigger_began,
+)
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries
 from .state.hook import Known, StateHook
@@ -210,8 +218,13 @@ class StructuredStreaming:
             self._look_up(active)
         triggers: dict[str, int | None] = {}
         for run, query in self._handles.items():
-            if query.status().isTriggerActive():
+            status = query.status()
+            self._queries.set_doing(run, str(status.message()))
+            if status.isTriggerActive():
                 triggers[run] = self._began(query)
+        for run in self._queries.of_unknown_limit():
+            if run in self._handles:
+                self._queries.set_most_rows(run, self._most_rows(self._handles[run]))
         for run in self._queries.outdated():
             if run in self._handles and (last := self._handles[run].lastProgress()) is not None:
                 self._queries.reported(run, json.loads(last.json()))
@@ -221,6 +234,12 @@ class StructuredStreaming:
         try:
             return self._private.use(TRIGGER, lambda: trigger_began(query), None)
         except Exception:  # it ended meanwhile, or is of a kind that has none
+            return None
+
+    def _most_rows(self, query: Any) -> float | None:
+        try:
+            return self._private.use(READ_LIMITS, lambda: most_rows(query), None)
+        except Exception:  # it ended meanwhile
             return None
 
     def _look_up(self, runs: set[str]) -> None:

@@ -46,8 +46,12 @@ def whose(status: Status, query: str | None, allowed: float | None) -> str | Non
     """
     limits = [limit for limit in status.limits if limit.query == query]
     rates = [limit.rate for limit in limits if limit.rate is not None]
-    if query is None or not rates:
+    if query is None:
         return None
+    if not rates:
+        # None of its sources takes live limits; one that did might have had one until just now.
+        options = not limits and all(limit.query is not None for limit in status.limits)
+        return "source" if options and allowed is not None else None
     if allowed is not None and len(rates) == len(limits) and allowed < OWN * sum(rates):
         return "source"
     found = {limit.by for limit in limits if limit.rate is not None}

@@ -61,6 +61,12 @@ class Row:
     ratio: float | None = None
     lag: float | None = None
     """Seconds behind the tip of its source."""
+    limit: float | None = None
+    """Records per second that it may take; None: as many as it likes, or not known."""
+    limit_set: bool = False
+    """Whether a limit that was set by a person or by Dagster is in force on one of its sources."""
+    throttled: bool = False
+    """Whether a query of it takes all that its limit lets it."""
     registered: int | None = None
     requested: int | None = None
     maximum: int | None = None
@@ -119,6 +125,9 @@ def row(
         epoch=assessment.epoch,
         ratio=seen.ratio if seen else None,
         lag=seen.lag if seen else None,
+        limit=seen.limit if seen else None,
+        limit_set=_limit_set(sighting),
+        throttled=seen is not None and seen.throttled is not None,
         registered=seen.registered if seen else None,
         requested=seen.requested if seen else None,
         maximum=stream.bounds.maximum,
@@ -132,6 +141,11 @@ def row(
         failing=_failing(assessment.health.items()),
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
     )
+
+
+def _limit_set(sighting: Sighting) -> bool:
+    status = sighting.status
+    return status is not None and any(limit.by == "set" for limit in status.limits)
 
 
 def orphan_row(orphan: "Orphan", *, now: float) -> Row:

@@ -75,6 +75,17 @@ def notes(rows: Iterable[Row], size: int) -> str:
     return text
 
 
+def limit(row: Row) -> str:
+    """What it may take, whether it takes that, and whether somebody has set it; empty: nothing
+    limits it, or that is not known."""
+    told = [] if row.limit is None else [f"{row.limit:,.{0 if row.limit >= 10 else 1}f}/s"]
+    if row.limit_set:
+        told.append("set")
+    if row.throttled:
+        told.append("reached")
+    return " ".join(told)
+
+
 def asset_path(row: Row) -> str:
     """Where Dagster's UI shows the stream."""
     return "/assets/" + "/".join(quote(part, safe="") for part in row.asset)

@@ -163,23 +163,38 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
         return Finding(False, f"all {seen.failed} batches of the last {seen.window:g} s failed")
     if seen.stalled is not None:
         idle = ", and no executor has a task" if seen.active_tasks == 0 else ""
-        return Finding(
-            False,
-            f"the batch in progress has taken {seen.stalled:.1f} batch intervals so far{idle}",
-        )
+        text = f"the batch in progress has taken {seen.stalled:.1f} batch intervals so far{idle}"
+        return Finding(False, f"{text}{_doing(status)}")
     if not any(q.active for q in status.queries):
         return Finding(False, "no query is active")
     if seen.silent is not None:
         return Finding(
             False,
             f"nothing has been heard of query {seen.silent_query!r} for {seen.silent:.0f} s: no "
-            "batch, and no trigger that found no data",
+            f"batch, and no trigger that found no data{_doing(status, seen.silent_query)}",
         )
     if receivers := missing(status, RECEIVER_GRACE, STARTUP_GRACE):
         return Finding(False, receivers, mark="receivers")
     if not seen.completed:
         return Finding(None, seen.silence or "no batch completed")
     return Finding(True, f"{seen.completed} batches completed in the last {seen.window:g} s")
+
+
+def _doing(status: Status, name: str | None = None) -> str:
+    """What Spark says that its queries do for so long, or the one of this name.
+
+    Of a source that does not answer, such as a Kafka whose brokers can't be reached, there is no
+    other word for minutes.
+    """
+    told = [
+        f"{query.name!r} is at {query.doing!r}"
+        for query in status.queries
+        if query.active
+        and query.doing
+        and query.running_ms is not None
+        and name in (None, query.name)
+    ]
+    return f"; by Spark's word {', '.join(told[:3])}" if told else ""
 
 
 def _ratio(seen: Evaluation | None) -> Finding:

@@ -351,8 +351,9 @@ class TestWhoseLimitItIs:
     @pytest.mark.parametrize(
         ("limits", "by"),
         [
-            ((), None),
-            ((limit(query="other"),), None),
+            # None of its sources takes live limits, so that it is of its options.
+            ((), "source"),
+            ((limit(query="other"),), "source"),
             ((limit(rate=None),), None),
             ((limit(rate=5.0), limit(rate=5.0, source="t")), "estimator"),
             ((limit("set", 5.0), limit(rate=5.0, source="t")), None),
@@ -398,6 +399,7 @@ class TestWhoseLimitItIs:
         unread = Limit("s", rate=10.0, by="set")
         assert seen((unread,)).throttled_by is None
         assert seen((unread,), batches=(batch(8.8),)).throttled_by is None
+        assert seen((), batches=(batch(8.8),)).throttled_by is None
 
     def test_a_failed_batch_is_passed_over(self) -> None:
         full = replace(batch(8.8, ago=5.0), records=100, limit=100.0)

@@ -100,7 +100,7 @@ class TestChange:
     def test_options_need_a_restart(self):
         found = changed(READ_ONCE, {CLICKS: 500})
         assert (found.how, found.rates) == ("restart", {})
-        assert found.in_short == "clicks.maxOffsetsPerTrigger from 1 000 to 500"
+        assert found.in_short == "clicks.maxOffsetsPerTrigger from 1,000 to 500"
 
     def test_what_a_start_begins_with_waits_for_one(self):
         found = changed(POLICY, {INITIAL_RATE: 300})
@@ -113,7 +113,7 @@ class TestChange:
         found = changed(POLICY, {MAX_RATE: 500, INITIAL_RATE: 300})
         assert (found.how, found.rates) == ("live", {"a": 500, "b": 500})
         assert (plan(found)["max_rate"], plan(found)["initial_rate"]) == (1000, 300)
-        assert found.in_short.startswith("backpressure.max_rate from 1 000 to 500, backpressure.")
+        assert found.in_short.startswith("backpressure.max_rate from 1,000 to 500, backpressure.")
 
     def test_but_not_where_somebody_has_set_one(self):
         found = changed(POLICY, {MAX_RATE: 500}, rates={"a": {"maxRate": 700}})
@@ -121,6 +121,19 @@ class TestChange:
         ours = {"a": {"maxRate": 700.0}, "b": {"maxRate": 700.0}}
         found = changed(POLICY, {MAX_RATE: 500}, tuned(POLICY, {"a": 700.0, "b": 700.0}), TWO, ours)
         assert found.rates == {"a": 500, "b": 500}
+
+    def test_before_any_source_has_told_of_itself_it_is_set_for_all(self):
+        found = changed(POLICY, {MAX_RATE: 500}, said=status())
+        assert (found.how, found.rates) == ("live", {"*": 500})
+        # Once they have, each gets its own, and the one for all goes.
+        found = changed(POLICY, {MAX_RATE: 400}, tuned(POLICY, {"*": 500.0}))
+        assert (found.how, found.rates) == ("live", {"a": 400, "b": 400})
+        theirs = {"*": {"maxRate": 700}}
+        assert changed(POLICY, {MAX_RATE: 500}, said=status(), rates=theirs).how == "restart"
+
+    def test_also_where_none_is_declared(self):
+        policy = structured(backpressure=BackpressurePolicy())
+        assert changed(policy, {MAX_RATE: 500}).how == "live"
 
     def test_nor_for_sources_that_the_policy_does_not_limit(self):
         policy = BackpressurePolicy(max_rate=1000, sources=("b",))
@@ -134,7 +147,6 @@ class TestChange:
         ("wanted", "said"),
         [
             ({MAX_RATE: 1001}, TWO),
-            ({MAX_RATE: 500}, status()),
             ({MAX_RATE: 500, MIN_RATE: 50}, TWO),
         ],
     )

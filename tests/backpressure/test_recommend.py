@@ -67,7 +67,7 @@ class TestOptions:
         found = of(CLICKS, values={CLICKS: 62_000.0})
         assert (found.before, found.after) == (62_000, 9000)
         assert found.effect == "a batch after an outage takes 0.9 intervals instead of 6.2"
-        assert str(found).startswith("clicks.maxOffsetsPerTrigger: 62 000 -> 9 000: an executor")
+        assert str(found).startswith("clicks.maxOffsetsPerTrigger: 62,000 -> 9,000: an executor")
 
     def test_a_limit_that_is_too_low_is_raised(self):
         found = of(CLICKS, values={CLICKS: 3000.0})
@@ -107,7 +107,7 @@ class TestOptions:
         small = minutes(ratio=0.2, processing_ms=2000, input_rate=200, limit=200)
         found = of(CLICKS, small, values={CLICKS: 2000.0})
         assert found.after == 6000
-        assert "at most 3 times the largest batch that was seen, of 2 000 records" in found.why
+        assert "at most 3 times the largest batch that was seen, of 2,000 records" in found.why
         assert found.why.startswith("an executor does 500 records/s or more")
         just = minutes(processing_ms=3000, ratio=0.5, input_rate=300)
         assert of(CLICKS, just).after == 9000
@@ -116,7 +116,7 @@ class TestOptions:
     def test_what_comes_in_is_not_cut(self):
         history = minutes(input_rate=1000, ratio=1.2, processing_ms=12_000)
         assert advised(history, values={CLICKS: 50_000.0}).why_not == (
-            "clicks.maxOffsetsPerTrigger: left as it is: 1 000 records/s come in, and with 2 "
+            "clicks.maxOffsetsPerTrigger: left as it is: 1,000 records/s come in, and with 2 "
             "executors the stream sustains 900: that takes more executors, a limit would only make "
             "it fall behind"
         )
@@ -212,7 +212,7 @@ class TestTinyBatches:
         found = of(LEAST, values=limits)
         assert (found.before, found.why) == (
             40_000,
-            "it must not be above clicks.maxOffsetsPerTrigger, which is 9 000",
+            "it must not be above clicks.maxOffsetsPerTrigger, which is 9,000",
         )
         assert found.effect == "it makes no batch wait for more than that"
         assert after(values={CLICKS: 62_000.0, LEAST: 9000.0}) == {CLICKS: 9000}
@@ -254,7 +254,7 @@ class TestRates:
     def test_a_most_that_bounds_nothing_is_lowered(self):
         found = of(MAX_RATE, values={**RATES, MAX_RATE: 50_000.0}, rated=1)
         assert (found.before, found.after) == (50_000, 1000)
-        assert found.why == "at their best 2 executors do 1 000 records/s"
+        assert found.why == "at their best 2 executors do 1,000 records/s"
 
     def test_but_not_below_what_comes_in_for_a_while_each_day(self):
         history = but(minutes(), range(100, 148), input_rate=1300)
@@ -345,7 +345,7 @@ def test_down_to_two_digits(value, down):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "no limit"), (12_345_678, "12 345 678"), (100, "100"), (99.94, "99.9"), (0.5, "0.5")],
+    [(None, "no limit"), (12_345_678, "12,345,678"), (100, "100"), (99.94, "99.9"), (0.5, "0.5")],
 )
 def test_numbers_for_people(value, text):
     assert shown(value) == text

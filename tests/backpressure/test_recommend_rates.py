@@ -48,14 +48,14 @@ def test_all_of_a_policy_that_two_sources_share():
         MIN_RATE: (
             5000,
             250,
-            "with 2 executors the stream sustains 1 000 records/s, shared by 2 sources: no limit "
+            "with 2 executors the stream sustains 1,000 records/s, shared by 2 sources: no limit "
             "may force more on it",
             "an overloaded stream is limited to what it can do",
         ),
         MAX_RATE: (
             50_000,
             500,
-            "at their best 2 executors do 1 000 records/s, shared by 2 sources",
+            "at their best 2 executors do 1,000 records/s, shared by 2 sources",
             "an estimate that is too high for a moment goes no further",
         ),
         INITIAL_RATE: (
@@ -73,9 +73,9 @@ def test_of_one_source_nothing_is_shared():
         MAX_RATE: (
             400,
             1000,
-            "at their best 2 executors do 1 000 records/s, and its input stood at its limit in 40 "
+            "at their best 2 executors do 1,000 records/s, and its input stood at its limit in 40 "
             "minutes",
-            "up to 1 000 records/s catch up instead of 400",
+            "up to 1,000 records/s catch up instead of 400",
         ),
         INITIAL_RATE: (
             350,
@@ -143,7 +143,7 @@ def test_all_of_receivers_of_which_there_are_two():
             3000,
             220,
             f"{DOES} a start begins with 1 executors, shared by 2 receivers",
-            "a start begins with 220 records/s and not with 3 000",
+            "a start begins with 220 records/s and not with 3,000",
         ),
     }
 

@@ -67,7 +67,7 @@ class TestDryRun:
         before = record(deployed)
         line, story = told(ran(deployed, dry_run=True))
         assert line == (
-            f"would change {KNOB} from 62 000 to 9 000, by a restart; nothing was changed"
+            f"would change {KNOB} from 62,000 to 9,000, by a restart; nothing was changed"
         )
         assert (story["ending"], story["how"], story["epoch"]) == ("dry run", "restart", 1)
         (one,) = story["changes"]
@@ -78,7 +78,7 @@ class TestDryRun:
 
     def test_of_values_that_a_person_gives(self, deployed):
         line, _ = told(ran(deployed, dry_run=True, values={KNOB: 20_000}))
-        assert line.startswith(f"would change {KNOB} from 62 000 to 20 000, by a restart")
+        assert line.startswith(f"would change {KNOB} from 62,000 to 20,000, by a restart")
 
     def test_without_enough_history_it_says_so(self):
         it = deployment()
@@ -95,7 +95,7 @@ class TestARestart:
     def test_it_has_the_new_limit_and_so_has_each_start_after_it(self, deployed):
         began = time.time()
         line, story = told(ran(deployed, reason="it grew"))
-        assert line == f"changed {KNOB} from 62 000 to 9 000: restarted"
+        assert line == f"changed {KNOB} from 62,000 to 9,000: restarted"
         assert (story["ending"], story["epoch"], story["reason"]) == ("restarted", 2, "it grew")
         assert kept(deployed).settings == {SETTING: "9000"}
         told_at = tuning(deployed)
@@ -235,7 +235,7 @@ class TestLive:
 
     def test_a_lower_rate_is_set_while_it_runs(self, deployed):
         line, story = told(ran(deployed))
-        assert line == "changed backpressure.max_rate from 5 000 to 1 000: set while it runs"
+        assert line == "changed backpressure.max_rate from 5,000 to 1,000: set while it runs"
         assert (story["how"], story["epoch"], story["ending"]) == ("live", 1, "set while it runs")
         assert kept(deployed).rates == {"clicks": {"maxRate": 1000}}
         assert record(deployed).rates == {"clicks": {"maxRate": 1000}}
@@ -453,7 +453,7 @@ class TestByItself:
         long_ago = time.time() - 30 * 86400
         remember(deployed, tuning=replace(now, at=long_ago, by_hand=False, outcome="put back: x"))
         text = failure_of(self.ran(deployed, epoch=3))
-        assert f"{KNOB} = 9 000 was in force before, and was put back (put back: x)" in text
+        assert f"{KNOB} = 9,000 was in force before, and was put back (put back: x)" in text
         assert kept(deployed).driver.epoch == 3
         told(ran(deployed))
         assert kept(deployed).settings == {SETTING: "9000"}, "a person may have it tried"
@@ -476,7 +476,7 @@ class TestPutBack:
     def test_by_a_restart(self, deployed):
         told(ran(deployed))
         line, story = told(ran(deployed, put_back=True))
-        assert line == f"put back {KNOB} from 9 000 to 62 000: restarted"
+        assert line == f"put back {KNOB} from 9,000 to 62,000: restarted"
         assert story["changes"] == [{"limit": KNOB, "before": 9000, "after": 62_000}]
         assert (story["ending"], story["how"], story["epoch"]) == ("put back", "restart", 3)
         assert kept(deployed).settings == {}

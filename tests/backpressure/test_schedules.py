@@ -108,7 +108,7 @@ class TestNightly:
         (request,) = evaluated(deployed, NIGHTLY).run_requests
         assert (request.tags[STREAM_TAG], request.tags[EPOCH_TAG]) == ("clicks", "1")
         config = request.run_config["ops"][JOB]["config"]
-        assert config["reason"].startswith(f"as scheduled: {KNOB}: 62 000 -> 9 000: an executor")
+        assert config["reason"].startswith(f"as scheduled: {KNOB}: 62,000 -> 9,000: an executor")
         assert (config["epoch"], config["dry_run"]) == (1, False)
         told(carried_out(deployed, request))
         assert deployed.world.streams["clicks"].settings == {SETTING: "9000"}

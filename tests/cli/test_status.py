@@ -11,7 +11,7 @@ from dagster._core.scheduler.instigation import InstigatorStatus
 
 from dagster_sparkscale.cli import status as status_module
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STREAM_TAG
-from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.observe.status import Limit, Query
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
 from tests.fakes import QUERY, World, structured
@@ -45,6 +45,12 @@ class TestTable:
         assert "exit code 1" in first
         assert second.startswith("clicks  running")
         assert "2 of 10" in second
+
+    def test_a_column_more_where_a_stream_has_a_limit(self, terminal: Terminal) -> None:
+        assert "LIMIT" not in table(terminal)[1]
+        terminal.kept().limits = (Limit("s", query=QUERY, rate=20.0, by="set"),)
+        head, line = table(terminal)[1:3]
+        assert line[head.index("LIMIT") :].startswith("set ")
 
     def test_one_that_nothing_starts_again_is_given_up(self, terminal: Terminal) -> None:
         terminal.declare('structured("clicks", recovery=None)')

@@ -7,6 +7,7 @@ lost needs a master that fails at the very moment, so there is a backend here th
 
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,10 +15,19 @@ import pytest
 
 from dagster_sparkscale.driver import keeper as keeper_module
 from dagster_sparkscale.driver.executors import KILL_AGAIN_AFTER, LEAVE_WITHIN, Executors
-from dagster_sparkscale.driver.keeper import PLACING_WITHIN, Bound, Keeper, NotReady
+from dagster_sparkscale.driver.keeper import (
+    PLACING_WITHIN,
+    Bound,
+    Going,
+    Keeper,
+    NotReady,
+    rule_of,
+)
 from dagster_sparkscale.driver.looks import Look
 from dagster_sparkscale.driver.private_spark import PrivateSpark
 from dagster_sparkscale.driver.receivers import NO_RECEIVERS, Receivers
+from dagster_sparkscale.driver.victims import V1, Rule
+from dagster_sparkscale.driver.wire import REMOVAL
 from tests.waiting import HANGS
 
 
@@ -62,6 +72,7 @@ class Spark:
         self.backend = backend
         self.targets: list[int] = []
         self.stopped = False
+        self.cores = 2
         self._decommissions = decommissions
 
     def schedulerBackend(self) -> Backend:
@@ -81,7 +92,13 @@ class Spark:
         return True
 
     def statusStore(self) -> Any:
-        return SimpleNamespace(executorList=lambda active: [])
+        return SimpleNamespace(executorList=lambda active: self._listed())
+
+    def _listed(self) -> list[dict[str, Any]]:
+        return [
+            {"id": id, "hostPort": "host:1", "totalCores": self.cores, "activeTasks": 0}
+            for id in self.backend.registered
+        ]
 
 
 def jvm_of(spark: Spark) -> Any:
@@ -102,7 +119,7 @@ class Clock:
 class Cluster:
     """Four executors, kept at a target by a clock that a test moves on."""
 
-    def __init__(self, decommissions: bool = False) -> None:
+    def __init__(self, decommissions: bool = False, rule: Rule = V1) -> None:
         self.backend = Backend(4)
         self.spark = Spark(self.backend, decommissions)
         self.clock = Clock()
@@ -112,9 +129,14 @@ class Cluster:
         look = Look("receivers", self._look_at_receivers)
         look.begin()
         private = PrivateSpark()
-        bound = Bound(Executors(jvm_of(self.spark), private, self.clock), None, None, "4.3.0")
-        self.keeper = Keeper(look, private, self.clock)
+        executors = Executors(jvm_of(self.spark), private, self.clock)
+        bound = Bound(executors, None, None, "4.3.0", rule)
+        self.going = Going()
+        self.keeper = Keeper(look, private, self.clock, self._note)
         self.keeper._current = lambda: bound
+
+    def _note(self, going: Going) -> None:
+        self.going = going
 
     def _look_at_receivers(self) -> Receivers | None:
         assert self.streaming_answers.wait(HANGS)
@@ -209,6 +231,94 @@ def test_the_executors_of_receivers_stay() -> None:
     cluster.receivers = Receivers({"3": 2, "0": 1})
     assert "2 executor(s) hold receivers" in cluster.turn(1).blocked
     assert cluster.backend.registered == {"0", "3"}
+
+
+FITTING = Rule(fitting=True)
+
+
+def hosted(unsettled: str = "", waiting: str | None = None, **per_executor: int) -> Receivers:
+    """So many receivers of three on these executors, of which the names begin with an x."""
+    return Receivers(
+        {name[1:]: number for name, number in per_executor.items()},
+        placed=dict.fromkeys(range(3), "0"),
+        unsettled=frozenset(unsettled),
+        waiting=waiting,
+    )
+
+
+def test_an_executor_with_receivers_goes_once_they_have_moved() -> None:
+    cluster = Cluster(rule=FITTING)
+    cluster.receivers = hosted(x3=1, x2=1, x1=1)
+    # 0 has none, and 3 is the youngest of the others.
+    assert cluster.turn(2).blocked == "executor(s) 3 go once no receiver needs them"
+    assert cluster.backend.registered == {"1", "2", "3"}
+    assert cluster.going == Going(frozenset("3"), frozenset("0"))
+    cluster.receivers = hosted(x2=1, x1=2, waiting="it is told why")
+    cluster.receivers = replace(cluster.receivers, unsettled=frozenset("3"))
+    assert cluster.turn(2, after=1).blocked == "it is told why"
+    assert cluster.going == Going(frozenset("3"))
+    cluster.receivers = hosted(x2=1, x1=2)
+    assert cluster.turn(2, after=1).blocked is None
+    assert cluster.turn(2, after=1).registered == 2
+    assert cluster.backend.registered == {"1", "2"}
+    assert cluster.going == Going()
+
+
+def test_a_choice_that_is_called_off_is_told() -> None:
+    cluster = Cluster(rule=FITTING)
+    cluster.receivers = hosted(x3=1, x2=1, x1=1, x0=1)
+    cluster.turn(3)
+    assert cluster.going == Going(frozenset("3"))
+    cluster.turn(4, after=1)
+    assert cluster.going == Going()
+    assert len(cluster.backend.registered) == 4
+
+
+def test_what_can_not_be_told_for_a_moment_calls_nothing_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(rule=FITTING)
+    cluster.receivers = hosted(x3=1, x2=1, x1=1, x0=1)
+    cluster.turn(3)
+    monkeypatch.setattr(keeper_module, "RECEIVERS_WITHIN", 0.01)
+    cluster.streaming_answers.clear()
+    assert "where receivers run cannot be told" in cluster.turn(3, after=1).blocked
+    assert cluster.going == Going(frozenset("3"))
+    cluster.streaming_answers.set()
+
+
+def test_no_executor_goes_whose_core_the_receivers_need() -> None:
+    cluster = Cluster(rule=FITTING)
+    cluster.spark.cores = 1
+    cluster.receivers = hosted(x3=1, x2=1, x1=1)
+    blocked = cluster.turn(3).blocked
+    assert "would not run all 3 receivers and a task of a batch beside them" in blocked
+    assert len(cluster.backend.registered) == 4
+    assert cluster.going == Going()
+
+
+@pytest.mark.parametrize("rule", [V1, FITTING])
+def test_what_receivers_took_on_it_is_processed_before_an_executor_goes(rule: Rule) -> None:
+    cluster = Cluster(rule=rule)
+    cluster.receivers = hosted(x1=1, x2=1, x0=1, unsettled="3")
+    assert cluster.turn(3).blocked == "executor(s) 3 go once no receiver needs them"
+    assert len(cluster.backend.registered) == 4
+    cluster.receivers = hosted(x1=1, x2=1, x0=1)
+    assert cluster.turn(3, after=1).blocked is None
+    assert cluster.backend.registered == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("said", "fitting"), [(None, False), ("never", False), ("fitting", True), ("sometimes", False)]
+)
+def test_the_rule_is_a_setting(
+    said: str | None, fitting: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"spark.task.cpus": "2", **({REMOVAL: said} if said else {})}
+    conf = SimpleNamespace(get=lambda name, default: settings.get(name, default))
+    assert rule_of(SimpleNamespace(getConf=lambda: conf)) == Rule(fitting, task_cpus=2)
+    told = "".join(capfd.readouterr())
+    assert ("must be never or fitting; never it is" in told) == (said == "sometimes")
 
 
 def test_each_scale_down_waits_for_the_receivers_that_are_being_started() -> None:

@@ -1,6 +1,7 @@
 """What is read out of a progress event of a query: backlog, planning, trigger, why it died."""
 
 from datetime import datetime
+from math import inf
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from dagster_sparkscale.driver import progress
 from dagster_sparkscale.driver.progress import (
     backlog,
+    limit_by_options,
     milliseconds,
     planning,
     trigger_interval,
@@ -138,3 +140,38 @@ FRAMES = "".join(f'  File "app.py", line {line}, in work\n    work()\n' for line
 )
 def test_of_whatever_a_query_died_of_one_line_is_told(text: str, told: str) -> None:
     assert why_it_died(text) == told
+
+
+def at(begin: Any, end: Any) -> dict[str, Any]:
+    return {"startOffset": begin, "endOffset": end}
+
+
+@pytest.mark.parametrize(
+    ("most", "sources", "rows", "limit"),
+    [
+        (100, [at({"t": {"0": 0, "1": 5}}, {"t": {"0": 40, "1": 45}})], 80, 100),
+        # Each record was read twice; and some offsets have none.
+        (100, [at({"t": {"0": 0}}, {"t": {"0": 100}})], 200, 200),
+        (100, [at({"t": {"0": 0}}, {"t": {"0": 100}})], 90, 90),
+        (
+            100,
+            [at({"t": {"0": 0}}, {"t": {"0": 50}}), at({"u": {"0": 7}}, {"u": {"0": 57}})],
+            100,
+            100,
+        ),
+        # Where a new partition begins is not told; it is left out.
+        (100, [at({"t": {"0": 0}}, {"t": {"0": 50, "1": 9}})], 50, 100),
+        (100, [at({"t": {"0": 50}}, {"t": {"0": 9}})], 50, 100),
+        (100, [at(None, {"t": {"0": 50}})], 50, 100),
+        (100, [at(3, 4)], 50, 100),
+        (100, [at({"t": {"0": 0}}, {"t": {"0": 0}})], 0, 100),
+        (100, [at({"t": {"0": 0}}, {"t": {"0": 9}})], None, 100),
+        (100, [], 0, 100),
+        (inf, [at({"t": {"0": 0}}, {"t": {"0": 50}})], 50, None),
+        (None, [at({"t": {"0": 0}}, {"t": {"0": 50}})], 50, None),
+    ],
+)
+def test_what_a_batch_might_have_by_the_options_of_its_sources(
+    most: float | None, sources: list[Any], rows: int | None, limit: float | None
+) -> None:
+    assert limit_by_options(most, {"sources": sources, "numInputRows": rows}) == limit

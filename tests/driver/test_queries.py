@@ -1,12 +1,13 @@
 """Events of Structured Streaming queries, as Spark 4.3 posts them, and what is made of them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 from dagster_sparkscale.driver.history import History
 from dagster_sparkscale.driver.jvm import Lifetime
-from dagster_sparkscale.driver.queries import ENDED_KEPT, Completed, Queries, as_it_is
+from dagster_sparkscale.driver.queries import ENDED_KEPT, MOST_DOING, Completed, Queries, as_it_is
 from dagster_sparkscale.driver.wire import Batch
 
 T0 = 1_800_000_000_000
@@ -298,3 +299,35 @@ def test_why_a_query_died_is_told_though_its_context_went_first() -> None:
     told.died(5, "java.lang.RuntimeException: boom")
     [query] = told.queries.listed({})
     assert (query.active, query.error) == (False, "java.lang.RuntimeException: boom")
+
+
+def test_a_batch_stands_at_the_limit_of_its_sources_options_once_that_is_known() -> None:
+    told = Told()
+    told.started()
+    assert told.queries.of_unknown_limit() == []  # its sources are not there before its first batch
+    told.batch(0, 1, 0, rows=100)
+    assert told.queries.of_unknown_limit() == ["run"]
+    told.queries.set_most_rows("run", 100.0)
+    assert told.queries.of_unknown_limit() == []
+    told.batch(3, 1, 1, rows=100)
+    assert [batch.limit for batch in told.batches] == [None, 100.0]
+
+
+def test_a_limit_that_is_known_otherwise_goes_before_that_of_options() -> None:
+    told = Told(completed=lambda batch, *_: replace(batch, limit=7.0))
+    told.started()
+    told.batch(0, 1, 0, rows=100)
+    told.queries.set_most_rows("run", 100.0)
+    told.batch(3, 1, 1, rows=100)
+    assert [batch.limit for batch in told.batches] == [7.0, 7.0]
+
+
+def test_it_tells_what_spark_says_that_a_query_does() -> None:
+    told = Told()
+    told.started()
+    told.queries.set_doing("run", "Getting offsets from KafkaV2[Subscribe[clicks]]" + "x" * 999)
+    [query] = told.queries.listed({})
+    assert query.doing is not None and query.doing.startswith("Getting offsets from KafkaV2")
+    assert len(query.doing) == MOST_DOING
+    told.died(3, None)
+    assert told.queries.listed({})[0].doing is None

@@ -30,6 +30,7 @@ def test_before_spark_is_there_a_status_is_answered(
     assert (status.stream, status.epoch, status.phase) == ("clicks", 4, "starting")
     assert (status.spark_age, status.registered, status.requested) == (None, None, None)
     assert (status.queries, status.batches, status.executors) == ((), (), ())
+    assert (status.receivers, status.relaunches) == (None, ())  # not known yet
 
 
 def test_batches_are_answered_as_the_reader_wants_them(

@@ -39,6 +39,8 @@ def test_a_program_has_the_settings_that_it_would_have_without_a_driver(
     settings = {
         "spark.master": "local[1]",
         "spark.pyspark.python": "/no/such/python",
+        # Spark adds to it, and nobody has asked for what it was before.
+        "spark.executor.extraJavaOptions": "-Dsomething=1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",
     }

@@ -50,8 +50,9 @@ def follow(
 ) -> Callable[..., Following]:
     """A stream that reads topics, not started yet."""
 
-    def make(topics: str, **more: Any) -> Following:
+    def make(topics: str, servers: str | None = None, **more: Any) -> Following:
         name = request.node.name.removeprefix("test_")[:40].strip("_")
-        return Following(local_cluster, tmp_path, kafka.address, topics, name=name, **more)
+        at = servers or kafka.address
+        return Following(local_cluster, tmp_path, at, topics, name=name, **more)
 
     return make

@@ -5,14 +5,31 @@ from collections.abc import Callable
 import pytest
 
 from dagster_sparkscale.declare.decisions import Hold
+from dagster_sparkscale.watch.health import Health
 from dev.kafka import client
 from dev.kafka.broker import Kept
 from tests.kafka.conftest import Topic
 from tests.kafka.following import Following, running
 from tests.kafka.test_lag import caught_up
 from tests.waiting import wait_for
+from tests.watch.hook_server import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+
+def test_a_broker_that_can_t_be_reached_is_told_of(
+    follow: Callable[..., Following], kafka: Kept
+) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    with running(follow("clicks", servers=nowhere)) as following:
+
+        def told() -> bool:
+            found = following.assessed().health[Health.BATCHES_COMPLETING]
+            return found.passed is False and "Getting offsets from KafkaV2[" in found.text
+
+        wait_for("it to be told", told, 120, every=1.0, about=following.log)
+        decision = following.assessed().decision
+        assert isinstance(decision, Hold), decision  # no executor would help
 
 
 def test_while_the_broker_is_away_the_lag_is_unknown_and_then_all_is_read(

@@ -43,6 +43,7 @@ def answer() -> dict:
                 "source_lost": 2,
                 "trigger": "processing time",
                 "heard_at": 1999.5,
+                "doing": "Waiting for next trigger",
             },
             {"name": "other", "active": False, "error": "it broke"},
         ],
@@ -93,7 +94,10 @@ def test_a_whole_answer_is_read_field_by_field():
         blocked="executor 1 holds receivers",
         executors=(Executor("1", "a", 2, 3, 1), Executor("2", "b", 2, 0, 0)),
         queries=(
-            Query("counts", True, 10000, 500, 1, 7, None, 1234, 4, 2, "processing time", 1999.5),
+            Query(
+                *("counts", True, 10000, 500, 1, 7, None, 1234, 4, 2, "processing time", 1999.5),
+                doing="Waiting for next trigger",
+            ),
             Query("other", False, error="it broke"),
         ),
         batches=(
@@ -140,7 +144,7 @@ OPTIONAL = {
     ("spark", "executors", 0): ["active_tasks", "receivers"],
     ("queries", 0): [
         *("interval_ms", "running_ms", "pending_batches", "backlog_records", "error"),
-        *("behind_ms", "source_shards", "source_lost", "trigger", "heard_at"),
+        *("behind_ms", "source_shards", "source_lost", "trigger", "heard_at", "doing"),
     ],
     ("batches", 0): [
         *("scheduling_ms", "records", "failed", "triggers", "batch_id", "behind_ms"),
@@ -362,7 +366,7 @@ def written(status: Status) -> dict:
                 for name in (
                     *("name", "active", "interval_ms", "running_ms", "pending_batches"),
                     *("backlog_records", "error", "behind_ms", "source_shards", "source_lost"),
-                    *("trigger", "heard_at"),
+                    *("trigger", "heard_at", "doing"),
                 )
             }
             for q in status.queries

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.store import DurableHold, Submission
-from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.observe.status import Limit, Query
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.fleet import Row, as_dicts, in_trouble, orphan_row, row, worst_first
 from dagster_sparkscale.watch.orphans import Orphan
@@ -59,6 +60,19 @@ class TestARow:
         made = seen(batches=(batch(5),), queries=(behind,))
         assert made.lag == 4.0
         assert [(each.check, each.mark) for each in made.failing] == [("no_data_lost", "2")]
+
+    def test_has_what_it_may_take_and_whether_it_does(self):
+        limit = Limit("s", query=QUERY, rate=20.0, by="set")
+        full = replace(batch(5), records=200, limit=200.0)
+        queries = (Query(QUERY, active=True),)
+        made = seen(batches=(full,), queries=queries, limits=(limit,))
+        assert (made.limit, made.limit_set, made.throttled) == (20.0, True, True)
+        estimated = replace(limit, by="estimator")
+        half = replace(full, records=100)
+        made = seen(batches=(half,), queries=queries, limits=(estimated,))
+        assert (made.limit, made.limit_set, made.throttled) == (20.0, False, False)
+        made = seen(batches=(batch(5),), queries=queries)
+        assert (made.limit, made.limit_set, made.throttled) == (None, False, False)
 
     def test_what_was_not_measured_is_none_and_never_zero(self):
         made = seen(Sighting("clicks", error="no route to host"))

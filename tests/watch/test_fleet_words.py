@@ -10,6 +10,7 @@ from dagster_sparkscale.watch.fleet_words import (
     asset_path,
     executors,
     in_pieces,
+    limit,
     markdown,
     notes,
     sentence,
@@ -188,3 +189,17 @@ def test_executors_as_people_say_them(fields, text):
 )
 def test_a_state_as_people_say_it(fields, text):
     assert state(line(**fields)) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, ""),
+        ({"limit": 20000.4}, "20,000/s"),
+        ({"limit": 2.25, "throttled": True}, "2.2/s reached"),
+        ({"limit": 500.0, "limit_set": True, "throttled": True}, "500/s set reached"),
+        ({"limit_set": True}, "set"),
+    ],
+)
+def test_a_limit_as_people_say_it(fields, text):
+    assert limit(line(**fields)) == text

@@ -216,6 +216,16 @@ class TestBatchesCompleting:
         assert found.passed is False
         assert found.text == "the batch in progress has taken 9.0 batch intervals so far"
 
+    def test_a_stuck_batch_says_what_spark_does(self):
+        doing = "Getting offsets from KafkaV2[Subscribe[clicks]]"
+        query = Query("a", active=True, running_ms=90_000, doing=doing)
+        idle = Query("b", active=True, doing="Waiting for next trigger")
+        found = self.found(queries=(query, idle))
+        assert found.text == (
+            "the batch in progress has taken 9.0 batch intervals so far; by Spark's word 'a' is at "
+            f"{doing!r}"
+        )
+
     def test_one_stuck_query_fails_though_another_completes_batches(self):
         queries = (Query("a", active=True), Query("b", active=True, running_ms=90_000))
         assert self.found(queries=queries, batches=(batch(1, query="a"),)).passed is False

@@ -10,6 +10,7 @@ import pytest
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import access
 from dagster_sparkscale.clusters.kubernetes.access import access_to
+from tests.waiting import wait_for
 
 KIND = "client.authentication.k8s.io/v1"
 
@@ -70,7 +71,14 @@ def test_one_that_hangs_is_ended_with_all_it_has_started_and_told_of(tmp_path, m
     with pytest.raises(ClusterError, match=r"failed, or had not ended after 2 s.*Run it by hand"):
         access_to(path, None)
     child = int((tmp_path / "pid").read_text())
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie"
+
+    def ended() -> bool:
+        try:
+            return bool(psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return True
+
+    wait_for("what it has started to be ended", ended)
 
 
 def test_what_one_leaves_running_is_not_waited_for(tmp_path, monkeypatch):
