@@ -26,6 +26,8 @@ from dagster_sparkscale.receivers.looking import (
     running,
 )
 
+ASK_SECONDS = 10.0
+"""Seconds for which a move is asked for that can't be begun yet."""
 _POLL = 0.25
 
 
@@ -168,11 +170,16 @@ def by_hand(request: Request, status: Status) -> Move | None:
 
 
 def _ask_for(cluster: ClusterManager, driver: Driver, move: Move, lease: Lease) -> Status:
-    try:
-        return cluster.move_receiver(driver, move.stream_id, move.to_executor, lease=lease)
-    except AgentUnreachable:
-        # The answer may be lost, and the same may be asked again.
-        return cluster.move_receiver(driver, move.stream_id, move.to_executor, lease=lease)
+    """Have a receiver moved. The same may be asked again: an answer may be lost, and what can't be
+    done now, as while it is being started, may be in a moment."""
+    deadline = time.monotonic() + ASK_SECONDS
+    while True:
+        try:
+            return cluster.move_receiver(driver, move.stream_id, move.to_executor, lease=lease)
+        except AgentUnreachable:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_POLL)
 
 
 def _follow(

@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
@@ -144,10 +145,7 @@ class TestRuns:
         return it
 
     def story(self, result: Any) -> tuple[str, dict[str, Any]]:
-        # Of a step that fails, too.
-        (event,) = (
-            each for each in result.all_events if each.event_type_value == "ASSET_OBSERVATION"
-        )
+        (event,) = result.get_asset_observation_events()
         observation = event.asset_observation_data.asset_observation
         return observation.description or "", dict(observation.metadata[STORY].value)
 
@@ -199,8 +197,10 @@ class TestRuns:
             "[3, 2, 0] -> [2, 2, 0]: receiver 2: executor 0 -> runs nowhere (move); 4 of 5 "
             "receivers run; receiver 2 was sent to executor 2, and runs nowhere still"
         )
-        line, story = self.story(result)
-        assert (line, story["ending"]) == (said, "not moved")
+        found = deployed.instance.fetch_observations(dg.AssetKey("clicks"), limit=1).records[0]
+        observation = found.asset_observation
+        assert observation is not None and observation.description == said
+        assert observation.metadata[STORY].value["ending"] == "not moved"
 
     def test_the_sensor_asks_for_another_number(self) -> None:
         stream = counting(capacity=1.0)
