@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.limits import StreamingLimits as StreamingLimits
     from dagster_sparkscale.declare.policies import AutoscalePolicy as AutoscalePolicy
     from dagster_sparkscale.declare.policies import RecoveryPolicy as RecoveryPolicy
+    from dagster_sparkscale.declare.receivers import ReceiverCount as ReceiverCount
+    from dagster_sparkscale.declare.receivers import ReceiverPolicy as ReceiverPolicy
     from dagster_sparkscale.declare.state import State as State
     from dagster_sparkscale.declare.streams import DStream as DStream
     from dagster_sparkscale.declare.streams import StructuredStream as StructuredStream
@@ -69,6 +71,8 @@ _HOMES = {
     "LocalCluster": "clusters.local",
     "Minute": "observe.minutes",
     "RatioPolicy": "autoscale.ratio",
+    "ReceiverCount": "declare.receivers",
+    "ReceiverPolicy": "declare.receivers",
     "RecoveryPolicy": "declare.policies",
     "Retune": "declare.backpressure",
     "ScaleTo": "declare.decisions",

@@ -24,6 +24,8 @@ from dagster_sparkscale.lifecycle.jobs import RESTART, STOP
 from dagster_sparkscale.lifecycle.remedies import NAMES, remedy_jobs
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
 from dagster_sparkscale.operations import Operation, Operations, Streams, asset_key, graph_name
+from dagster_sparkscale.receivers.rebalance_job import REBALANCE
+from dagster_sparkscale.receivers.recount_job import SET_RECEIVERS
 from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
 from dagster_sparkscale.state.schedules import maintenance_schedules
 from dagster_sparkscale.watch.checks import health_checks
@@ -40,6 +42,7 @@ warnings.filterwarnings("ignore", "Parameter `owners` of initializer `Sensor", d
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *(RESCALE, RESTART, STOP, RECONFIGURE),
     *(SET_LIMITS, RETUNE),
+    *(REBALANCE, SET_RECEIVERS),
 )
 """What can be done to a stream. A new operation is a module of its own and a row here."""
 

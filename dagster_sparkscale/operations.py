@@ -136,6 +136,8 @@ class Report:
     line: str
     story: Mapping[str, Any] = field(default_factory=dict)
     """In values that JSON has; None is what was not measured."""
+    failed: bool = False
+    """Whether it is not as it was to be: the run tells its story, and fails with the line."""
 
 
 C = TypeVar("C", bound=OperationConfig)
@@ -282,6 +284,8 @@ def job_of(
                 metadata=told(report.story),
             )
         )
+        if report.failed:
+            raise dg.Failure(description=report.line, allow_retries=False)
 
     run.__annotations__["config"] = create_model(
         config_type.__name__, __base__=config_type, stream=of

@@ -44,6 +44,13 @@ MODULES: dict[str, tuple[str, ...]] = {
         "backpressure/test_recommend.py",
     ),
     "backpressure/verify.py": ("backpressure/test_verify.py",),
+    "clusters/receiver_counts.py": ("clusters/test_receiver_counts.py",),
+    "declare/receivers.py": ("declare/test_receivers.py",),
+    "observe/receivers.py": ("observe/test_receivers.py",),
+    "receivers/balance.py": ("receivers/test_balance.py",),
+    "receivers/count.py": ("receivers/test_count.py",),
+    "receivers/decide.py": ("receivers/test_decide.py",),
+    "watch/receivers.py": ("watch/test_receivers.py",),
     "clusters/tuned.py": ("clusters/test_tuned.py",),
     "autoscale/steps.py": (
         "autoscale/test_ratio*.py",

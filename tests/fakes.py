@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.clusters import receiver_counts
 from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
@@ -27,9 +28,32 @@ from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
-from dagster_sparkscale.observe.status import Batch, Executor, Limit, Query, Reconfiguration, Status
+from dagster_sparkscale.observe.status import (
+    Batch,
+    Executor,
+    Limit,
+    Query,
+    Receiver,
+    Reconfiguration,
+    Relaunch,
+    Status,
+)
 
 QUERY = "counts"
+
+
+def arrive(kept: "Kept", away: float | None = 1.5, elsewhere: str | None = None) -> None:
+    """Each receiver that is on its way runs where it was sent to; a `World.on_look`."""
+    moving = [each for each in kept.receivers or () if each.moving_to is not None]
+    for each in moving:
+        there = replace(each, executor=elsewhere or each.moving_to, moving_to=None)
+        kept.receivers = tuple(there if one == each else one for one in kept.receivers or ())
+        kept.relaunches = tuple(
+            replace(one, to_executor=there.executor, away_seconds=away)
+            if one.stream_id == each.stream_id and one.to_executor is None
+            else one
+            for one in kept.relaunches
+        )
 
 
 def structured(name: str = "clicks", **fields: Any) -> StructuredStream:
@@ -108,6 +132,11 @@ class Kept:
     refuses: str | None = None
     """What is at the agent's address says this to everybody."""
     log: list[str] = field(default_factory=list)
+    receivers: tuple[Receiver, ...] | None = ()
+    relaunches: tuple[Relaunch, ...] = ()
+    ages: Mapping[str, float | None] | None = None
+    drained: bool | None = None
+    """What it tells of its end, being asked to stop."""
     ends_after: float = 0.0
     """Seconds the batch in progress still takes; who waits for less kills the driver."""
 
@@ -215,7 +244,12 @@ class MemoryCluster(ClusterManager):
             cause=cause,
             checkpoint=None if checkpoint is None else normalized(checkpoint),
             declared=declared(stream),
-            executors=executors_at_start(stream, lease.record.executors, lease.record.declared),
+            executors=executors_at_start(
+                stream,
+                lease.record.executors,
+                lease.record.declared,
+                receiver_counts.in_force(stream, lease.record),
+            ),
         )
         epoch = start.record.epoch
         kept = Kept(
@@ -233,6 +267,7 @@ class MemoryCluster(ClusterManager):
             executor_cores=stream.executor_cores,
             settings={
                 **standing(lease.record.tuning, declared_limits(stream)),
+                **receiver_counts.settings_of(stream, lease.record),
                 **(settings or {}),
             },
             rates=dict(start.record.rates or {}),
@@ -257,6 +292,8 @@ class MemoryCluster(ClusterManager):
             hold=record.hold,
             asked_to_stop_at=record.asked_to_stop_at,
             restarted_at=record.restarted_at,
+            cause=record.cause,
+            receivers=record.receivers,
         )
         if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:
             reason = f"declared gone by {record.gone_by}"
@@ -272,10 +309,13 @@ class MemoryCluster(ClusterManager):
         self._world.calls.append(f"stop {driver.stream} {how}")
         if graceful and kept.ends_after > timeout:
             self._world.calls.append(f"kill {driver.stream}")
-        record = lease.record
-        if record.desired == "restarting":
-            return self._world.end(driver.stream, exit_reason="stopped to be restarted")
-        return self._world.end(driver.stream, DriverState.STOPPED, exit_reason="stop requested")
+        told = {"drained": kept.drained}
+        if kept.drained is not None:
+            told["ending"] = "drained" if kept.drained else "cut"
+        if lease.record.desired == "restarting":
+            return self._world.end(driver.stream, exit_reason="stopped to be restarted", **told)
+        end, why = DriverState.STOPPED, "stop requested"
+        return self._world.end(driver.stream, end, exit_reason=why, **told)
 
     def check(self, stream: Stream) -> None:
         self._world.calls.append("check")
@@ -371,6 +411,29 @@ class MemoryAgent:
         self.world.calls.append(f"limits {self.driver.stream} {json.dumps(rates)}")
         return _status(kept)
 
+    def move_receiver(
+        self,
+        stream_id: int,
+        executor: str,
+        timeout: float = 10.0,
+        operation: int | None = None,
+    ) -> Status:
+        """It is on its way; `World.on_look` is where it arrives."""
+        kept = self._answering()
+        self.world.numbers.append(operation)
+        self.world.calls.append(f"move {self.driver.stream} {stream_id} {executor}")
+        assert kept.receivers is not None
+        was = next(each for each in kept.receivers if each.stream_id == stream_id)
+        kept.receivers = tuple(
+            replace(each, executor=None, moving_to=executor) if each == was else each
+            for each in kept.receivers
+        )
+        left = Relaunch(
+            *(stream_id, "move", was.executor, time.time()), wanted=executor, operation=operation
+        )
+        kept.relaunches = (*kept.relaunches, left)
+        return _status(kept)
+
     def _answering(self) -> Kept:
         driver = self.driver
         kept = self.world.streams[driver.stream]
@@ -413,4 +476,7 @@ def _status(kept: Kept) -> Status:
         reconfigurations=kept.reconfigurations,
         rates=kept.rates,
         limits=kept.limits,
+        receivers=kept.receivers,
+        relaunches=kept.relaunches,
+        ages=kept.ages,
     )

@@ -14,7 +14,14 @@ from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.observe.receivers import (
+    active,
+    away,
+    in_words,
+    relaunched_since,
+    spread,
+)
+from dagster_sparkscale.observe.status import Relaunch, Status
 
 _POLL = 0.5
 
@@ -57,8 +64,27 @@ class Story:
     seconds: float | None = None
     """From the start of the operation until its end."""
     ending: str = "requested"
-    """`reached`, `short`, `superseded`, `gone`, or `requested` while waiting."""
+    """`reached`, `short`, `superseded`, `gone`, `receivers missing` (the executors are there, and a
+    receiver has not come back), or `requested` while waiting."""
+    receivers_before: int | None = None
+    """How many ran; None: not known."""
+    receivers_after: int | None = None
+    """How many of them run; None: not known."""
+    spread_after: str | None = None
+    """Receivers of each executor; None: not known."""
+    relaunches: tuple[Relaunch, ...] = ()
+    """Receivers that were away meanwhile, and where they went."""
     notes: list[str] = field(default_factory=list)
+    seen_before: Status | None = field(default=None, repr=False)
+    """What the agent told before it."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether a receiver has not come back."""
+        there, back = self.receivers_before, self.receivers_after
+        if self.ending in ("superseded", "gone") or there is None or back is None:
+            return False
+        return back < there
 
     @property
     def missing(self) -> int | None:
@@ -134,7 +160,7 @@ def rescale(
             if request.decided and (why := _overtaken(cluster, request)):
                 raise Overtaken(why) from None
             raise
-    bounds, target = stream.bounds_for(shards), story.target
+    bounds, target = stream.bounds_for(shards, story.driver.receivers), story.target
     story.requested_seconds = time.monotonic() - begun
     tell(f"requested {target} executors after {story.requested_seconds:.2f} s")
     if target > bounds.aim(target):
@@ -145,6 +171,8 @@ def rescale(
     story.seconds = time.monotonic() - begun
     if story.ending == "short":
         _explain_shortfall(cluster, story)
+    if story.failed:
+        _explain_receivers(story, _ask(cluster, story.driver))
     return story
 
 
@@ -165,7 +193,7 @@ def _request(
         )
     target = target_of(
         request,
-        until_restart(driver.declared, stream.bounds),
+        until_restart(driver.declared, stream.bounds_for(None, driver.receivers)),
         before.registered - before.removing,
     )
     leaving = f", of which {before.removing} are leaving" if before.removing else ""
@@ -180,6 +208,9 @@ def _request(
         requested_before=before.requested,
         target=target,
         registered_after=asked.registered,
+        receivers_before=active(before),
+        receivers_after=active(before),
+        seen_before=before,
     )
     return story, before.source_shards
 
@@ -237,9 +268,14 @@ def _follow(
             if status.registered is not None and status.registered != story.registered_after:
                 tell(f"{status.registered} registered, {story.target} requested")
                 story.registered_after = status.registered
+            _see_receivers(story, status, tell)
             # On the way down there may be as many as are to come, and some of them leaving.
-            if status.registered == story.target and not status.removing:
+            reached = status.registered == story.target and not status.removing
+            if reached and not story.failed:
                 story.ending = "reached"
+                return
+            if reached and time.monotonic() >= deadline:
+                story.ending = "receivers missing"
                 return
             if status.blocked and time.monotonic() >= deadline:
                 story.notes.append(status.blocked)
@@ -247,6 +283,31 @@ def _follow(
             story.ending = "short"
             return
         time.sleep(_POLL)
+
+
+def _see_receivers(story: Story, status: Status, tell: Callable[[str], None]) -> None:
+    """Note where the receivers are, and which were away since."""
+    story.spread_after = spread(status)
+    if status.receivers is None or story.seen_before is None:
+        story.receivers_after = None
+        return
+    # Their number can't change while a driver runs.
+    story.receivers_after = active(status)
+    told = relaunched_since(story.seen_before, status)
+    for each in told:
+        if each.to_executor is not None and each not in story.relaunches:
+            tell(in_words(each))
+    story.relaunches = told
+
+
+def _explain_receivers(story: Story, status: Status | None) -> None:
+    """Which receivers have not come back, and what of."""
+    story.notes.append(
+        f"{story.receivers_after} of {story.receivers_before} receivers run: not all have come back"
+    )
+    for each in away(status) if status is not None else ():
+        of = f"; it last failed of: {each.error}" if each.error else ""
+        story.notes.append(f"receiver {each.stream_id} runs nowhere{of}")
 
 
 def _ask(cluster: ClusterManager, driver: Driver) -> Status | None:

@@ -1,11 +1,14 @@
 """The operation `rescale`: decided by a policy, or by hand from the launchpad."""
 
+from typing import Any
+
 import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Overtaken, Request, Story, rescale
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.receivers import in_words, rows
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
 
 
@@ -78,6 +81,12 @@ def _report(reason: str, story: Story) -> Report:
         f"{story.registered_before} -> {story.registered_after} executors, target "
         f"{story.target}: {story.ending} after {story.seconds or 0:.1f} s"
     )
+    if story.receivers_before:
+        line += f"; receivers {story.spread_after or 'not known'}"
+    if told := "; ".join(map(in_words, story.relaunches)):
+        line += f": {told}"
+    if story.failed:
+        line += f"; {'; '.join(story.notes)}"
     return Report(
         line,
         {
@@ -93,8 +102,22 @@ def _report(reason: str, story: Story) -> Report:
             "seconds": _seconds(story.seconds),
             "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch,
+            **_of_receivers(story),
         },
+        failed=story.failed,
     )
+
+
+def _of_receivers(story: Story) -> dict[str, Any]:
+    """What became of receivers; nothing where there are none, or it is not known of any."""
+    if not story.receivers_before:
+        return {}
+    return {
+        "receivers_before": story.receivers_before,
+        "receivers_after": story.receivers_after,
+        "receivers_of_executors": story.spread_after,
+        "relaunches": rows(story.relaunches),
+    }
 
 
 def _seconds(value: float | None) -> float | None:

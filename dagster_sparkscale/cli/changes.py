@@ -15,10 +15,10 @@ from dagster_sparkscale.lifecycle.remedies import STOP_ORPHAN
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import asset_key
 
-_stream = click.argument("stream")
+stream_argument = click.argument("stream")
 
 
-def _reason(command: Callable[..., Any]) -> Callable[..., Any]:
+def reason_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--reason", help="Why; shown on the run's page.")(command)
 
 
@@ -35,7 +35,7 @@ def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@_stream
+@stream_argument
 @click.argument("target", metavar="[N]", type=int, required=False)
 @click.option("--delta", type=int, help="Executors more than there are now; below 0: fewer.")
 @click.option(
@@ -44,7 +44,7 @@ def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.FloatRange(0),
     help="How long to wait for the executors to come or go. Default: 120.",
 )
-@_reason
+@reason_option
 @on_a_target
 def scale(
     where: Target,
@@ -62,12 +62,12 @@ def scale(
         raise click.UsageError("give either N, the number of executors, or --delta")
     deployed, _ = where.find(stream)
     config = {"target": target, "delta": delta, "wait_seconds": wait}
-    _operate(deployed, "rescale", stream, config, reason)
+    operate(deployed, "rescale", stream, config, reason)
 
 
 @click.command()
-@_stream
-@_reason
+@stream_argument
+@reason_option
 @on_a_target
 def start(where: Target, stream: str, reason: str | None) -> None:
     """Start STREAM: materialize its asset. Attaches to its driver if one runs."""
@@ -86,32 +86,32 @@ def start(where: Target, stream: str, reason: str | None) -> None:
 
 
 @click.command()
-@_stream
+@stream_argument
 @_how_to_stop
-@_reason
+@reason_option
 @on_a_target
 def stop(where: Target, stream: str, now: bool, timeout: float | None, reason: str | None) -> None:
     """Stop STREAM. It stays stopped until it is started."""
     deployed, _ = where.find(stream)
-    _operate(deployed, "stop", stream, {"graceful": not now, "timeout_seconds": timeout}, reason)
+    operate(deployed, "stop", stream, {"graceful": not now, "timeout_seconds": timeout}, reason)
 
 
 @click.command()
-@_stream
-@_reason
+@stream_argument
+@reason_option
 @on_a_target
 def restart(where: Target, stream: str, reason: str | None) -> None:
     """Stop STREAM gracefully, if it runs, and start a new driver on the same checkpoint."""
     deployed, _ = where.find(stream)
-    _operate(deployed, "restart", stream, {}, reason)
+    operate(deployed, "restart", stream, {}, reason)
 
 
 @click.command()
-@_stream
+@stream_argument
 @click.argument("partitions", metavar="[N]", type=int, required=False)
 @click.option("--query", help="The query that is meant. Default: each that keeps state.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done and what it may cost.")
-@_reason
+@reason_option
 @on_a_target
 def reconfigure(
     where: Target,
@@ -127,7 +127,7 @@ def reconfigure(
     """
     deployed, _ = where.find(stream)
     config = {"partitions": partitions, "query": query, "dry_run": dry_run}
-    _operate(deployed, "reconfigure_state", stream, config, reason)
+    operate(deployed, "reconfigure_state", stream, config, reason)
 
 
 def _values(
@@ -149,7 +149,7 @@ def _values(
 
 
 @click.command()
-@_stream
+@stream_argument
 @click.option("--dry-run", is_flag=True, help="Only say what would be changed. The default.")
 @click.option("--apply", is_flag=True, help="Change what the stream's history recommends.")
 @click.option(
@@ -161,7 +161,7 @@ def _values(
     help="Set a limit, such as clicks.maxOffsetsPerTrigger=20000; may be given several times.",
 )
 @click.option("--put-back", is_flag=True, help="Have what was in force before the last change.")
-@_reason
+@reason_option
 @on_a_target
 def retune(
     where: Target,
@@ -188,11 +188,11 @@ def retune(
         "put_back": put_back or None,
         "values": values or None,
     }
-    _operate(deployed, "retune_backpressure", stream, config, reason)
+    operate(deployed, "retune_backpressure", stream, config, reason)
 
 
 @click.command()
-@_stream
+@stream_argument
 @click.option("--source", metavar="NAME", help="The source; '*': each without limits of its own.")
 @click.option("--rate", metavar="N", type=float, help="Records per second, at most.")
 @click.option("--records", metavar="N", type=int, help="Records of a batch, at most.")
@@ -203,7 +203,7 @@ def retune(
     type=click.FloatRange(0),
     help="How long to wait for the source to heed it. Default: 60.",
 )
-@_reason
+@reason_option
 @on_a_target
 def limits(
     where: Target,
@@ -229,18 +229,18 @@ def limits(
         "none": nothing or None,
         "wait_seconds": wait,
     }
-    _operate(deployed, "set_limits", stream, config, reason)
+    operate(deployed, "set_limits", stream, config, reason)
 
 
 @click.command()
-@_stream
+@stream_argument
 @click.option(
     "--whoever-declares-it",
     is_flag=True,
     help="Also one that another code location, or one that is not known, has started.",
 )
 @_how_to_stop
-@_reason
+@reason_option
 @on_a_target
 def forget(
     where: Target,
@@ -256,16 +256,17 @@ def forget(
         "timeout_seconds": timeout,
         "whoever_declares_it": whoever_declares_it,
     }
-    _operate(where.remembering(stream), STOP_ORPHAN, stream, config, reason)
+    operate(where.remembering(stream), STOP_ORPHAN, stream, config, reason)
 
 
-def _operate(
+def operate(
     deployed: Deployed,
     operation: str,
     stream: str,
     config: Mapping[str, Any],
     reason: str | None,
 ) -> None:
+    """Carry an operation out; what is None in `config` is left out."""
     job = scoped(operation, deployed.streams.cluster_key)
     carry_out(
         deployed,

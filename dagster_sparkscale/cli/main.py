@@ -27,6 +27,7 @@ from dagster_sparkscale.cli.changes import (
 )
 from dagster_sparkscale.cli.doctor import doctor
 from dagster_sparkscale.cli.logs import logs
+from dagster_sparkscale.cli.receivers import receivers
 from dagster_sparkscale.cli.status import status
 from dagster_sparkscale.clusters.errors import ClusterError
 
@@ -58,6 +59,6 @@ def main(context: click.Context) -> None:
 
 for command in (
     *(status, doctor, logs, scale, start, stop, restart),
-    *(reconfigure, retune, limits, forget),
+    *(reconfigure, retune, limits, receivers, forget),
 ):
     main.add_command(command)

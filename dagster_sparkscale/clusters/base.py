@@ -67,6 +67,14 @@ class Driver:
     ending: str | None = None
     """How its queries were ended, as the driver that was asked to stop has told, or that it was
     killed by who asked; None: it has not told."""
+    drained: bool | None = None
+    """Of one that was asked to stop: whether nothing of its queries was cut, and all processed that
+    its receivers had received; None: it has not told."""
+    cause: str | None = None
+    """Why it was started, as the history of submissions has it; None: not known."""
+    receivers: int | None = field(default=None, repr=False)
+    """How many receivers it was to start, where that is not as declared; None: it is, or it has
+    none."""
     where: str = ""
     """Host and process, pod or application id: where a person would look."""
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.store import Record
-from dagster_sparkscale.observe.stopped import Stopped
+from dagster_sparkscale.observe.stopped import Stopped, drained
 
 _SIGNALS = 64
 """Linux knows as many."""
@@ -95,4 +95,7 @@ def driver_of(stream: str, record: Record, seen: Seen) -> Driver:
         exit_reason=reason,
         fenced=fenced is not None,
         ending=told.in_words() if told else None,
+        drained=drained(told) if told else None,
+        cause=record.cause,
+        receivers=record.receivers,
     )

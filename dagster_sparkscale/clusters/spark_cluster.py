@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import limits, starts
+from dagster_sparkscale.clusters import limits, receiver_counts, starts
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.starts import Start
@@ -137,6 +137,7 @@ class SparkCluster(ClusterManager):
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
         remembered = limits.at_start(lease.record.rates)
+        remembered |= receiver_counts.settings_of(stream, lease.record)
         settings = {**remembered, **(settings or {})} or None
         launch = self.launching(stream, program, arguments, settings)
         start = starts.begin(
@@ -151,7 +152,10 @@ class SparkCluster(ClusterManager):
             checkpoint=checkpoint,
             declared=drift.declared(stream),
             executors=drift.executors_at_start(
-                stream, lease.record.executors, lease.record.declared
+                stream,
+                lease.record.executors,
+                lease.record.declared,
+                receiver_counts.in_force(stream, lease.record),
             ),
         )
         launch(start)

@@ -22,6 +22,8 @@ from dagster_sparkscale.driver.wire import (
     BACKPRESSURE,
     KEY_GROUPS,
     PLAIN_HASH,
+    RECEIVERS,
+    REMOVAL,
     SOURCE_OPTIONS,
     SOURCES,
 )
@@ -109,6 +111,10 @@ def settings(
         made[KEY_GROUPS] = str(stream.state.key_groups)
         if stream.state.plain_hash:
             made[PLAIN_HASH] = "true"
+    if isinstance(stream, DStream) and stream.receivers:
+        made[RECEIVERS] = str(stream.receivers)
+        if stream.receiver_policy is not None:
+            made[REMOVAL] = stream.receiver_policy.removal
     made.update(limit_settings(stream))
     for role, java_options in (class_data or {}).items():
         defaults = f"spark.{role}.defaultJavaOptions"

@@ -154,7 +154,10 @@ class Record:
     receivers_declared: int | None = None
     """What was declared when that was set: a declaration that was changed since is in force."""
     receivers_generation: int = 0
-    """How often that number has been changed."""
+    """Of the checkpoint folder with that number: each change begins another one."""
+    receivers_generations: int = 0
+    """The highest that there ever was: a folder that a failed start may have begun is not taken
+    again."""
     tuning: Tuning | None = None
     """What was tuned last; None: nothing ever was. Of a stream that is retuned there is one from
     its first start on, without settings: it has what was declared then."""
@@ -174,6 +177,12 @@ class Record:
     def submitted_at(self) -> float:
         starts = [each.at for each in self.history if each.epoch == self.epoch]
         return starts[0] if starts else 0.0
+
+    @property
+    def cause(self) -> str | None:
+        """Why the newest driver was started; None: not known."""
+        causes = [each.cause for each in self.history if each.epoch == self.epoch]
+        return causes[0] if causes else None
 
     @property
     def asked_to_stop_at(self) -> float | None:

@@ -44,3 +44,43 @@ class ScaleTo:
 
     def __str__(self) -> str:
         return f"scale to {self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A receiver that is to run on another executor."""
+
+    stream_id: int
+    from_executor: str
+    """Empty: it runs nowhere at the moment."""
+    to_executor: str
+
+    def __str__(self) -> str:
+        place = self.from_executor or "none"
+        return f"receiver {self.stream_id} from executor {place} to {self.to_executor}"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReceivers:
+    """Have receivers run on other executors."""
+
+    operation: ClassVar[str | None] = "rebalance_receivers"
+
+    moves: tuple[Move, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"move {'; '.join(map(str, self.moves))}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiversTo:
+    """Set the number of receivers, by a restart."""
+
+    operation: ClassVar[str | None] = "set_receivers"
+
+    receivers: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"set the receivers to {self.receivers}"

@@ -15,6 +15,8 @@ from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
 
 _INITIAL = ("executors", "initial_executors")
 """The fields that say how many executors to begin with. An older release did not remember them."""
+_REMOVAL, _NEVER = "receiver_policy.removal", "never"
+"""A field that is there only where it is not this."""
 _ONLY = {
     "state.key_groups": "for queries that have not run yet; it is fixed once one has",
     "state.partitions": "for queries that have not run yet; reconfigure_state changes others",
@@ -53,6 +55,10 @@ def declared(stream: Stream) -> dict[str, str]:
             plain["state.partitions"] = str(stream.state.partitions)
         if stream.state.plain_hash:
             plain["state.plain_hash"] = "true"
+    if isinstance(stream, DStream):
+        plain["receivers"] = str(stream.receivers)
+        if stream.receiver_policy is not None and stream.receiver_policy.removal != _NEVER:
+            plain[_REMOVAL] = stream.receiver_policy.removal
     plain |= _limits(stream)
     if not callable(stream.arguments):
         plain["arguments"] = _digest("\0".join(map(str, stream.arguments)))
@@ -75,7 +81,12 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
     return tuple(_line(name, before.get(name), now.get(name)) for name in sorted(names))
 
 
-def executors_at_start(stream: Stream, last: int | None, before: Mapping[str, str] | None) -> int:
+def executors_at_start(
+    stream: Stream,
+    last: int | None,
+    before: Mapping[str, str] | None,
+    receivers: int | None = None,
+) -> int:
     """How many executors a new driver of `stream` begins with.
 
     As many as the one before had, within the bounds. With what is declared begin the first one,
@@ -84,10 +95,11 @@ def executors_at_start(stream: Stream, last: int | None, before: Mapping[str, st
     Args:
         last: what was last requested of the driver before; None: there was none, or not known.
         before: what that one was started with; None: not known.
+        receivers: that it begins with; None: as declared.
     """
-    now = declared(stream)
+    now, bounds = declared(stream), stream.bounds_for(None, receivers)
     anew = any(_differs(name, before or {}, now) for name in _INITIAL)
-    return stream.bounds.initial if last is None or anew else stream.bounds.clamp(last)
+    return bounds.initial if last is None or anew else bounds.clamp(last)
 
 
 def until_restart(before: Mapping[str, str] | None, bounds: Bounds) -> Bounds:
@@ -112,6 +124,8 @@ def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bo
         return False  # a function: what it returns is known at a start only
     if name in _INITIAL and (name not in before or now.get(name, "none") == "none"):
         return False  # not known; or nothing is declared any more, and what is there stays
+    if name == "receivers" and name not in before:
+        return False  # an older release did not remember it
     return before.get(name) != now.get(name)
 
 
@@ -141,6 +155,8 @@ def _shown(value: object) -> str:
 
 
 def _line(name: str, before: str | None, now: str | None) -> str:
+    if name == _REMOVAL:
+        return f"{name} {before or _NEVER} -> {now or _NEVER}"
     if now is None:
         was = f" (it was {before})" if name.startswith(_LIMITS) else ""
         return f"{name} is not set any more{was}"

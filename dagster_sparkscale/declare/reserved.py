@@ -8,6 +8,9 @@ from dagster_sparkscale.driver.wire import (
     PLAIN_HASH,
     PLAN,
     RATES,
+    RECEIVERS,
+    RECEIVERS_GENERATION,
+    REMOVAL,
     SOURCE_OPTIONS,
     SOURCES,
 )
@@ -28,6 +31,9 @@ _FIELD_FOR_SETTING = {
     BACKPRESSURE: "backpressure",
     RATES: "the operation set_limits",
     SOURCES: "limits",
+    REMOVAL: "receiver_policy.removal",
+    RECEIVERS: "receivers, and the operation set_receivers",
+    RECEIVERS_GENERATION: "the operation set_receivers",
 }
 
 

@@ -33,6 +33,12 @@ from dagster_sparkscale.declare.limit_checks import (
 )
 from dagster_sparkscale.declare.limits import LimitsOfSources, StreamingLimits
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.receivers import (
+    ReceiverPolicy,
+    check_receivers,
+    fitting_executors,
+    least_executors,
+)
 from dagster_sparkscale.declare.reserved import refuse_reserved
 from dagster_sparkscale.declare.state import State
 
@@ -241,8 +247,11 @@ class Stream(Declaration):
     def bounds(self) -> Bounds:
         """What the stream can really reach: `spark.cores.max / spark.executor.cores` is the
         ceiling whatever the policy's maximum says (SPARK-12133)."""
+        return self.bounds_with(self._receivers)
+
+    def bounds_with(self, receivers: int) -> Bounds:
+        """The bounds while there are so many receivers."""
         policy = self.autoscale
-        minimum = (policy.min_executors if policy else None) or self._least_executors
         declared = policy.max_executors if policy else None
         maximum, note = declared, None
         if "spark.cores.max" in self.spark_conf:
@@ -255,28 +264,41 @@ class Stream(Declaration):
                     f"{wanted} was declared, but {ceiling} is all it can reach: spark.cores.max "
                     f"{cores} / executor_cores {self.executor_cores}"
                 )
+        given = policy.min_executors if policy else None
+        minimum = given or self._least_executors(receivers)
+        if receivers > self._receivers:  # by themselves: as far as they can't do without
+            fitting = fitting_executors(receivers, self.tasks_at_a_time)
+            minimum = max(fitting, minimum if maximum is None else min(minimum, maximum))
         initial = (policy.initial_executors if policy else self.executors) or minimum
         if maximum is not None:
             initial = min(initial, maximum)
+        if receivers > self._receivers:
+            initial = max(initial, minimum)
         return Bounds(minimum, maximum, initial, note)
 
-    def bounds_for(self, shards: int | None) -> Bounds:
-        """The bounds while the stream's sources read `shards` shards; None: they do not tell."""
-        return self.bounds.for_shards(
+    def bounds_for(self, shards: int | None, receivers: int | None = None) -> Bounds:
+        """The bounds while the stream's sources read `shards` shards; None: they do not tell.
+
+        Args:
+            receivers: that there are; None: as declared.
+        """
+        there = self._receivers if receivers is None else receivers
+        return self.bounds_with(there).for_shards(
             shards,
             tasks_per_shard=self.tasks_per_shard,
             executor_cores=self.executor_cores,
-            cores_per_task=self._cores_per_task,
-            receivers=self._receivers,
+            cores_per_task=self.cores_per_task,
+            receivers=there,
         )
 
     @property
     def tasks_at_a_time(self) -> int:
         """How many tasks one of its executors runs at a time."""
-        return self.executor_cores // self._cores_per_task or 1
+        return self.executor_cores // self.cores_per_task or 1
 
     @property
-    def _cores_per_task(self) -> int:
+    def cores_per_task(self) -> int:
+        """spark.task.cpus; a receiver takes as many."""
         task_cpus = self.spark_conf.get("spark.task.cpus", "")
         # Spark itself refuses what is no number.
         return int(task_cpus) if re.fullmatch("[1-9][0-9]{0,8}", task_cpus) else 1
@@ -285,8 +307,8 @@ class Stream(Declaration):
     def _receivers(self) -> int:
         return 0
 
-    @property
-    def _least_executors(self) -> int:
+    def _least_executors(self, receivers: int) -> int:
+        """Fewest executors for so many receivers, where no minimum is declared."""
         return 1
 
     @property
@@ -343,6 +365,13 @@ class DStream(Stream):
     receivers: Annotated[Whole, Field(ge=0)] = 0
     """How many receivers the program starts. Each takes one core for good."""
 
+    receiver_policy: Annotated[
+        ReceiverPolicy | None,
+        is_a(ReceiverPolicy, "a ReceiverPolicy, such as ReceiverPolicy()"),
+    ] = None
+    """Where they may be, and how many there are. None: no executor with receivers is removed, and
+    they stay where Spark has put them."""
+
     limits: Annotated[
         StreamingLimits | None,
         is_a(StreamingLimits, "a StreamingLimits, such as StreamingLimits(max_rate=10_000)"),
@@ -373,20 +402,31 @@ class DStream(Stream):
     def _has_limits(self) -> bool:
         return self.limits is not None
 
-    @property
-    def _least_executors(self) -> int:
-        # Spark's ExecutorAllocationManager defaults minExecutors to max(1, receivers), which with
-        # executors of one core leaves no core for the batches: one more where that would be so.
-        return max(1, self.receivers, self.receivers // self.executor_cores + 1)
+    def _least_executors(self, receivers: int) -> int:
+        return least_executors(self.receiver_policy, receivers, self.tasks_at_a_time)
 
     @model_validator(mode="after")
     def _receivers_leave_a_core(self) -> Self:
-        minimum = self.bounds.minimum
-        if self.receivers and minimum * self.executor_cores <= self.receivers:
+        minimum, each = self.bounds.minimum, self.tasks_at_a_time
+        if self.receivers and minimum * each <= self.receivers:
+            cores = f"{self.executor_cores} core(s)"
+            if each != self.executor_cores:
+                cores += f", which run {each} task(s)"
             raise ValueError(
                 f"receivers = {self.receivers}: would take every core of the minimum of {minimum} "
-                f"executor(s) of {self.executor_cores} core(s), and no batch could run; raise "
-                f"autoscale.min_executors to {self._least_executors}, or executor_cores"
+                f"executor(s) of {cores}, and no batch could run; raise "
+                f"autoscale.min_executors to {self._least_executors(self.receivers)}, or "
+                "executor_cores"
+            )
+        if self.receiver_policy is not None:
+            check_receivers(
+                self.receiver_policy,
+                receivers=self.receivers,
+                bounds=self.bounds,
+                executor_cores=self.executor_cores,
+                tasks_at_a_time=each,
+                checkpoint=self.checkpoint_location,
+                spark_conf=self.spark_conf,
             )
         return self
 

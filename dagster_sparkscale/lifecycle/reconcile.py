@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from dagster_sparkscale.clusters import tuned
+from dagster_sparkscale.clusters import receiver_counts, tuned
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
@@ -19,6 +19,9 @@ from dagster_sparkscale.observe.status import Status
 
 START_WAIT = 120.0
 """Seconds to wait for the first query of a program that was started."""
+
+STOP_TIMEOUT = 120.0
+"""Seconds that a driver has to end gracefully where a restart stops it."""
 
 ASKED_LATER = 60.0
 """Seconds by which a stop was asked for after a restart, to count as the later wish: the clocks of
@@ -50,7 +53,7 @@ class Outcome:
     reason: str | None = None
     """Why it was held; None if it was not."""
     dropped: tuple[str, ...] = ()
-    """What was tuned and does not stand any more, a line each."""
+    """What was set and does not stand any more, or not yet, a line each."""
 
 
 def reconcile(
@@ -68,6 +71,8 @@ def reconcile(
     settings: Mapping[str, str] | None = None,
     start_wait: float | None = None,
     remember: Callable[[Record], Record] | None = None,
+    ended: Callable[[Record, Driver], tuple[Record, str]] | None = None,
+    stop_timeout: float = STOP_TIMEOUT,
 ) -> Outcome:
     """Make sure that exactly one driver of `stream` runs.
 
@@ -92,6 +97,9 @@ def reconcile(
         start_wait: seconds; None: `START_WAIT`.
         remember: what is to be remembered of the stream from then on: asked once it is certain that
             there is to be a new driver, before the old one is touched. None: what is.
+        ended: what is to be remembered of the stream from then on, and the cause of the start, by
+            how the driver before has ended: asked between its end and the start. None: what is.
+        stop_timeout: seconds that the old driver has to end gracefully.
 
     Raises:
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
@@ -138,13 +146,17 @@ def reconcile(
             cluster.check(stream)
             refuse_if_held(stream.name, lease.record)
             _remember(lease, remember)
-            cluster.stop(driver, lease, to_restart=True)
+            driver = cluster.stop(driver, lease, timeout=stop_timeout, to_restart=True)
         else:
             _remember(lease, remember)
         if failed_epoch is not None:
             # Before anything can go wrong: what never comes to a launch counts as well.
             lease.write(attempted(lease.record, time.time()))
+        if ended is not None and driver is not None:
+            record, cause = ended(lease.record, driver)
+            _write(lease, record)
         dropped = _drop_what_was_tuned(lease, stream)
+        dropped += _count_receivers(lease, stream, driver)
         try:
             driver = cluster.submit(stream, lease, cause=cause, settings=settings)
         except Exception as error:
@@ -164,9 +176,22 @@ def _remember(lease: Lease, what: Callable[[Record], Record] | None) -> None:
 def _drop_what_was_tuned(lease: Lease, stream: Stream) -> tuple[str, ...]:
     """Forget what was tuned of limits that are declared otherwise by now; a line each."""
     record, lines = tuned.at_start(lease.record, stream, time.time())
+    _write(lease, record)
+    return lines
+
+
+def _count_receivers(lease: Lease, stream: Stream, before: Driver | None) -> tuple[str, ...]:
+    """Have as many receivers as are declared by now, where that can be; what changes, a line
+    each."""
+    drained = before.drained if before is not None else None
+    record, lines = receiver_counts.at_start(lease.record, stream, drained)
+    _write(lease, record)
+    return lines
+
+
+def _write(lease: Lease, record: Record) -> None:
     if record != lease.record:
         lease.write(record)
-    return lines
 
 
 def _refuse_another(stream: str, epoch: int, newest: Driver | None) -> None:

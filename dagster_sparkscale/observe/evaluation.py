@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dagster_sparkscale.observe import throttling
+from dagster_sparkscale.observe.receivers import active as active_receivers
 from dagster_sparkscale.observe.status import Batch, Query, Status
 
 STALE_AFTER = 30.0
@@ -101,6 +102,8 @@ class Evaluation:
     """Of the registered, those told to leave that have not left yet. They get no new tasks."""
     requested: int | None = None
     """Executors asked of the cluster manager."""
+    receivers: int | None = None
+    """Receivers of a DStreams application that run; None: not known, or it has none."""
     batch_interval: float | None = None
     """Seconds; as the running program has it, else as declared."""
     limit: float | None = None
@@ -211,6 +214,7 @@ def evaluate(
         registered=status.registered if fresh else None,
         removing=status.removing if fresh else 0,
         requested=status.requested if fresh else None,
+        receivers=active_receivers(status) if fresh and status.receivers else None,
         batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
         limit=throttling.allowed(active, batches, intervals),
         throttled=limited,

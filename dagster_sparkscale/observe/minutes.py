@@ -64,6 +64,8 @@ class Minute:
     """Records per second that its queries might take in all; None: one of them had no limit."""
     throttled: str | None = None
     """The query whose input stood at its limit."""
+    receivers: int | None = None
+    """Receivers of a DStreams application that ran."""
 
 
 _COLUMNS = tuple(field.name for field in fields(Minute))
@@ -107,6 +109,7 @@ def minute(
         reason=reason,
         limit=_short(seen.limit),
         throttled=seen.throttled,
+        receivers=seen.receivers,
     )
 
 

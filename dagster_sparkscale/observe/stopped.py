@@ -5,7 +5,7 @@ from pydantic import TypeAdapter
 from dagster_sparkscale.driver.stopped import Stopped, StoppedQuery
 from dagster_sparkscale.typed_json import read
 
-__all__ = ["Stopped", "StoppedQuery", "read_stopped"]
+__all__ = ["Stopped", "StoppedQuery", "drained", "read_stopped"]
 
 _STOPPED = TypeAdapter(Stopped)
 
@@ -17,3 +17,14 @@ def read_stopped(text: bytes | str) -> Stopped:
         Malformed: it is no JSON, or a field is missing or not of its type; the text names it.
     """
     return read(_STOPPED, text)
+
+
+def drained(stopped: Stopped) -> bool | None:
+    """Whether nothing of a driver's queries was cut, and all processed that its receivers had
+    received; None: of some it is not known."""
+    told = [query.drained for query in stopped.queries]
+    if False in told:
+        return False
+    if None in told or not (told or stopped.ended_itself):
+        return None
+    return True

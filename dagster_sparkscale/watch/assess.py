@@ -1,11 +1,10 @@
 """From one look at a stream to what should happen to it. Pure."""
 
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift, until_restart
@@ -16,6 +15,7 @@ from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.observe.state import partitions as state_partitions
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.receivers.decide import decide
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
@@ -55,6 +55,7 @@ def assess(
     operation: str | None = None,
     due: bool = True,
     before: Evaluated = NEVER,
+    capacity: float | None = None,
 ) -> Assessment:
     """Assess one stream.
 
@@ -63,11 +64,14 @@ def assess(
         operation: the operation in flight on the stream, for people; nothing is done beside it.
         due: whether the policy's interval has passed since its last evaluation.
         before: that evaluation; batches since then count even if they are older than the window.
+        capacity: records per second that one of its receivers was seen to take at most; None: not
+            known.
     """
     driver, status = sighting.driver, sighting.status
     state = driver.state.value if driver else "unknown" if sighting.error else "not started"
     seen: Evaluation | None = None
     decision: Decision
+    of_executors: Decision | None = None
     if sighting.error is not None:
         decision = Hold(sighting.error)
     elif driver is None:
@@ -92,15 +96,17 @@ def assess(
         if status.reconfiguring is not None:
             decision = Hold(in_progress(status.reconfiguring))
         elif status.phase == "running":
-            decision = _in_whole_waves(
-                _by_policy(stream, seen, driver.declared), stream, status, seen
-            )
+            by_policy = _in_whole_waves(_by_policy(stream, seen, driver), stream, status, seen)
+            decision = of_executors = by_policy
+            if isinstance(by_policy, Hold):
+                decision = decide(by_policy, stream, driver, status, seen, capacity)
         else:
             decision = Hold(f"the driver is {status.phase}")
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     alive = driver is not None and driver.state.alive
     drifted = drift(driver.declared, stream) if driver is not None and alive else ()
-    health = examine(*(sighting, seen, decision, max_lag, drifted), now=now, operation=operation)
+    judged = decision if of_executors is None else of_executors
+    health = examine(*(sighting, seen, judged, max_lag, drifted), now=now, operation=operation)
     waits: str | None = None
     if decision.operation is not None:
         if operation is not None:
@@ -129,6 +135,7 @@ def judge(
     operation: str | None = None,
     due: bool = True,
     before: Evaluated = NEVER,
+    capacity: float | None = None,
 ) -> tuple[Assessment, Sighting]:
     """`assess`, for who sees to many streams: an odd answer of one driver must not keep the others
     from being seen to.
@@ -136,7 +143,15 @@ def judge(
     Returns:
         The assessment, and what it is of: of one that can't be judged, a sighting that says so.
     """
-    judged = partial(assess, stream, now=now, operation=operation, due=due, before=before)
+    judged = partial(
+        assess,
+        stream,
+        now=now,
+        operation=operation,
+        due=due,
+        before=before,
+        capacity=capacity,
+    )
     try:
         return judged(sighting), sighting
     except Exception as error:
@@ -145,15 +160,13 @@ def judge(
         return judged(odd), odd
 
 
-def _by_policy(
-    stream: Stream, seen: Evaluation, started_with: Mapping[str, str] | None
-) -> Hold | ScaleTo:
+def _by_policy(stream: Stream, seen: Evaluation, driver: Driver) -> Hold | ScaleTo:
     """What the stream's policy decides. One that fails, as a user's own may, is told of as the
     reason: it must not keep the other streams from being seen to."""
     policy = stream.autoscale
     if policy is None:
         return Hold("the stream has no autoscale policy")
-    bounds = until_restart(started_with, stream.bounds_for(seen.shards))
+    bounds = until_restart(driver.declared, stream.bounds_for(seen.shards, driver.receivers))
     name = type(policy).__name__
     try:
         decision = policy.decide(bounds, seen)

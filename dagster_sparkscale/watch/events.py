@@ -14,13 +14,13 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.streams import DStream, Stream
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe import state as states
 from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
-from dagster_sparkscale.watch import backpressure, glance, kafka
+from dagster_sparkscale.watch import backpressure, glance, kafka, receivers
 from dagster_sparkscale.watch import state as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
@@ -62,7 +62,10 @@ def told(
     memory.advanced |= bool(minute.input_rate)
     shown = called(row)
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
-    now = said(memory.told, minute, shown, late_from(max_lag, stream.batch_interval))
+    now = said(
+        *(memory.told, minute, shown, late_from(max_lag, stream.batch_interval)),
+        receivers.last_relaunch(sighting.status),
+    )
     checks = list(changed_checks(stream, assessment, memory, now, sighting.log_tail))
     yield from checks
     failing = [f"{check} {outcome}" for check, outcome in memory.checks.items()]
@@ -95,7 +98,9 @@ def told(
         # Last, for to ask costs as much as to store an event.
         moved_on = moved_on or overview != memory.shown or not _overview_is_ours(instance, stream)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
-    state = glance.state(row, shown, stream.bounds.minimum, sighting.driver)
+    driver = sighting.driver
+    bounds = stream.bounds_for(None, driver.receivers if driver is not None else None)
+    state = glance.state(row, shown, bounds.minimum, driver)
     yield kind(
         asset_key=asset_key(stream),
         description=why,
@@ -118,7 +123,7 @@ def shown_by(now: Told, row: Row) -> str:
     shown = f"{now.headline} {now.epoch} {now.failing}"
     if now.headline != "running":
         return shown
-    shown += f" {now.registered} of {now.requested}"
+    shown += f" {now.registered} of {now.requested} {now.receiver}".rstrip()
     # Of a stream without data, why it has no R; but for numbers, which go on, as an age does.
     return shown if row.ratio is not None else f"{shown} {re.sub('[0-9]+', '', row.reason)}"
 
@@ -135,6 +140,8 @@ def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
     pieces = {
         "last hours": picture(recent.buckets),
         "executors": glance.executors(sighting.status.executors if sighting.status else ()),
+        "receivers": receivers.of_receivers(sighting.status),
+        "receivers that were away": receivers.of_relaunches(sighting.status),
         "limits": backpressure.of_sources(sighting.status),
         "query state": query_state.of_queries(sighting.status),
         "kafka": kafka.of_queries(sighting.status),
@@ -157,6 +164,8 @@ def _numbers(stream: Stream, minute: Minute, sighting: Sighting) -> dict[str, An
         values["6. state (partitions)"] = states.partitions(status) if status else None
     if stream.backpressure is not None:
         values["7. limit (records/s)"] = minute.limit
+    if isinstance(stream, DStream) and stream.receivers:
+        values["8. receivers"] = minute.receivers
     return {
         label: dg.MetadataValue.null() if value is None else value
         for label, value in values.items()

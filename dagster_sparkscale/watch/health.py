@@ -8,11 +8,14 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.starts import last_refusal
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.receivers import missing
 from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.watch.sighting import Sighting
 from dagster_sparkscale.watch.words import clock
 
+RECEIVER_GRACE = 60.0
+"""Seconds that a receiver may be away before something is wrong."""
 STARTUP_GRACE = 300.0
 """Seconds a program has, from its driver's start, to start its first query."""
 SPARK_SILENT = 120.0
@@ -170,6 +173,8 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
             f"nothing has been heard of query {seen.silent_query!r} for {seen.silent:.0f} s: no "
             f"batch, and no trigger that found no data{_doing(status, seen.silent_query)}",
         )
+    if receivers := missing(status, RECEIVER_GRACE, STARTUP_GRACE):
+        return Finding(False, receivers, mark="receivers")
     if not seen.completed:
         return Finding(None, seen.silence or "no batch completed")
     return Finding(True, f"{seen.completed} batches completed in the last {seen.window:g} s")

@@ -35,6 +35,8 @@ class StreamMemory:
     """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
     evaluated: Evaluated = NEVER
     """The last evaluation that a policy could decide on."""
+    capacity: FiniteFloat | None = None
+    """Records per second that one receiver was last seen to take at most; None: not known."""
     pending: dict[str, Any] = field(default_factory=dict)
     """The minutes since the last event, packed."""
 

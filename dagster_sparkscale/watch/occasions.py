@@ -35,6 +35,8 @@ class Told:
     late: bool = False
     failing: str = ""
     """The health checks that fail, and by what."""
+    receiver: str = ""
+    """The latest receiver that was away and runs again, in words."""
     lesser_at: FiniteFloat = 0.0
     """When something was told of last that may come and go."""
 
@@ -47,13 +49,15 @@ def late_from(max_lag: float | None, batch_interval: float) -> float:
     return max(LATE, LATE_BATCHES * batch_interval) if max_lag is None else max_lag
 
 
-def said(before: Told, minute: Minute, headline: str, late: float) -> Told:
+def said(before: Told, minute: Minute, headline: str, late: float, receiver: str = "") -> Told:
     """What an event about `minute` says. What can't be told now is as it was.
 
     Args:
         before: what the last event said.
         headline: the state in a word or two.
         late: seconds of lag that are news.
+        receiver: the latest that was away and runs again, in words; empty: none was, or none is
+            told of.
     """
     same = before.epoch == minute.epoch
     return Told(
@@ -64,6 +68,7 @@ def said(before: Told, minute: Minute, headline: str, late: float) -> Told:
         requested=_known(minute.requested, before.requested if same else None),
         overloaded=_above(minute.ratio, OVERLOAD, before.overloaded),
         late=_above(minute.lag, late, before.late),
+        receiver=receiver or (before.receiver if same else ""),
     )
 
 
@@ -100,6 +105,8 @@ def lesser(before: Told, now: Told) -> str | None:
         was, is_now = getattr(before, name), getattr(now, name)
         if was != is_now:
             return f"executors {name}: {_word(was)} -> {_word(is_now)}"
+    if before.receiver != now.receiver and now.receiver:
+        return now.receiver
     if before.overloaded != now.overloaded:
         return f"R {'reached' if now.overloaded else 'is well below'} {OVERLOAD:g}"
     if before.late != now.late:

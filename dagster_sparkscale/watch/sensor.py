@@ -18,6 +18,7 @@ from dagster_sparkscale.declare.streams import LONGEST_REPORT, Stream
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
+from dagster_sparkscale.receivers.count import learned
 from dagster_sparkscale.watch.assess import Assessment, judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
@@ -171,16 +172,20 @@ def _assess_all(
             operation=operation,
             due=due[name],
             before=memory.of(name).evaluated,
+            capacity=memory.of(name).capacity,
         )
         return assessment
 
     assessments = {}
     for stream in streams:
-        decided_at = memory.of(stream.name).decided_at
+        name, decided_at = stream.name, memory.of(stream.name).decided_at
         interval = stream.autoscale.interval if stream.autoscale else 0.0
         # Below 0: the clock was set back since.
-        due[stream.name] = not 0 <= now - decided_at < interval * _LATE
-        assessments[stream.name] = assessed(stream)
+        due[name] = not 0 <= now - decided_at < interval * _LATE
+        assessments[name] = assessed(stream)
+        if (shown := _shown_capacity(assessments[name], sightings[name])) is not None:
+            memory.of(name).capacity = shown
+            assessments[name] = assessed(stream)
     busy: Mapping[str, str] = {}
     # Most ticks hold everything; only one that does not needs to ask what is in flight, or one that
     # would tell of a stop which may be in progress.
@@ -198,6 +203,14 @@ def _assess_all(
             # Also beside an operation: what was before it says little of what comes after it.
             known.evaluated = Evaluated(status.now, status.last_seq)
     return assessments
+
+
+def _shown_capacity(assessment: Assessment, sighting: Sighting) -> float | None:
+    """What one receiver was seen to take at most, in records per second; None: nothing of it."""
+    status, seen = sighting.status, assessment.seen
+    if status is None or seen is None or not status.receivers:
+        return None
+    return learned(seen, len(status.receivers))
 
 
 def _left_running(assessment: Assessment) -> bool:

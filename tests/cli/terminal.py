@@ -15,6 +15,7 @@ DEFINITIONS = """
 from dagster_sparkscale import build_defs
 from tests.fakes import MemoryCluster, scaled, structured
 from tests.backpressure.retuning import read_once
+from tests.receivers.streams import counting
 from tests.state.saying import stateful
 
 defs = build_defs([{streams}], MemoryCluster(world="{world}"){more})

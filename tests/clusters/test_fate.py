@@ -53,9 +53,11 @@ def test_an_end_is_told_by_what_was_wished(
 def test_what_was_cut_is_told_of_a_stop() -> None:
     driver = driver_of("clicks", wished("stopped"), Seen(FAILED, stopped=CUT))
     assert driver.exit_reason == f"stop requested; {CUT.in_words()}"
-    assert driver.ending == CUT.in_words()
+    assert (driver.ending, driver.drained) == (CUT.in_words(), False)
     clean = driver_of("clicks", wished("stopped"), Seen(FAILED, stopped=CLEAN))
     assert (clean.exit_reason, clean.ending) == ("stop requested", CLEAN.in_words())
+    assert clean.drained is True
+    assert driver_of("clicks", wished("stopped"), Seen(FAILED)).drained is None
 
 
 def test_who_obeyed_was_asked_before_it_ended_whatever_its_clock_says() -> None:

@@ -11,6 +11,7 @@ from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.receivers import ReceiverCount, ReceiverPolicy
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import DStream, StructuredStream, streaming_asset
 
@@ -100,12 +101,24 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "StreamingLimits.derivative": (None, 3, 2.5, 0),
     "max_rate_per_partition": (None, 3),
     "min_rate_per_partition": (None, 3),
+    "receiver_policy": (None,),
+    "removal": (),
+    "rebalance": (True, False),
+    "count": (None,),
+    "maximum": (3,),
+    "minimum": (3,),
+    "capacity": (None, 3, 2.5),
+    "ReceiverCount.scale_up_ratio": (),
+    "step": (3,),
+    "cooldown": (3, 2.5),
+    "drain": (3, 2.5),
 }
 NEEDED: dict[type[Declaration], dict[str, Any]] = {
     StructuredStream: REST,
     DStream: REST,
     State: {"key_groups": 12},
     BackpressurePolicy: {"estimator": "pid"},
+    ReceiverCount: {"maximum": 4},
 }
 UNTYPED = {"automation_condition"}
 
@@ -115,6 +128,7 @@ def cases() -> list[Any]:
     for model in (
         *(StructuredStream, DStream, State, RatioPolicy, AutoscalePolicy, RecoveryPolicy),
         *(BackpressurePolicy, Retune, SourceLimits, StreamingLimits),
+        *(ReceiverPolicy, ReceiverCount),
     ):
         for field in model.model_fields.keys() - UNTYPED:
             found.append(pytest.param(model, field, id=f"{model.__name__}.{field}"))
@@ -122,7 +136,8 @@ def cases() -> list[Any]:
 
 
 def is_taken(model: type[Declaration], field: str, value: Any) -> bool:
-    taken = TAKEN.get(f"{model.__name__}.{field}") or TAKEN[field]
+    own = f"{model.__name__}.{field}"
+    taken = TAKEN[own] if own in TAKEN else TAKEN[field]
     return any(type(value) is type(right) and value == right for right in taken)
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dagster_sparkscale.observe.stopped import Stopped, StoppedQuery, read_stopped
+from dagster_sparkscale.observe.stopped import Stopped, StoppedQuery, drained, read_stopped
 from dagster_sparkscale.typed_json import Malformed
 
 WRITTEN = {
@@ -19,6 +19,25 @@ def test_what_was_written_is_read() -> None:
     newer = {**WRITTEN, "of_a_later_release": 1}
     query = StoppedQuery("orders", False, 16)
     assert read_stopped(json.dumps(newer)) == Stopped(1.5, True, False, (query,))
+
+
+@pytest.mark.parametrize(
+    ("queries", "ended_itself", "is_drained"),
+    [
+        ((True,), True, True),
+        ((True, True), False, True),  # the program was ended after its queries
+        ((True, False), True, False),
+        ((None, False), True, False),
+        ((True, None), True, None),
+        ((), True, True),  # nothing ran
+        ((), False, None),  # what it was doing is not known
+    ],
+)
+def test_what_is_drained_is_all_of_it(
+    queries: tuple[bool | None, ...], ended_itself: bool, is_drained: bool | None
+) -> None:
+    told = tuple(StoppedQuery("q", each) for each in queries)
+    assert drained(Stopped(1.5, True, ended_itself, told)) is is_drained
 
 
 @pytest.mark.parametrize(

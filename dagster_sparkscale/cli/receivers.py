@@ -1,0 +1,97 @@
+"""`receivers`: where the receivers of a stream run, now; moves one, balances them, or sets how many
+there are, each a run of its job."""
+
+from typing import Any
+
+import click
+
+from dagster_sparkscale.cli.changes import operate, reason_option, stream_argument
+from dagster_sparkscale.cli.locations import Target, on_a_target
+from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.observe.receivers import in_words, spread
+from dagster_sparkscale.observe.status import Receiver, Status
+from dagster_sparkscale.watch.receivers import RELAUNCHES, number
+from dagster_sparkscale.watch.words import clock
+
+
+@click.command()
+@stream_argument
+@click.option("--move", metavar="ID", type=int, help="Move the receiver with this stream id.")
+@click.option("--to", metavar="EXECUTOR", help="Where --move moves it to.")
+@click.option("--rebalance", is_flag=True, help="Spread them evenly over the executors.")
+@click.option("--set", "number_of", metavar="N", type=int, help="Have N receivers: restarts it.")
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="With --set: also where what was received is not all processed, and is lost.",
+)
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    help="How long to wait for receivers to run. Default: 60; with --set 300.",
+)
+@reason_option
+@on_a_target
+def receivers(
+    where: Target,
+    stream: str,
+    move: int | None,
+    to: str | None,
+    rebalance: bool,
+    number_of: int | None,
+    accept_loss: bool,
+    wait: float | None,
+    reason: str | None,
+) -> None:
+    """Show where the receivers of STREAM run, move them, or set how many there are."""
+    if sum((move is not None, rebalance, number_of is not None)) > 1:
+        raise click.UsageError("give one of --move, --rebalance and --set")
+    if (move is None) != (to is None):
+        raise click.UsageError("give --move and --to together: a receiver, and where it is to run")
+    if accept_loss and number_of is None:
+        raise click.UsageError("give --accept-loss with --set, which it is for")
+    deployed, _ = where.find(stream)
+    config: dict[str, Any]
+    if number_of is not None:
+        config = {"receivers": number_of, "accept_loss": accept_loss or None, "wait_seconds": wait}
+        operate(deployed, "set_receivers", stream, config, reason)
+    elif move is not None or rebalance:
+        config = {"receiver": move, "executor": to, "wait_seconds": wait}
+        operate(deployed, "rebalance_receivers", stream, config, reason)
+    else:
+        with deployed.cluster() as cluster:
+            driver = cluster.find(stream)
+            if driver is None or not driver.state.alive:
+                state = driver.state.value if driver else "not started"
+                raise click.ClickException(f"{stream!r} is {state}: it has no receivers")
+            for line in shown(cluster.status(driver, window=0)):
+                click.echo(in_a_terminal(line, stream))
+
+
+def shown(status: Status) -> list[str]:
+    """Where the receivers run, a line each, and which were away."""
+    if status.receivers is None:
+        return ["it can't be told where its receivers run"]
+    if not status.receivers:
+        return ["it has started no receivers"]
+    lines = [_line(each, status.now) for each in status.receivers]
+    lines.append(f"receivers of executors: {spread(status)}")
+    newest = sorted(status.relaunches, key=lambda each: each.began_at)[-RELAUNCHES:]
+    return lines + [f"{clock(each.began_at, status.now)} {in_words(each)}" for each in newest]
+
+
+def _line(receiver: Receiver, now: float) -> str:
+    place = "runs nowhere"
+    if receiver.executor is not None:
+        place = f"executor {receiver.executor} on {receiver.host or 'a host that is not known'}"
+        if receiver.since is not None:
+            place += f" since {clock(receiver.since, now)}"
+    said = [f"receiver {receiver.stream_id}: {place}"]
+    if receiver.moving_to is not None:
+        said.append(f"on its way to executor {receiver.moving_to}")
+    if receiver.rate is not None:
+        said.append(f"{number(receiver.rate)} records/s")
+    if receiver.error:
+        said.append(f"last failed of: {receiver.error}")
+    return ", ".join(said)

@@ -1,0 +1,92 @@
+"""How many receivers the next driver of a stream starts, and in which checkpoint folder. Pure.
+
+generation   counts the changes of the number: each has a checkpoint folder of its own, as a
+             graph that comes from a checkpoint has the receivers that it had
+a change     needs what was received to be drained: the new folder knows nothing of it
+declared     another number than when it was set: that is in force again, by the same rule
+"""
+
+from dataclasses import replace
+
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.declare.receivers import ReceiverCount
+from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.driver.wire import RECEIVERS, RECEIVERS_GENERATION
+
+
+def count_of(stream: Stream) -> ReceiverCount | None:
+    """How the number of a stream's receivers follows the input; None: it does not."""
+    policy = stream.receiver_policy if isinstance(stream, DStream) else None
+    return policy.count if policy is not None else None
+
+
+def in_force(stream: Stream, record: Record) -> int | None:
+    """How many receivers the next driver starts; None: as many as are declared."""
+    return record.receivers if isinstance(stream, DStream) else None
+
+
+def settings_of(stream: Stream, record: Record) -> dict[str, str]:
+    """The Spark settings by which a driver knows its number, where that was ever remembered."""
+    number = in_force(stream, record)
+    if number is None:
+        return {}
+    return {RECEIVERS: str(number), RECEIVERS_GENERATION: str(record.receivers_generation)}
+
+
+def changed(record: Record, stream: DStream, receivers: int) -> Record:
+    """`record`, by which the next driver starts so many receivers, in a new checkpoint folder."""
+    generation = max(record.receivers_generation, record.receivers_generations) + 1
+    return replace(
+        record,
+        receivers=receivers,
+        receivers_declared=stream.receivers,
+        receivers_generation=generation,
+        receivers_generations=generation,
+    )
+
+
+def put_back(record: Record, before: Record) -> Record:
+    """`record` with the number and the checkpoint folder that `before` has."""
+    return replace(
+        record,
+        receivers=before.receivers,
+        receivers_declared=before.receivers_declared,
+        receivers_generation=before.receivers_generation,
+    )
+
+
+def at_start(
+    record: Record, stream: Stream, drained: bool | None
+) -> tuple[Record, tuple[str, ...]]:
+    """`record` as a start of `stream` is to find it, and what has changed, a line each.
+
+    Args:
+        drained: whether the driver before has processed all that it had received; None: not known.
+    """
+    count = count_of(stream)
+    if not isinstance(stream, DStream) or (count is None and record.receivers is None):
+        return record, ()
+    wanted, has = stream.receivers, _number_of(record, stream)
+    if count is not None and record.receivers_declared == stream.receivers:
+        wanted = count.clamp(has)
+    known = replace(record, receivers=wanted, receivers_declared=stream.receivers)
+    if wanted == has or not record.epoch:
+        return known, ()
+    if drained:
+        line = f"receivers {has} -> {wanted}, as it is declared now"
+        return changed(record, stream, wanted), (line,)
+    kept = replace(record, receivers=has, receivers_declared=record.receivers_declared or has)
+    line = (
+        f"receivers: {wanted} by what is declared now, but the driver before did not end with all "
+        f"processed that it had received: {has} as before, in the checkpoint that has it; restart "
+        "the stream to have the new number"
+    )
+    return kept, (line,)
+
+
+def _number_of(record: Record, stream: DStream) -> int:
+    """How many receivers the newest driver was to start."""
+    if record.receivers is not None:
+        return record.receivers
+    before = (record.declared or {}).get("receivers", "")  # an older release did not remember it
+    return int(before) if before.isdecimal() else stream.receivers

@@ -1,0 +1,111 @@
+"""Which receivers move to which executors, so that they are spread evenly. Pure.
+
+As the design document of SPARK-12133 has it (version 2): while an executor has at least one
+receiver more than the average, one of its receivers moves to the executor with the fewest.
+
+    N_avg = receivers / executors; a receiver leaves an executor with >= 1 + N_avg
+    [3, 2, 0]: N_avg 1.67, 3 >= 2.67 -> [2, 2, 1], and 2 < 2.67: balanced
+
+A move is made only where it brings two executors closer to each other: so the sum of squares falls
+with each, which ends; no move makes the spread (most - fewest) worse; none is ever taken back.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dagster_sparkscale.declare.decisions import Move
+from dagster_sparkscale.observe.evaluation import STALE_AFTER
+from dagster_sparkscale.observe.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where all receivers run, as far as that is a thing to decide on."""
+
+    receivers: Mapping[str, tuple[int, ...]]
+    """Stream ids, by executor; empty for one that has none."""
+    free: Mapping[str, int]
+    """How many receivers more an executor has cores for."""
+
+    @property
+    def in_words(self) -> str:
+        """Receivers of each executor, the most first: `[3, 2, 0]`."""
+        return str(sorted(map(len, self.receivers.values()), reverse=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Why it can't be decided where receivers should be, in words."""
+
+    why: str
+
+
+def moves(receivers: Mapping[str, Sequence[int]], free: Mapping[str, int]) -> tuple[Move, ...]:
+    """The moves that balance these receivers, in order; none where they are balanced, or where no
+    executor with fewer has a core for another.
+
+    Args:
+        receivers: stream ids, by executor; empty for one that has none.
+        free: how many receivers more an executor has cores for; one that is missing has none.
+    """
+    there = {executor: sorted(ids) for executor, ids in receivers.items()}
+    room = dict(free)
+    made: list[Move] = []
+    total = sum(map(len, there.values()))
+    while move := _next(there, room, total):
+        there[move.from_executor].remove(move.stream_id)
+        there[move.to_executor].append(move.stream_id)
+        room[move.from_executor] = room.get(move.from_executor, 0) + 1
+        room[move.to_executor] -= 1
+        made.append(move)
+    return tuple(made)
+
+
+def _next(there: Mapping[str, Sequence[int]], room: Mapping[str, int], total: int) -> Move | None:
+    """The next move; None: there is none."""
+    if not there:
+        return None
+    source = min(there, key=lambda executor: (-len(there[executor]), executor))
+    # In whole numbers: at least 1 + total / executors.
+    if (len(there[source]) - 1) * len(there) < total:
+        return None
+    able = [each for each in there if room.get(each, 0) > 0]
+    able = [each for each in able if len(there[each]) <= len(there[source]) - 2]
+    if not able:
+        return None
+    target = min(able, key=lambda executor: (len(there[executor]), executor))
+    return Move(there[source][-1], source, target)
+
+
+def placement(status: Status, cores_per_task: int) -> Placement | Unsettled:
+    """Where the receivers of a driver run now, or why that is nothing to decide on.
+
+    Args:
+        cores_per_task: spark.task.cpus; a receiver takes as many.
+    """
+    for part in ("executors", "receivers"):
+        age = (status.ages or {}).get(part, status.spark_age)
+        if age is None or age > STALE_AFTER:
+            return Unsettled(f"Spark has told nothing of its {part} of late")
+    if status.receivers is None:
+        return Unsettled("it can't be told where its receivers run")
+    if status.registered is None or len(status.executors) != status.registered:
+        return Unsettled("its executors are not known")
+    if status.removing:
+        return Unsettled(f"executors are leaving ({status.removing})")
+    ids: dict[str, list[int]] = {executor.id: [] for executor in status.executors}
+    for receiver in status.receivers:
+        if receiver.moving_to is not None:
+            to = f"on its way to executor {receiver.moving_to}"
+            return Unsettled(f"receiver {receiver.stream_id} is {to}")
+        if receiver.executor is None:
+            return Unsettled(f"receiver {receiver.stream_id} runs nowhere at the moment")
+        if receiver.executor not in ids:
+            gone = f"executor {receiver.executor}, which is not registered"
+            return Unsettled(f"receiver {receiver.stream_id} is told of on {gone}")
+        ids[receiver.executor].append(receiver.stream_id)
+    free = {
+        executor.id: max(0, executor.cores // cores_per_task - len(ids[executor.id]))
+        for executor in status.executors
+    }
+    return Placement({executor: tuple(each) for executor, each in ids.items()}, free)

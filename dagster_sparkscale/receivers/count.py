@@ -1,0 +1,181 @@
+"""How many receivers a stream needs, by what it takes (SPARK-12133, version 3). Pure.
+
+    u         records per second that the stream takes / (receivers * capacity of one)
+    u >= up   more: as many as bring u below it, `step` at a time
+    u <= down of fewer: as few as stay at or below it, `step` at a time
+    between   hold: the dead band. A change is a restart, so a driver runs for `cooldown` before it
+
+Fewer are judged by the u that they would have, and not by that of all: so what was added is not
+taken away by the same rate, as long as down is below up.
+
+What one receiver can take is declared, or learned from windows in which all of them were seen to
+take no more though there was more. The highest rate ever seen would not do: it is as high as the
+input was.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dagster_sparkscale.declare.decisions import Hold, ReceiversTo
+from dagster_sparkscale.declare.receivers import ReceiverCount
+from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.observe.evaluation import Evaluation
+
+CHANGED = "set receivers"
+"""Cause of a start with another number, in the history of submissions."""
+KEPT = "receivers as before"
+"""Cause of a start with the number of before, a change of it having failed."""
+AGAIN_AFTER = 6 * 3600.0
+"""Seconds after which a change that has failed is tried again by itself."""
+GROWS = -0.05
+"""Seconds of lag lost per second, from which on a stream falls behind."""
+LATE_INTERVALS = 2.0
+"""Batch intervals that a stream is behind at least for its lag to say anything."""
+
+MAX_RATE = "spark.streaming.receiver.maxRate"
+_OF_RECEIVERS = ("set", "max_rate", "source")
+"""Whose limits are those of each receiver, and not of what the executors can process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The receivers of a driver, as far as their number can be decided on."""
+
+    running: int | None
+    """That its program has started; None: not known."""
+    asked: int
+    """That it was to start."""
+    places: int | None
+    """Tasks that run at a time on the most executors that the stream can have; None: any number."""
+    capacity: float | None
+    """Records per second that one can take; None: not known."""
+    cause: str | None = None
+    """Why the driver was started."""
+
+
+def capacity_of(stream: DStream) -> float | None:
+    """What one receiver can take by what is declared, in records per second; None: that says
+    nothing of it."""
+    count = stream.receiver_policy.count if stream.receiver_policy is not None else None
+    told = [count.capacity if count is not None else None]
+    told.append(stream.limits.max_rate if stream.limits is not None else None)
+    told.append(_rate(stream.spark_conf))
+    return min((rate for rate in told if rate is not None), default=None)
+
+
+def learned(seen: Evaluation, receivers: int | None) -> float | None:
+    """What one receiver has shown that it can take, in records per second; None: this window shows
+    nothing of it.
+
+    It does where the input stood at limits that are those of receivers, or where the stream fell
+    behind a source that tells, unlimited, while its batches fitted into their interval.
+    """
+    if not receivers or not seen.input_rate or seen.uptime is None or seen.uptime < seen.window:
+        return None
+    if seen.throttled is not None:
+        return seen.input_rate / receivers if seen.throttled_by in _OF_RECEIVERS else None
+    if seen.lag is None or seen.catching_up is None or seen.ratio is None:
+        return None
+    late = seen.lag > LATE_INTERVALS * (seen.batch_interval or seen.window)
+    if late and seen.catching_up <= GROWS and seen.ratio < 1 and seen.overdue is None:
+        return seen.input_rate / receivers
+    return None
+
+
+def count(policy: ReceiverCount, seen: Evaluation, now: Counted) -> Hold | ReceiversTo:
+    """How many receivers there are to be.
+
+    Args:
+        seen: what the stream did in a whole window.
+        now: what there is.
+    """
+    running = now.running
+    if running is None:
+        return Hold("the number of its receivers is not known")
+    if seen.uptime is None or seen.uptime < seen.window:
+        return Hold("the driver has not run for a whole window yet")
+    if now.cause == KEPT and seen.uptime < AGAIN_AFTER:
+        return Hold(
+            "the last change of the number of receivers has failed, and is tried again "
+            f"{AGAIN_AFTER / 3600:g} h after that; by hand, set_receivers does at any time"
+        )
+    if seen.uptime < policy.cooldown:
+        return Hold(
+            f"the driver started {seen.uptime:.0f} s ago; the number of receivers is changed "
+            f"{policy.cooldown:g} s after a start at the earliest"
+        )
+    if running != now.asked:
+        return Hold(
+            f"{running} receivers run, and {now.asked} were to be started: the program has to take "
+            "their number by receiver_count, and its checkpoint folder by receiver_checkpoint"
+        )
+    places = policy.maximum + 1 if now.places is None else now.places
+    most = max(policy.minimum, min(policy.maximum, places - 1))
+    within = max(policy.minimum, min(running, most))
+    if within != running:
+        return ReceiversTo(
+            within, f"{running} receivers are outside the bounds {policy.minimum} to {most}"
+        )
+    if seen.input_rate is None:
+        return Hold("what its receivers take is not known: no batch completed")
+    if now.capacity is None:
+        return Hold(
+            "what one receiver can take is not known: declare capacity; it is learned only while "
+            "the receivers stand at limits of their own, or fall behind a source that tells"
+        )
+    return _by_rate(policy, seen, running, most, seen.input_rate, now.capacity)
+
+
+def _by_rate(
+    policy: ReceiverCount, seen: Evaluation, running: int, most: int, rate: float, capacity: float
+) -> Hold | ReceiversTo:
+    up, down = policy.scale_up_ratio, policy.scale_down_ratio
+    load = rate / (running * capacity)
+    why = (
+        f"{_number(rate)} records/s are {load:.2f} of what {_counted(running)} can take "
+        f"({_number(capacity)} each)"
+    )
+    if load >= up:
+        return _more(policy, seen, running, most, rate / (capacity * up), why)
+    fewer = max(policy.minimum, running - policy.step, math.ceil(rate / (capacity * down)), 1)
+    if fewer >= running:
+        return Hold(f"{why}, below {up:g}, and fewer would be above {down:g}")
+    left = rate / (fewer * capacity)
+    fewer_say = f"{why}: {left:.2f} of what {fewer} can take is at or below {down:g}"
+    if seen.throttled is not None:
+        return Hold(f"{fewer_say}, but the input stands at its limit")
+    if seen.overdue is not None:
+        return Hold(f"{fewer_say}, but a batch is overdue")
+    if seen.catching_up is not None and seen.catching_up <= GROWS:
+        return Hold(f"{fewer_say}, but it falls behind its source")
+    return ReceiversTo(fewer, f"{fewer_say}: {running} -> {fewer}")
+
+
+def _more(
+    policy: ReceiverCount, seen: Evaluation, running: int, most: int, wanted: float, why: str
+) -> Hold | ReceiversTo:
+    """Up, or why not: more receivers bring more, which has to be processed."""
+    why = f"{why}, at or above {policy.scale_up_ratio:g}"
+    if running >= most:
+        bound = "the maximum" if most == policy.maximum else "as many as leave a core for batches"
+        return Hold(f"{why}, but {most} are {bound}")
+    if seen.overdue is not None or (seen.ratio is not None and seen.ratio >= 1):
+        return Hold(f"{why}, but its batches do not fit into their interval as it is")
+    if seen.throttled is not None and seen.throttled_by not in _OF_RECEIVERS:
+        return Hold(f"{why}, but the executors bound the input: more receivers bring no more")
+    target = min(max(running, math.floor(wanted)) + 1, running + policy.step, most)
+    return ReceiversTo(target, f"{why}: {running} -> {target}")
+
+
+def _rate(spark_conf: Mapping[str, str]) -> float | None:
+    text = spark_conf.get(MAX_RATE, "").strip()
+    return float(text) if text.isascii() and text.isdecimal() and int(text) else None
+
+
+def _number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _counted(receivers: int) -> str:
+    return f"{receivers} receiver" if receivers == 1 else f"{receivers} receivers"

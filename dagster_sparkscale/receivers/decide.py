@@ -1,0 +1,83 @@
+"""What should happen to the receivers of a stream, where its number of executors is left as it is.
+Pure.
+
+First how many there are, which is a restart, and places them all anew; then where they are.
+"""
+
+from dataclasses import replace
+
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ReceiversTo
+from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.receivers.balance import Placement, Unsettled, moves, placement
+from dagster_sparkscale.receivers.count import Counted, capacity_of, count
+
+
+def decide(
+    held: Hold,
+    stream: Stream,
+    driver: Driver,
+    status: Status,
+    seen: Evaluation,
+    learned: float | None,
+) -> Hold | ReceiversTo | MoveReceivers:
+    """What should happen to its receivers; or `held`, with why nothing should.
+
+    Args:
+        held: what was decided of its executors.
+        learned: records per second that one receiver was seen to take at most; None: not known.
+    """
+    if not isinstance(stream, DStream) or stream.receiver_policy is None:
+        return held
+    policy, said = stream.receiver_policy, []
+    if policy.count is not None:
+        number = count(policy.count, seen, _counted(stream, driver, status, learned))
+        if isinstance(number, ReceiversTo):
+            return number
+        said.append(number.reason)
+    if policy.rebalance:
+        placed = _rebalanced(stream, status, seen)
+        if isinstance(placed, MoveReceivers):
+            return placed
+        if placed is not None and placed not in said:
+            said.append(placed)
+    if not said:
+        return held
+    return replace(held, reason=f"{held.reason}; receivers: {'; '.join(said)}")
+
+
+def _counted(stream: DStream, driver: Driver, status: Status, learned: float | None) -> Counted:
+    most = stream.bounds.maximum
+    if most is None and stream.autoscale is None:
+        most = status.requested  # nobody adds any
+    places = most * stream.tasks_at_a_time if most is not None else None
+    declared = capacity_of(stream)
+    return Counted(
+        running=len(status.receivers) if status.receivers is not None else None,
+        asked=stream.receivers if driver.receivers is None else driver.receivers,
+        places=places,
+        capacity=learned if declared is None else declared,
+        cause=driver.cause,
+    )
+
+
+def _rebalanced(stream: DStream, status: Status, seen: Evaluation) -> MoveReceivers | str | None:
+    """The moves that balance its receivers; or why there is nothing to decide on, in words; None:
+    they are balanced."""
+    if seen.uptime is None or seen.uptime < seen.window:
+        return None  # they come as the executors do
+    there = placement(status, stream.cores_per_task)
+    if isinstance(there, Unsettled):
+        return there.why
+    found = moves(there.receivers, there.free)
+    return MoveReceivers(found, _why(there)) if found else None
+
+
+def _why(there: Placement) -> str:
+    average = sum(map(len, there.receivers.values())) / len(there.receivers)
+    return (
+        f"receivers of executors {there.in_words}: one has at least one more than the average, "
+        f"{average:.2f}"
+    )

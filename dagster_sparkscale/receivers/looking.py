@@ -1,0 +1,75 @@
+"""The driver that an operation on receivers is about. No Dagster here."""
+
+from contextlib import suppress
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import (
+    AgentRefused,
+    AgentUnreachable,
+    ClusterError,
+    StaleEpoch,
+)
+from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.observe.status import Status
+
+
+class Refused(ValueError):
+    """The request makes no sense; the text says what would."""
+
+
+class Overtaken(Exception):
+    """What was decided is not so any more: there is nothing to do."""
+
+
+def receiving(stream: Stream) -> DStream:
+    """`stream`, if it is one with receivers.
+
+    Raises:
+        Refused: it is none.
+    """
+    if not isinstance(stream, DStream) or not stream.receivers:
+        raise Refused(f"{stream.name!r} has no receivers: only a DStream that declares some has")
+    return stream
+
+
+def running(cluster: ClusterManager, stream: str, epoch: int | None, decided: bool) -> Driver:
+    """The stream's driver.
+
+    Args:
+        epoch: of the driver that is meant; None: whichever runs.
+        decided: whether this was decided by a policy: should its driver have ended since, that is
+            no fault.
+
+    Raises:
+        Overtaken: it was decided for another driver than runs now.
+        StaleEpoch: it was asked for another one.
+        Refused: none runs.
+    """
+    driver = cluster.find(stream)
+    alive = driver is not None and driver.state.alive
+    if epoch is not None and (driver is None or driver.epoch != epoch or (decided and not alive)):
+        now = (
+            "none is known" if driver is None else f"driver {driver.epoch} is {driver.state.value}"
+        )
+        if decided:
+            raise Overtaken(f"decided for driver {epoch}, and {now} by now")
+        raise StaleEpoch(f"{stream!r}: asked for driver {epoch}, and {now} by now")
+    if driver is None or not alive:
+        state = driver.state.value if driver else "not started"
+        raise Refused(f"{stream!r} is {state}: materialize its asset to start it")
+    return driver
+
+
+def ask(cluster: ClusterManager, driver: Driver) -> Status | None:
+    """What the driver's agent says; None: nothing, at the moment."""
+    with suppress(AgentUnreachable, AgentRefused):
+        return cluster.status(driver, window=0)
+    return None
+
+
+def gone(cluster: ClusterManager, driver: Driver) -> bool:
+    """Whether this driver is known not to be the one that runs any more."""
+    with suppress(ClusterError):  # an outage of the cluster manager ends no driver
+        newest = cluster.find(driver.stream)
+        return newest is None or newest.epoch != driver.epoch or not newest.state.alive
+    return False

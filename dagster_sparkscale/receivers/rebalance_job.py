@@ -1,0 +1,98 @@
+"""The operation `rebalance_receivers`: decided by how receivers are spread, or by hand."""
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.declare.decisions import MoveReceivers
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.observe.receivers import in_words, rows
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
+from dagster_sparkscale.receivers.looking import Overtaken
+from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
+
+
+class RebalanceConfig(OperationConfig):
+    """What a run is told. With neither `receiver` nor `executor` it balances all receivers, as is
+    right by then."""
+
+    receiver: int | None = Field(
+        default=None, description="The receiver to move, by its stream id; give executor, too."
+    )
+    executor: str | None = Field(default=None, description="The executor that it is to run on.")
+    wait_seconds: float = Field(
+        default=60.0, ge=0, description="How long to wait for each receiver to run again."
+    )
+    epoch: int | None = Field(
+        default=None,
+        description="The driver this was decided for; if another runs by now, nothing is done.",
+    )
+
+
+def _config_for(decision: MoveReceivers, _stream: Stream, epoch: int | None) -> RebalanceConfig:
+    # Decided anew on what is so when it begins: receivers may have moved by themselves.
+    return RebalanceConfig(epoch=epoch, reason=decision.reason)
+
+
+def _carry_out(
+    context: dg.OpExecutionContext,
+    streams: Streams,
+    stream: Stream,
+    config: RebalanceConfig,
+    holder: str,
+) -> Report:
+    request = Request(
+        stream=stream.name,
+        receiver=config.receiver,
+        executor=config.executor,
+        epoch=config.epoch,
+        decided=config.decided_at is not None,
+        wait=config.wait_seconds,
+    )
+    cluster = streams.cluster(context)
+    try:
+        story = rebalance(cluster, stream, request, holder=holder, tell=context.log.info)
+    except Overtaken as why:
+        facts = {"reason": config.reason, "ending": "overtaken", "notes": str(why)}
+        return Report(f"nothing to do: {why}", {**facts, "epoch": config.epoch})
+    for note in story.notes:
+        context.log.warning(note)
+    return _report(config.reason, story)
+
+
+def _report(reason: str, story: Story) -> Report:
+    return Report(
+        _line(story),
+        {
+            "reason": reason,
+            "ending": story.ending,
+            "receivers_before": story.receivers_before,
+            "receivers_after": story.receivers_after,
+            "spread_before": story.spread_before,
+            "spread_after": story.spread_after,
+            "moves": rows(story.moved),
+            "seconds": None if story.seconds is None else round(story.seconds, 3),
+            "notes": "; ".join(story.notes) or "none",
+            "epoch": story.driver.epoch,
+        },
+        failed=story.failed,
+    )
+
+
+def _line(story: Story) -> str:
+    if story.ending == "balanced":
+        return f"nothing to do: receivers of executors {story.spread_before}"
+    said = "; ".join(in_words(each) for each in story.moved)
+    line = f"{story.spread_before} -> {story.spread_after}: {said}"
+    if story.receivers_after not in (None, story.receivers_before):
+        line += f"; {story.receivers_after} of {story.receivers_before} receivers run"
+    return f"{line}; {'; '.join(story.notes)}" if story.failed else line
+
+
+REBALANCE = Operation(
+    "rebalance_receivers",
+    "Spread the receivers of a stream evenly over its executors, or move one by hand, and see "
+    "each run where it was sent.",
+    RebalanceConfig,
+    _carry_out,
+    config_for=_config_for,
+)

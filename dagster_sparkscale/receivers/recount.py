@@ -1,0 +1,150 @@
+"""Changes the number of a stream's receivers: what is asked for, what is refused, and what came of
+it. No Dagster here.
+
+The number of a running application can't change, so it is a restart, under one lease:
+
+    drain     the driver ends with all processed that its receivers had received, in time
+    remember  the new number and a new checkpoint folder; where it was not drained: neither, and
+              the stream goes on as it was, from the checkpoint that has what was received
+    start     and see that so many receivers run
+
+What a driver with the new number had received before its first batch could not be recovered by any
+start: Spark reads a write-ahead log only where there is a checkpoint, which the first batch makes.
+So one that ends before it has run a query has nothing to lose, and the number of before, with its
+checkpoint, is put back.
+"""
+
+import time
+from collections.abc import Callable
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.receiver_counts import changed, count_of
+from dagster_sparkscale.declare.receivers import ReceiverCount
+from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.observe.receivers import active
+from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.receivers.looking import Refused, ask, receiving, running
+from dagster_sparkscale.receivers.recount_following import NeverRan, NotDone, Story, follow
+from dagster_sparkscale.receivers.recount_restart import Request, go_back, restart
+
+__all__ = ["NotDone", "Request", "Story", "recount"]
+
+
+def recount(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    *,
+    holder: str,
+    tell: Callable[[str], None],
+    lease_wait: float = 60.0,
+) -> Story:
+    """Carry out `request`, and follow it until so many receivers run.
+
+    Args:
+        holder: who asks, for people.
+        tell: called with a line for each thing that happens.
+        lease_wait: seconds to wait for an operation in progress to end.
+
+    Raises:
+        Overtaken: it was decided for a driver that has ended since; nothing was done.
+        Refused: the request makes no sense, or not now.
+        StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        NotDone: it was not drained in time, or no driver with the new number came up: the number is
+            what it was, and the stream runs as before, as far as the text says.
+        ClusterError: the cluster manager could not do its part.
+    """
+    begun = time.monotonic()
+    declared, policy = _checked(stream, request)
+    driver = cluster.find(stream.name)
+    if driver is not None and not driver.state.alive and not request.decided:
+        return _remember(cluster, declared, request, holder, lease_wait)
+    driver = running(cluster, stream.name, request.epoch, request.decided)
+    status = ask(cluster, driver)
+    before = _number_of(driver, declared)
+    story = Story(before, request.receivers, driver)
+    runs = active(status) if status is not None else None
+    if before == request.receivers:
+        story.after = runs
+        return story
+    tell(f"before: {before} receivers; setting {request.receivers}, by a restart")
+    _fits(declared, request.receivers, status)
+    outcome, record = restart(
+        cluster, declared, policy, request, story, driver, holder, tell, lease_wait
+    )
+    try:
+        follow(cluster, story, outcome, time.monotonic() + request.wait, tell)
+    except NeverRan as error:
+        why = str(error)
+        go_back(cluster, declared, request, story, record, why, holder, tell, lease_wait)
+    story.seconds = time.monotonic() - begun
+    return story
+
+
+def _checked(stream: Stream, request: Request) -> tuple[DStream, ReceiverCount]:
+    """The stream, and how its number of receivers may be.
+
+    Raises:
+        Refused: it is not to be changed, or not to that.
+    """
+    declared = receiving(stream)
+    policy = count_of(declared)
+    if policy is None:
+        raise Refused(
+            f"{stream.name!r} does not declare that its program takes the number of its receivers "
+            "from here: give receiver_policy=ReceiverPolicy(count=ReceiverCount(...)), and have "
+            "the program use receiver_count and receiver_checkpoint; or change receivers"
+        )
+    if policy.clamp(request.receivers) != request.receivers:
+        raise Refused(
+            f"receivers = {request.receivers}: must be {policy.minimum} to {policy.maximum}, as "
+            f"receiver_policy.count of {stream.name!r} has it"
+        )
+    return declared, policy
+
+
+def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
+    """Refuse as many receivers as would take every core that the stream can have.
+
+    Raises:
+        Refused: they would.
+    """
+    most = stream.bounds.maximum
+    if most is None and stream.autoscale is None and status is not None:
+        most = status.requested  # nobody adds any
+    if most is None:
+        return
+    places = most * stream.tasks_at_a_time
+    if receivers >= places:
+        raise Refused(
+            f"receivers = {receivers}: must be at most {places - 1}; so many would take every core "
+            f"of {most} executor(s), the most {stream.name!r} can have, and no batch could run"
+        )
+
+
+def _number_of(driver: Driver, stream: DStream) -> int:
+    """How many receivers a driver was to start."""
+    return stream.receivers if driver.receivers is None else driver.receivers
+
+
+def _remember(
+    cluster: ClusterManager, stream: DStream, request: Request, holder: str, lease_wait: float
+) -> Story:
+    """The number for the next start of a stream that does not run."""
+    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        driver = cluster.find(stream.name)
+        if driver is None or driver.state.alive:
+            raise Refused(f"{stream.name!r} was started in the meantime: ask again")
+        story = Story(_number_of(driver, stream), request.receivers, driver, ended=driver.ending)
+        if story.before == request.receivers:
+            return story
+        if not driver.drained and not request.accept_loss:
+            raise Refused(
+                f"{stream.name!r} is {driver.state.value}, and did not end with all processed that "
+                f"it had received ({driver.ending or 'it has not told how'}): start it, and set "
+                "the number while it runs; or accept the loss. Nothing was changed"
+            )
+        record = lease.write(changed(lease.record, stream, request.receivers))
+        story.generation, story.ending = record.receivers_generation, "remembered"
+        return story

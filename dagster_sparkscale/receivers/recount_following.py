@@ -1,0 +1,135 @@
+"""Follows a driver with another number of receivers until so many run. No Dagster here."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.lifecycle.reconcile import Outcome
+from dagster_sparkscale.observe.receivers import active
+from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.receivers.looking import ask
+
+_POLL = 0.5
+_LOG_LINES = 40
+_BLIND = 5.0
+"""Seconds that a driver may have gone without a look, to be known not to have run a query by then:
+executors and a first batch take longer."""
+
+
+class NotDone(ClusterError):
+    """The number is not as it was asked for; the text says why, and what runs now."""
+
+
+class NeverRan(Exception):
+    """The driver has ended before it ran a query; the text says how."""
+
+
+@dataclass
+class Story:
+    """What happened, as it happens. The run's page is made of this."""
+
+    before: int
+    """How many there were."""
+    wanted: int
+    driver: Driver | None = None
+    """That runs now."""
+    after: int | None = None
+    """How many run; None: not known."""
+    ending: str = "unchanged"
+    """`unchanged`: there are so many; `remembered`: for the next start; `changed`; `short`: fewer
+    or more run than were asked for; `not known`: whether they run can't be told."""
+    ended: str | None = None
+    """How the driver before has ended, as it has told."""
+    generation: int | None = None
+    """Of the checkpoint folder."""
+    seconds: float | None = None
+    still_seconds: float | None = None
+    """From the end of the old driver until all receivers ran."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        return self.ending == "short"
+
+
+def follow(
+    cluster: ClusterManager,
+    story: Story,
+    outcome: Outcome,
+    deadline: float,
+    tell: Callable[[str], None],
+) -> None:
+    """Wait until so many receivers run; sets `story.ending`.
+
+    Raises:
+        NeverRan: it has ended, and is known to have run no query.
+        NotDone: it has ended, or another one has come after it.
+    """
+    began = seen_at = time.monotonic()
+    new, last = outcome.driver, outcome.status
+    ran = last is not None and _has_run(last)
+    while True:
+        newest = cluster.find(new.stream) or new
+        if newest.epoch != new.epoch or newest.state is DriverState.STOPPED:
+            raise NotDone(
+                f"driver {new.epoch}, with {story.wanted} receivers, has ended before all of them "
+                f"ran: driver {newest.epoch} is {newest.state.value} now. The number stays set"
+            )
+        story.driver = newest
+        status = ask(cluster, newest) if newest.agent_url else None
+        if status is not None:
+            ran, last = ran or _has_run(status), status
+        blind = time.monotonic() - seen_at
+        if status is not None or newest.state is DriverState.STARTING:
+            seen_at = time.monotonic()
+        if newest.state is DriverState.FAILED:
+            log = cluster.logs(newest, _LOG_LINES)
+            said = (
+                f"driver {newest.epoch}, with {story.wanted} receivers, has ended "
+                f"({newest.exit_reason}). Its last log lines:\n{log}"
+            )
+            if not ran and blind <= _BLIND:
+                raise NeverRan(said)
+            raise NotDone(f"{said}\nThe number stays set: the stream's recovery starts it again")
+        story.after = active(status) if status is not None else None
+        started = status.receivers if status is not None else None
+        if started is not None and story.after == len(started) == story.wanted:
+            story.ending = "changed"
+            story.still_seconds = time.monotonic() - began
+            tell(f"{story.after} receivers run")
+            return
+        if time.monotonic() >= deadline:
+            _say_short(story, last)
+            return
+        time.sleep(_POLL)
+
+
+def _has_run(status: Status) -> bool:
+    return bool(status.batches) or status.last_seq > 0 or any(q.active for q in status.queries)
+
+
+def _say_short(story: Story, last: Status | None) -> None:
+    """That not all of them were seen to run, and why."""
+    if last is None or last.receivers is None:
+        story.ending = "not known"
+        story.notes.append("it can't be told how many receivers run")
+        return
+    story.ending, story.after = "short", active(last)
+    there = len(last.receivers)
+    if there > 0 and there != story.wanted:
+        story.notes.append(
+            f"the program has started {there} receivers: it has to take their number by "
+            "receiver_count, and its checkpoint folder by receiver_checkpoint"
+        )
+        return
+    story.notes.append(
+        f"{story.after} of {story.wanted} receivers run; {last.registered} of {last.requested} "
+        "executors have come"
+    )
+    story.notes += [
+        f"receiver {each.stream_id} last failed of: {each.error}"
+        for each in last.receivers
+        if each.error and each.executor is None
+    ]

@@ -1,0 +1,115 @@
+"""The operation `set_receivers`: decided by a stream's ReceiverCount, or by hand."""
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_sparkscale.declare.decisions import ReceiversTo
+from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams, location_of
+from dagster_sparkscale.receivers.looking import Overtaken
+from dagster_sparkscale.receivers.recount import Request, Story, recount
+
+
+class SetReceiversConfig(OperationConfig):
+    """What a run is told."""
+
+    receivers: int = Field(description="How many receivers there are to be.")
+    accept_loss: bool = Field(
+        default=False,
+        description="Change the number also where what was received is not all processed: that is "
+        "lost then.",
+    )
+    wait_seconds: float = Field(
+        default=300.0, ge=0, description="How long to wait for all receivers to run."
+    )
+    epoch: int | None = Field(
+        default=None,
+        description="The driver this was decided for; if another runs by now, nothing is done.",
+    )
+
+
+def _config_for(decision: ReceiversTo, _stream: Stream, epoch: int | None) -> SetReceiversConfig:
+    return SetReceiversConfig(receivers=decision.receivers, epoch=epoch, reason=decision.reason)
+
+
+def _carry_out(
+    context: dg.OpExecutionContext,
+    streams: Streams,
+    stream: Stream,
+    config: SetReceiversConfig,
+    holder: str,
+) -> Report:
+    request = Request(
+        stream=stream.name,
+        receivers=config.receivers,
+        epoch=config.epoch,
+        decided=config.decided_at is not None,
+        accept_loss=config.accept_loss,
+        wait=config.wait_seconds,
+        asked_at=_asked_at(context),
+        owner=streams.owner(location_of(context.run)),
+    )
+    try:
+        story = recount(
+            streams.cluster(context), stream, request, holder=holder, tell=context.log.info
+        )
+    except Overtaken as why:
+        facts = {"reason": config.reason, "ending": "overtaken", "notes": str(why)}
+        return Report(f"nothing to do: {why}", {**facts, "epoch": config.epoch})
+    for note in story.notes:
+        context.log.warning(note)
+    return _report(config.reason, story)
+
+
+def _asked_at(context: dg.OpExecutionContext) -> float | None:
+    """When the run was asked for, which may have waited in a queue since."""
+    record = context.instance.get_run_record_by_id(context.run.run_id)
+    return record.create_timestamp.timestamp() if record is not None else None
+
+
+def _report(reason: str, story: Story) -> Report:
+    return Report(
+        _line(story),
+        {
+            "reason": reason,
+            "ending": story.ending,
+            "receivers_before": story.before,
+            "receivers_wanted": story.wanted,
+            "receivers_after": story.after,
+            "generation": story.generation,
+            "driver_before_ended": story.ended,
+            "seconds": _seconds(story.seconds),
+            "seconds_until_they_ran": _seconds(story.still_seconds),
+            "notes": "; ".join(story.notes) or "none",
+            "epoch": story.driver.epoch if story.driver is not None else None,
+        },
+        failed=story.failed,
+    )
+
+
+def _line(story: Story) -> str:
+    change = f"{story.before} -> {story.wanted} receivers"
+    if story.ending == "unchanged":
+        return f"nothing to do: {story.before} receivers are set already"
+    if story.ending == "remembered":
+        return f"{change}, from the next start on: materialize the asset"
+    line = f"{change}: {story.ending}"
+    if story.driver is not None:
+        line += f", driver {story.driver.epoch}"
+    if story.ending == "changed":
+        return f"{line}, all run {story.still_seconds or 0:.1f} s after it was started"
+    return f"{line}; {'; '.join(story.notes)}"
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+SET_RECEIVERS = Operation(
+    "set_receivers",
+    "Set the number of receivers of a stream: ends it with all processed that was received, and "
+    "starts it with the new number.",
+    SetReceiversConfig,
+    _carry_out,
+    config_for=_config_for,
+)

@@ -1,0 +1,164 @@
+"""The restart by which a stream gets another number of receivers, or keeps the one that it had. No
+Dagster here."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.receiver_counts import changed, put_back
+from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.declare.receivers import ReceiverCount
+from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, Outcome, reconcile
+from dagster_sparkscale.receivers.count import CHANGED, KEPT
+from dagster_sparkscale.receivers.looking import Refused
+from dagster_sparkscale.receivers.recount_following import NotDone, Story
+
+
+@dataclass(frozen=True)
+class Request:
+    stream: str
+    receivers: int
+    """Wanted."""
+    epoch: int | None = None
+    """The driver the request was made for; None: whichever runs."""
+    decided: bool = False
+    """Whether it was decided by the sensor: what is not so any more is no fault then."""
+    accept_loss: bool = False
+    """Whether the number is changed also where what was received was not all processed."""
+    wait: float = 300.0
+    """Seconds to wait for all receivers to run."""
+    asked_at: float | None = None
+    """When, seconds since the epoch: a later stop counts more. None: it does not matter."""
+    owner: str = ""
+    """Who declares the stream."""
+
+
+def restart(
+    cluster: ClusterManager,
+    stream: DStream,
+    policy: ReceiverCount,
+    request: Request,
+    story: Story,
+    driver: Driver,
+    holder: str,
+    tell: Callable[[str], None],
+    lease_wait: float,
+) -> tuple[Outcome, Record]:
+    """Have a driver with the new number come, once the one before has ended drained. What came of
+    that, and what was remembered before.
+
+    Raises:
+        NotDone: it was not, and the stream was started as it was.
+    """
+    before: Record | None = None
+    kept = False
+
+    def remember(record: Record, ended: Driver) -> tuple[Record, str]:
+        nonlocal before, kept
+        before = record
+        story.ended = ended.ending
+        tell(f"driver {ended.epoch} has ended: {ended.ending or 'it has not told how'}")
+        if ended.drained or request.accept_loss:
+            if not ended.drained:
+                story.notes.append("what was received and not processed by then is lost, as wanted")
+            now = changed(record, stream, request.receivers)
+            story.generation = now.receivers_generation
+            return now, CHANGED
+        kept = True
+        return record, KEPT
+
+    try:
+        outcome = reconcile(
+            cluster,
+            stream,
+            holder=holder,
+            restart=True,
+            cause=CHANGED,
+            epoch=driver.epoch,
+            asked_at=request.asked_at,
+            owner=request.owner,
+            lease_wait=lease_wait,
+            start_wait=0.0,  # it is followed here
+            ended=remember,
+            stop_timeout=policy.drain,
+        )
+    except ClusterError as error:
+        if before is None or kept:
+            raise
+        # It was to have its number, and came to nothing before its program ran.
+        go_back(cluster, stream, request, story, before, str(error), holder, tell, lease_wait)
+    if outcome.reason is not None:
+        raise Refused(outcome.reason)
+    if kept:
+        raise NotDone(
+            f"{stream.name!r}: the number of receivers was not changed: driver {driver.epoch} had "
+            f"{policy.drain:g} s to process what they had received, and did not "
+            f"({story.ended or 'it has not told how it ended'}). Driver {outcome.driver.epoch} was "
+            f"started with {story.before} receivers as before, from the checkpoint that has it; "
+            "raise receiver_policy.count.drain, or try again when less waits"
+        )
+    tell(f"driver {outcome.driver.epoch} was started with {request.receivers} receivers")
+    assert before is not None
+    return outcome, before
+
+
+def go_back(
+    cluster: ClusterManager,
+    stream: DStream,
+    request: Request,
+    story: Story,
+    before: Record,
+    why: str,
+    holder: str,
+    tell: Callable[[str], None],
+    lease_wait: float,
+) -> NoReturn:
+    """Have the number and the checkpoint folder of before again, and a driver with them.
+
+    Raises:
+        NotDone: always; says what is so now.
+    """
+    tell(f"putting back {story.before} receivers: {why}")
+    asked_at = time.time()
+    said = f"{stream.name!r}: the number of receivers was not changed"
+    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        record, newest = lease.record, cluster.find(stream.name)
+        alive = newest is not None and newest.state.alive
+        # One that may run has received something by now, and so may one that came after it.
+        if alive or record.epoch > before.epoch + 1:
+            raise NotDone(
+                f"{stream.name!r}: {request.receivers} receivers stay set, as driver "
+                f"{record.epoch} runs with them, or has: {why}"
+            )
+        if record.receivers_generation != story.generation:
+            raise NotDone(f"{said} by this run, but by another since. It failed of: {why}")
+        lease.write(put_back(record, before))
+        stopped = record.desired == "stopped"
+    if stopped:
+        raise NotDone(
+            f"{said}: {story.before} are remembered again, and it was stopped. It failed of: {why}"
+        )
+    try:
+        back = reconcile(
+            cluster,
+            stream,
+            holder=holder,
+            cause=KEPT,
+            asked_at=asked_at - ASKED_LATER,  # any stop from now on is a later wish
+            owner=request.owner,
+            lease_wait=lease_wait,
+            start_wait=0.0,
+        )
+    except ClusterError as again:
+        raise NotDone(
+            f"{said}: {story.before} are remembered again, but a start with them has failed, too: "
+            f"{again}. The first one failed of: {why}"
+        ) from again
+    raise NotDone(
+        f"{said}, and driver {back.driver.epoch} was started with {story.before} as before. With "
+        f"{request.receivers} it failed of: {why}"
+    )

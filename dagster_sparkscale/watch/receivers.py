@@ -1,0 +1,84 @@
+"""Where the receivers of a stream run, as its asset's Overview shows it. Pure."""
+
+from collections.abc import Sequence
+
+from dagster_sparkscale.observe.receivers import spread
+from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
+from dagster_sparkscale.watch.glance import fitting
+from dagster_sparkscale.watch.words import INLINE, clock, fitted
+
+RELAUNCHES = 10
+
+_NAME = 40
+_HOST = 60
+_ERROR = 100
+_CAUSE = 20
+_DASH = "-"
+_NOWHERE = "**nowhere**"
+
+
+def of_receivers(status: Status | None) -> str:
+    """Each receiver in a table, and how many each executor has. Empty where there are none, or that
+    can't be told."""
+    if status is None or not status.receivers:
+        return ""
+    below = f"\n\nreceivers of executors: {fitted(spread(status) or _DASH, 200)}"
+    head = "receiver|executor|host|since\u00a0(UTC)|records/s|last error"
+    lines = [_line(each, status.now) for each in status.receivers]
+    return fitting(head, lines, "receivers", INLINE - len(below)) + below
+
+
+def of_relaunches(status: Status | None) -> str:
+    """The latest moves and relaunches of this driver, the newest first. Empty for none."""
+    if status is None:
+        return ""
+    newest: Sequence[Relaunch] = sorted(status.relaunches, key=lambda each: -each.began_at)
+    lines = [_away(each, status.now) for each in newest[:RELAUNCHES]]
+    return fitting(
+        "when\u00a0(UTC)|receiver|from|to|cause|away (s)", lines, f"of the last {len(lines)}"
+    )
+
+
+def last_relaunch(status: Status | None) -> str:
+    """The latest receiver that was away and runs again, in words: news when it is another. Empty
+    for none."""
+    over = [each for each in status.relaunches if each.to_executor] if status is not None else []
+    if not over:
+        return ""
+    last = max(over, key=lambda each: (each.began_at, each.stream_id))
+    came_from = _DASH if last.from_executor is None else last.from_executor
+    return (
+        f"receiver {last.stream_id}: executor {came_from} -> {last.to_executor} ({last.cause}, "
+        f"{clock(last.began_at)})"
+    )
+
+
+def _line(receiver: Receiver, now: float) -> str:
+    place = _NOWHERE if receiver.executor is None else fitted(receiver.executor, _NAME)
+    if receiver.moving_to is not None:
+        place += f" (on its way to {fitted(receiver.moving_to, _NAME)})"
+    name = f"{receiver.stream_id}" + (f" {fitted(receiver.name, _NAME)}" if receiver.name else "")
+    return (
+        f"|{name} |{place} |{fitted(receiver.host or _DASH, _HOST)} |"
+        f"{_DASH if receiver.since is None else clock(receiver.since, now)}|"
+        f"{number(receiver.rate)}|{fitted(receiver.error or _DASH, _ERROR)} |"
+    )
+
+
+def _away(told: Relaunch, now: float) -> str:
+    place = _NOWHERE if told.to_executor is None else fitted(told.to_executor, _NAME)
+    if told.wanted is not None and told.to_executor not in (None, told.wanted):
+        place += f" (sent to {fitted(told.wanted, _NAME)})"
+    came_from = fitted(told.from_executor or _DASH, _NAME)
+    seconds = _DASH if told.away_seconds is None else f"{told.away_seconds:.1f}"
+    return (
+        f"|{clock(told.began_at, now)}|{told.stream_id}|{came_from} |{place} |"
+        f"{fitted(told.cause, _CAUSE)} |{seconds}|"
+    )
+
+
+def number(value: float | None) -> str:
+    """A rate for people; a dash where it is not known."""
+    if value is None:
+        return _DASH
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
