@@ -131,8 +131,12 @@ class ReceiverWatch:
         known = self._known[stream_id]
         known.order = Order(executor, cause, now, operation, known.placement.launch)
         known.here = False
-        away = known.away or Relaunch(stream_id, cause, known.placement.executor, now)
-        known.away = replace(away, cause=cause, wanted=executor, operation=operation)
+        began = known.away.began_at if known.away else now
+        known.away = Relaunch(
+            *(stream_id, cause, known.placement.executor, began),
+            wanted=executor,
+            operation=operation,
+        )
 
     @property
     def ordered(self) -> dict[int, Order]:

@@ -82,8 +82,8 @@ def tasks(executors: Sequence[Candidate], gone: Collection[str], task_cpus: int)
 def _order(executor: Candidate) -> tuple[bool, int, int, int, str]:
     # Spark numbers executors in the order they are launched.
     number = -int(executor.id) if executor.id.isdecimal() else 1
-    name = "" if executor.id.isdecimal() else executor.id
-    return (not executor.evacuating, executor.receivers, executor.active_tasks, number, name)
+    later = not executor.evacuating
+    return (later, executor.receivers, executor.active_tasks, number, executor.id)
 
 
 def _why(staying: Sequence[Candidate], victims: Sequence[Candidate], rule: Rule) -> str:

@@ -79,6 +79,48 @@ def test_one_that_is_sent_on_is_away_since_it_first_was() -> None:
     assert (over.began_at, over.wanted, over.away_seconds) == (110.0, "1", 21.0)
 
 
+def test_one_that_is_sent_while_it_is_away_is_told_as_sent() -> None:
+    watch = watching()
+    watch.see([STOPPED], THREE, 110.0)
+    watch.order(7, "2", "move", 115.0, operation=3)
+    assert watch.away == (Relaunch(7, "move", "0", 110.0, wanted="2", operation=3),)
+    order = watch.ordered[7]
+    assert (order.executor, order.cause, order.at, order.operation) == ("2", "move", 115.0, 3)
+    assert order.launch == "start-1"
+
+
+def test_where_one_runs_or_ran_last() -> None:
+    watch = watching()
+    assert watch.last_place(7) == "0"
+    watch.see([STOPPED], THREE, 110.0)
+    assert watch.last_place(7) == "0"
+    [told] = watch.receivers()
+    assert (told.executor, told.host, told.since) == (None, None, None)
+    watch.see([on("1")], THREE, 111.0)
+    assert watch.last_place(7) == "1"
+    assert watch.last_place(8) is None
+
+
+def test_all_that_are_over_since_the_look_before_are_told() -> None:
+    watch = ReceiverWatch()
+    runs = [replace(RUNS, stream_id=id, launch=f"{id}-1") for id in range(3)]
+    watch.see(runs, THREE, 100.0)
+    again = [replace(each, launch=f"{each.stream_id}-2") for each in runs[:2]]
+    over = watch.see([*again, runs[2]], THREE, 110.0)
+    assert [each.stream_id for each in over] == [0, 1]
+
+
+def test_the_latest_are_remembered_and_those_that_are_away_among_them() -> None:
+    watch = watching()
+    for number in range(MOST + 5):
+        watch.see([on("1", f"start-{number + 2}")], THREE, 200.0 + number)
+    began = [each.began_at for each in watch.relaunches()]
+    assert began == [200.0 + number for number in range(5, MOST + 5)]
+    watch.order(7, "2", "move", 300.0)
+    told = watch.relaunches()
+    assert len(told) == MOST and told[-1].began_at == 300.0 and told[0].began_at == 206.0
+
+
 def test_the_loss_of_an_executor_is_told_as_such() -> None:
     watch = watching()
     # The tracker takes it for active until it starts it again.

@@ -107,6 +107,11 @@ def test_of_equals_the_youngest_goes() -> None:
     assert choose(executors, 1).victims == ("10", "9")
 
 
+def test_those_without_a_number_go_by_their_names() -> None:
+    executors = [Candidate("pod-b"), Candidate("3"), Candidate("pod-a")]
+    assert choose(executors, 1).victims == ("3", "pod-a")
+
+
 def test_it_says_why_no_more_go() -> None:
     executors = [Candidate("0", receivers=1), Candidate("1", receivers=2), Candidate("2")]
     choice = choose(executors, 1)
@@ -164,8 +169,10 @@ def test_where_cores_are_not_known_nobody_goes_and_it_says_so() -> None:
     executors = [replace(executor, cores=0) for executor in FIVE]
     choice = choose(executors, 4, FITTING)
     assert choice.victims == ()
-    assert choice.blocked is not None and choice.blocked.endswith(
-        "how many cores there are is not known of executor(s) 4, 3, 2, 1, 0"
+    assert choice.blocked == (
+        "5 executor(s) will stay although the target is 4: one less, and those that stay would not "
+        "run all 5 receivers and a task of a batch beside them (the 5 run 0 tasks at once); how "
+        "many cores there are is not known of executor(s) 4, 3, 2, 1, 0"
     )
 
 
