@@ -37,6 +37,7 @@ _LONGEST_FIRST = (
     "tests/kafka/test_outage.py",
     "tests/driver/test_structured.py",
     "tests/driver/test_dstreams.py",
+    "tests/driver/test_receivers.py",
     "tests/e2e/test_state.py",
     "tests/driver/state/test_reconfigure.py",
     "tests/driver/state/test_cut_off.py",
