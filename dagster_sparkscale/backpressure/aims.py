@@ -170,5 +170,16 @@ def _ours(
         limit.source
         for limit in status.limits
         if (policy is None or not policy.sources or limit.source in policy.sources)
-        and rates_set.get(limit.source, {}).get(MAX_RATE_LIVE) == tuned.get(limit.source)
+        and _is_free(limit.source, tuned, rates_set)
     ]
+
+
+def _is_free(
+    source: str, tuned: Mapping[str, float], rates_set: Mapping[str, Mapping[str, float]]
+) -> bool:
+    """Whether no limit that a person has set is lost where this source is given a rate."""
+    if source in rates_set:
+        return rates_set[source].get(MAX_RATE_LIVE) == tuned.get(source)
+    # With one of its own, none that is set for all is in force for it any more.
+    ours = {MAX_RATE_LIVE: tuned[EVERY]} if EVERY in tuned else {}
+    return dict(rates_set.get(EVERY, {})) == ours

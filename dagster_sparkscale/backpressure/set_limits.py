@@ -205,14 +205,24 @@ def _request(
         return story, None
     for limit in seen.limits:
         tell(f"before: {in_words(limit)}")
-    answer = cluster.set_rates(driver, rates, lease=lease)
-    lease.write(replace(lease.record, limited_at=time.time()))
+    try:
+        answer = cluster.set_rates(driver, rates, lease=lease)
+    except StaleEpoch:
+        raise
+    except (AgentUnreachable, AgentRefused):
+        _remember_when(lease)  # it may be in force, and the next driver begins with it
+        raise
+    _remember_when(lease)
     story.set_after, story.after = answer.rates or {}, answer.limits
     if request.none:
         story.ending = "removed"
     said = [f"{name}: {limits_in_words(each)}" for name, each in story.set_after.items()]
     tell(f"set: {'; '.join(said) or 'nothing'}")
     return story, answer
+
+
+def _remember_when(lease: Lease) -> None:
+    lease.write(replace(lease.record, limited_at=time.time()))
 
 
 def _follow(

@@ -49,9 +49,9 @@ def whose(status: Status, query: str | None, allowed: float | None) -> str | Non
     if query is None:
         return None
     if not rates:
-        # None of its sources takes live limits; one that did might have had one until just now.
-        options = not limits and all(limit.query is not None for limit in status.limits)
-        return "source" if options and allowed is not None else None
+        # None of its sources takes live limits: who reads one that does is known from the first
+        # batch on. One that did might have had one until just now.
+        return "source" if not limits and allowed is not None else None
     if allowed is not None and len(rates) == len(limits) and allowed < OWN * sum(rates):
         return "source"
     found = {limit.by for limit in limits if limit.rate is not None}

@@ -181,14 +181,16 @@ def _doing(status: Status, name: str | None = None) -> str:
     Of a source that does not answer, such as a Kafka whose brokers can't be reached, there is no
     other word for minutes.
     """
-    told = [
-        f"{query.name!r} is at {query.doing!r}"
+    at_it = [
+        query
         for query in status.queries
         if query.active
         and query.doing
         and query.running_ms is not None
         and name in (None, query.name)
     ]
+    at_it.sort(key=lambda query: -(query.running_ms or 0))
+    told = [f"{query.name!r} is at {query.doing!r}" for query in at_it]
     return f"; by Spark's word {', '.join(told[:3])}" if told else ""
 
 

@@ -397,7 +397,9 @@ class TestWhoseLimitItIs:
 
     def test_a_limit_of_which_it_is_not_known_who_reads_it_is_nobody_s(self) -> None:
         unread = Limit("s", rate=10.0, by="set")
-        assert seen((unread,)).throttled_by is None
+        told = seen((unread,))
+        assert told.throttled_by == "source", "as of a source that takes no live limits"
+        assert isinstance(RatioPolicy().decide(BOUNDS, told), Hold)
         assert seen((unread,), batches=(batch(8.8),)).throttled_by is None
         assert seen((), batches=(batch(8.8),)).throttled_by is None
 

@@ -126,10 +126,19 @@ class TestChange:
         found = changed(POLICY, {MAX_RATE: 500}, said=status())
         assert (found.how, found.rates) == ("live", {"*": 500})
         # Once they have, each gets its own, and the one for all goes.
-        found = changed(POLICY, {MAX_RATE: 400}, tuned(POLICY, {"*": 500.0}))
+        ours = {"*": {"maxRate": 500.0}}
+        found = changed(POLICY, {MAX_RATE: 400}, tuned(POLICY, {"*": 500.0}), rates=ours)
         assert (found.how, found.rates) == ("live", {"a": 400, "b": 400})
         theirs = {"*": {"maxRate": 700}}
         assert changed(POLICY, {MAX_RATE: 500}, said=status(), rates=theirs).how == "restart"
+
+    @pytest.mark.parametrize("theirs", [{"maxRate": 700}, {"maxRecordsPerTrigger": 5}])
+    def test_what_a_person_has_set_for_all_is_not_undone_by_a_rate_for_each(self, theirs):
+        found = changed(POLICY, {MAX_RATE: 900}, rates={"*": theirs})
+        assert (found.how, found.rates) == ("restart", {})
+        # Of a source with limits of its own it is not in force anyway.
+        own = {"*": theirs, "a": {"maxRecordsPerTrigger": 9}}
+        assert changed(POLICY, {MAX_RATE: 900}, rates=own).rates == {"a": 900}
 
     def test_also_where_none_is_declared(self):
         policy = structured(backpressure=BackpressurePolicy())

@@ -15,10 +15,10 @@ from dagster_sparkscale.backpressure.set_limits import (
     wanted,
 )
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.errors import OperationInProgress
+from dagster_sparkscale.clusters.errors import AgentUnreachable, OperationInProgress
 from dagster_sparkscale.driver.rates import BadRates
 from dagster_sparkscale.observe.status import Batch, Limit, Query
-from tests.fakes import QUERY, Kept, World, status, structured
+from tests.fakes import QUERY, Kept, MemoryAgent, World, status, structured
 
 STREAM = structured()
 CLICKS, ORDERS = Limit("clicks", QUERY), Limit("orders", QUERY)
@@ -277,6 +277,17 @@ class TestOperation:
         story = self.carry_out(running, rate=50, wait=30)
         assert story.ending == "gone"
         assert running.records["clicks"].rates == {"clicks": {"maxRate": 50}}
+
+    def test_one_whose_answer_is_lost_was_set_by_a_person_all_the_same(self, running, monkeypatch):
+        def silent(agent, *args, **more):
+            raise AgentUnreachable("no answer")
+
+        monkeypatch.setattr(MemoryAgent, "set_rates", silent)
+        with pytest.raises(AgentUnreachable):
+            self.carry_out(running, rate=50)
+        kept = running.records["clicks"]
+        assert kept.rates == {"clicks": {"maxRate": 50}}
+        assert kept.limited_at is not None  # nothing is retuned by itself for a while
 
     def test_an_agent_that_falls_silent_is_told_of(self, running):
         looks = []

@@ -175,3 +175,23 @@ def test_what_a_batch_might_have_by_the_options_of_its_sources(
     most: float | None, sources: list[Any], rows: int | None, limit: float | None
 ) -> None:
     assert limit_by_options(most, {"sources": sources, "numInputRows": rows}) == limit
+
+
+@pytest.mark.parametrize(
+    ("ends", "newest", "limit"),
+    [
+        ((9, 9, 9), 50, 27),
+        ((9, 9, 9), 9, 29),  # it took all that there was
+        ((9, 9, 9), None, 29),  # a batch that is repeated
+        ((9, 9, 8), 50, 29),  # less than rounding makes it
+        ((20, 20, 20), 50, 29),
+    ],
+)
+def test_shares_of_partitions_that_are_rounded_down_are_all_that_a_batch_might_have(
+    ends: tuple[int, ...], newest: int | None, limit: int
+) -> None:
+    source = at({"t": {"0": 0, "1": 0, "2": 0}}, {"t": dict(zip("012", ends, strict=True))})
+    if newest is not None:
+        source["latestOffset"] = {"t": dict.fromkeys("012", newest)}
+    told = {"sources": [source], "numInputRows": sum(ends)}
+    assert limit_by_options(29, told) == limit

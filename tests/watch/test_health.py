@@ -226,6 +226,12 @@ class TestBatchesCompleting:
             f"{doing!r}"
         )
 
+    def test_of_many_those_are_told_that_have_been_at_it_for_longest(self):
+        queries = [Query(name, True, running_ms=100, doing="Processing new data") for name in "bcd"]
+        stuck = Query("a", True, running_ms=90_000, doing="Getting offsets from x")
+        found = self.found(queries=(*queries, stuck))
+        assert "by Spark's word 'a' is at 'Getting offsets from x', 'b' is at" in found.text
+
     def test_one_stuck_query_fails_though_another_completes_batches(self):
         queries = (Query("a", active=True), Query("b", active=True, running_ms=90_000))
         assert self.found(queries=queries, batches=(batch(1, query="a"),)).passed is False

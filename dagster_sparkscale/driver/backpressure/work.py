@@ -162,11 +162,13 @@ class Work:
         if before is None:
             self._model = CostModel.of_first(units, seconds, interval)
             return self._model
-        if self._trying is not None and units > LARGER * self._trying:
-            self._model = before.between(self._trying, units, seconds)
-            self._trying = None
-            return self._model
         surprise = before.surprise(units, seconds)
+        if self._trying is not None and units > LARGER * self._trying:
+            smaller, self._trying = self._trying, None
+            # One that took longer than it should even by what was believed is as any slow one.
+            if surprise <= 0:
+                self._model = before.between(smaller, units, seconds)
+                return self._model
         alone = self._calm >= CALM
         # Two fast ones are no chance if there are others between them; of slow ones that may be.
         again = surprise * self._surprise > 0 and self._calm <= (0 if surprise > 0 else CALM)
@@ -297,4 +299,6 @@ class Work:
         )
         if waiting > STILL * interval:
             words += f"; fewer, as batches wait for {waiting:.1f} s"
+        elif self._trying is not None:
+            words += f"; {self._rate:,.0f} are tried once, to see what of it is for records"
         return words

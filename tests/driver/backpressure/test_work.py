@@ -200,6 +200,15 @@ class TestTheLowestRate:
         assert fed.batch(arrivals=100, limit=100.0) == 200.0
         assert fed.batch() > 200.0
 
+    @pytest.mark.parametrize("overhead", [0.7, 0.85])
+    def test_a_larger_batch_that_is_slow_by_chance_takes_nothing_from_the_rate(self, overhead):
+        fed = Fed(overhead, cost=0.00002)
+        before = min(fed.batches(40)[-5:])
+        tried = next(number for number in range(200) if fed.batch() > 1.5 * before)
+        assert tried > 5
+        fed.batch(times=3.0)
+        assert min(fed.batches(10)) > 0.9 * before
+
     def test_while_batches_wait_none_is_tried(self):
         fed = Fed(1.2, cost=0.00001)
         assert set(fed.batches(100, scheduling_ms=200)) == {100.0}
@@ -472,6 +481,14 @@ class TestReasons:
         assert found is not None
         assert found.reason.startswith("a batch takes 0.")
         assert "records/s; fewer, as batches wait for 1.7 s" in found.reason
+
+    def test_say_that_a_larger_batch_is_tried(self):
+        fed = Fed(1.2, cost=0.001)
+        fed.batches(9)
+        found = fed.work.completed(Seen(fed.at + 2.0, 100, 1300, 1000, limit=100.0))
+        assert found is not None
+        assert found.rate == 200.0
+        assert "100 records/s; 200 are tried once" in found.reason
 
 
 def test_bounds_of_the_target():
