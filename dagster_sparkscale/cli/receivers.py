@@ -8,9 +8,9 @@ import click
 from dagster_sparkscale.cli.changes import operate, reason_option, stream_argument
 from dagster_sparkscale.cli.locations import Target, on_a_target
 from dagster_sparkscale.cli.words import in_a_terminal
-from dagster_sparkscale.observe.receivers import in_words, spread
+from dagster_sparkscale.observe.receivers import in_words, rate_in_words, spread
 from dagster_sparkscale.observe.status import Receiver, Status
-from dagster_sparkscale.watch.receivers import RELAUNCHES, number
+from dagster_sparkscale.watch.receivers import RELAUNCHES
 from dagster_sparkscale.watch.words import clock
 
 
@@ -91,7 +91,7 @@ def _line(receiver: Receiver, now: float) -> str:
     if receiver.moving_to is not None:
         said.append(f"on its way to executor {receiver.moving_to}")
     if receiver.rate is not None:
-        said.append(f"{number(receiver.rate)} records/s")
+        said.append(f"{rate_in_words(receiver.rate)} records/s")
     if receiver.error:
         said.append(f"last failed of: {receiver.error}")
     return ", ".join(said)

@@ -100,7 +100,7 @@ def least_executors(policy: ReceiverPolicy | None, receivers: int, tasks_at_a_ti
     fitting = fitting_executors(receivers, tasks_at_a_time)
     if policy is not None and policy.removal == "fitting":
         return fitting
-    return max(1, receivers, fitting)
+    return max(receivers, fitting)
 
 
 def fitting_executors(receivers: int, tasks_at_a_time: int) -> int:

@@ -49,13 +49,13 @@ def moves(receivers: Mapping[str, Sequence[int]], free: Mapping[str, int]) -> tu
         free: how many receivers more an executor has cores for; one that is missing has none.
     """
     there = {executor: sorted(ids) for executor, ids in receivers.items()}
-    room = dict(free)
+    room = {executor: free.get(executor, 0) for executor in there}
     made: list[Move] = []
     total = sum(map(len, there.values()))
     while move := _next(there, room, total):
         there[move.from_executor].remove(move.stream_id)
         there[move.to_executor].append(move.stream_id)
-        room[move.from_executor] = room.get(move.from_executor, 0) + 1
+        room[move.from_executor] += 1
         room[move.to_executor] -= 1
         made.append(move)
     return tuple(made)
@@ -69,7 +69,7 @@ def _next(there: Mapping[str, Sequence[int]], room: Mapping[str, int], total: in
     # In whole numbers: at least 1 + total / executors.
     if (len(there[source]) - 1) * len(there) < total:
         return None
-    able = [each for each in there if room.get(each, 0) > 0]
+    able = [each for each in there if room[each] > 0]
     able = [each for each in able if len(there[each]) <= len(there[source]) - 2]
     if not able:
         return None

@@ -21,6 +21,7 @@ from dagster_sparkscale.declare.decisions import Hold, ReceiversTo
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.receivers import rate_in_words
 
 CHANGED = "set receivers"
 """Cause of a start with another number, in the history of submissions."""
@@ -133,12 +134,12 @@ def _by_rate(
     up, down = policy.scale_up_ratio, policy.scale_down_ratio
     load = rate / (running * capacity)
     why = (
-        f"{_number(rate)} records/s are {load:.2f} of what {_counted(running)} can take "
-        f"({_number(capacity)} each)"
+        f"{rate_in_words(rate)} records/s are {load:.2f} of what {_counted(running)} can take "
+        f"({rate_in_words(capacity)} each)"
     )
     if load >= up:
         return _more(policy, seen, running, most, rate / (capacity * up), why)
-    fewer = max(policy.minimum, running - policy.step, math.ceil(rate / (capacity * down)), 1)
+    fewer = max(policy.minimum, running - policy.step, math.ceil(rate / (capacity * down)))
     if fewer >= running:
         return Hold(f"{why}, below {up:g}, and fewer would be above {down:g}")
     left = rate / (fewer * capacity)
@@ -171,10 +172,6 @@ def _more(
 def _rate(spark_conf: Mapping[str, str]) -> float | None:
     text = spark_conf.get(MAX_RATE, "").strip()
     return float(text) if text.isascii() and text.isdecimal() and int(text) else None
-
-
-def _number(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _counted(receivers: int) -> str:

@@ -92,7 +92,7 @@ def _line(story: Story) -> str:
     if story.ending == "unchanged":
         return f"nothing to do: {story.before} receivers are set already"
     if story.ending == "remembered":
-        return f"{change}, from the next start on: materialize the asset"
+        return f"{change}, from the next start on: materialize the asset to start it"
     line = f"{change}: {story.ending}"
     if story.driver is not None:
         line += f", driver {story.driver.epoch}"

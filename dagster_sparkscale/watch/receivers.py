@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dagster_sparkscale.observe.receivers import spread
+from dagster_sparkscale.observe.receivers import rate_in_words, spread
 from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
 from dagster_sparkscale.watch.glance import fitting
 from dagster_sparkscale.watch.words import INLINE, clock, fitted
@@ -61,7 +61,7 @@ def _line(receiver: Receiver, now: float) -> str:
     return (
         f"|{name} |{place} |{fitted(receiver.host or _DASH, _HOST)} |"
         f"{_DASH if receiver.since is None else clock(receiver.since, now)}|"
-        f"{number(receiver.rate)}|{fitted(receiver.error or _DASH, _ERROR)} |"
+        f"{_rate(receiver.rate)}|{fitted(receiver.error or _DASH, _ERROR)} |"
     )
 
 
@@ -77,8 +77,5 @@ def _away(told: Relaunch, now: float) -> str:
     )
 
 
-def number(value: float | None) -> str:
-    """A rate for people; a dash where it is not known."""
-    if value is None:
-        return _DASH
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def _rate(value: float | None) -> str:
+    return _DASH if value is None else rate_in_words(value)

@@ -30,8 +30,8 @@ def told(terminal: Terminal) -> dict:
 def test_it_only_says_what_it_would_change(reading: Terminal, flags: tuple[str, ...]) -> None:
     done = reading.ask("retune", "words", *flags)
     assert done.exit_code == 0, done.output
-    assert f"would change {KNOB} from 62 000 to 9 000, by a restart; nothing was" in done.stdout
-    assert f"{KNOB}: 62 000 -> 9 000: an executor does 500 records/s or more" in done.stdout
+    assert f"would change {KNOB} from 62,000 to 9,000, by a restart; nothing was" in done.stdout
+    assert f"{KNOB}: 62,000 -> 9,000: an executor does 500 records/s or more" in done.stdout
     assert reading.kept("words").driver.epoch == 1
     assert told(reading)["dry_run"] is True
 
@@ -39,12 +39,12 @@ def test_it_only_says_what_it_would_change(reading: Terminal, flags: tuple[str, 
 def test_it_is_a_tracked_run_that_applies_it_and_puts_it_back(reading: Terminal) -> None:
     done = reading.ask("retune", "words", "--apply", "--reason", "it grew")
     assert done.exit_code == 0, done.output
-    assert f"changed {KNOB} from 62 000 to 9 000: restarted" in done.stdout
+    assert f"changed {KNOB} from 62,000 to 9,000: restarted" in done.stdout
     assert reading.kept("words").settings == {SETTING: "9000"}
     assert tagged(reading.runs()[0]) == (JOB, "words")
     assert told(reading) == {"stream": "words", "reason": "it grew"}
     done = reading.ask("retune", "words", "--put-back")
-    assert f"put back {KNOB} from 9 000 to 62 000: restarted" in done.stdout
+    assert f"put back {KNOB} from 9,000 to 62,000: restarted" in done.stdout
     assert reading.kept("words").settings == {}
 
 
@@ -53,7 +53,7 @@ def test_limits_are_set(reading: Terminal) -> None:
     assert done.exit_code == 0, done.output
     assert reading.kept("words").settings == {SETTING: "20000"}
     done = reading.ask("retune", "words", "--dry-run", "--set", f"{KNOB} = 30000")
-    assert f"would change {KNOB} from 20 000 to 30 000" in done.stdout
+    assert f"would change {KNOB} from 20,000 to 30,000" in done.stdout
     done = reading.ask("retune", "words", "--set", "wrods.x=1")
     assert done.exit_code == 1
     assert "Error: wrods.x: 'words' has no such limit; it has clicks.max" in done.stderr

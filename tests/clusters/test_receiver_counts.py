@@ -38,7 +38,8 @@ def started(
 
 
 def test_a_stream_that_counts_remembers_its_number_from_the_first_start_on() -> None:
-    assert started(counting(), Record.new("x"), None) == (2, 0, ())
+    now, _ = at_start(Record.new("x"), counting(), None)
+    assert (now.receivers, now.receivers_declared, now.receivers_generation) == (2, 2, 0)
 
 
 @pytest.mark.parametrize("stream", [dstream(receivers=2), structured(), dstream()])
@@ -108,7 +109,7 @@ def test_a_folder_that_was_begun_is_never_taken_again() -> None:
     before = record()
     tried = changed(before, counting(), 4)
     back = put_back(tried, before)
-    assert (back.receivers, back.receivers_generation) == (2, 0)
+    assert (back.receivers, back.receivers_declared, back.receivers_generation) == (2, 2, 0)
     again = changed(back, counting(), 4)
     assert (again.receivers, again.receivers_generation) == (4, 2)
 

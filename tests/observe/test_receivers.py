@@ -9,6 +9,7 @@ from dagster_sparkscale.observe.receivers import (
     away,
     in_words,
     missing,
+    rate_in_words,
     receiver_of,
     relaunched_since,
     rows,
@@ -57,6 +58,11 @@ def test_one_that_is_away_for_long_is_missing(
     assert missing(replace(TWO, relaunches=relaunches), patience, at_start) == said
 
 
+def test_one_that_failed_of_nothing_is_just_missing() -> None:
+    quiet = replace(TWO, receivers=(Receiver(1),), relaunches=(GONE,))
+    assert missing(quiet, 60, 0) == "receiver 1 has run nowhere for 70 s"
+
+
 def test_what_was_over_before_is_not_told_again_and_what_was_not_is() -> None:
     over = replace(GONE, to_executor="2", away_seconds=3.0)
     again = replace(GONE, began_at=1940.0)
@@ -83,6 +89,14 @@ def test_what_was_over_before_is_not_told_again_and_what_was_not_is() -> None:
 )
 def test_what_became_of_one_is_a_line(fields: dict[str, object], said: str) -> None:
     assert in_words(replace(GONE, **fields)) == said  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [(1234.5, "1,234"), (100.4, "100"), (100.0, "100"), (99.96, "100"), (0.25, "0.25")],
+)
+def test_rates_have_as_many_digits_as_mean_something(rate: float, said: str) -> None:
+    assert rate_in_words(rate) == said
 
 
 def test_what_is_not_known_is_none_in_a_row() -> None:

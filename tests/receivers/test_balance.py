@@ -155,7 +155,8 @@ class TestPlacement:
         assert isinstance(found, Placement) and found.in_words == "[2, 2, 1]"
 
     def test_a_receiver_takes_as_many_cores_as_a_task(self) -> None:
-        found = placement(THREE, 2)
+        cores = replace(THREE, executors=executors(5, 5, 2))
+        found = placement(cores, 2)
         assert isinstance(found, Placement)
         assert found.free == {"0": 0, "1": 1, "2": 0}
 

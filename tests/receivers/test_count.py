@@ -128,9 +128,14 @@ class TestBounds:
 
     def test_no_places_are_any_number_of_them(self) -> None:
         assert count(POLICY, seen(5000), now(5, places=None)).receivers == 6
+        assert count(POLICY, seen(5000), now(6, places=None)).reason.endswith("6 are the maximum")
 
     def test_at_the_minimum_it_holds(self) -> None:
         assert isinstance(decided(0, 1), str)
+        assert isinstance(count(ReceiverCount(minimum=2, maximum=6), seen(0), now(2)), Hold)
+
+    def test_one_receiver_is_told_of_as_one(self) -> None:
+        assert "of what 1 receiver can take" in str(decided(70, 1))
 
 
 class TestHolds:
@@ -158,6 +163,11 @@ class TestHolds:
     ) -> None:
         said = decided(rate, **fields)
         assert isinstance(said, str) and words in said
+
+    def test_a_window_and_a_pause_that_are_just_over_are_enough(self) -> None:
+        policy = ReceiverCount(maximum=6, cooldown=60)
+        assert count(policy, seen(250, uptime=60.0), now(2)).receivers == 3
+        assert "falls behind" in str(decided(10, catching_up=-0.05))
 
     def test_limits_of_receivers_and_a_lag_that_falls_do_not(self) -> None:
         assert decided(250, throttled="q", throttled_by="max_rate") == 3
@@ -197,6 +207,9 @@ class TestLearned:
         for by in ("estimator", "start", None):
             fields = {**self.BEHIND, "throttled": "q", "throttled_by": by}
             assert learned(seen(300, **fields), 3) is None
+
+    def test_a_window_is_enough(self) -> None:
+        assert learned(seen(300, uptime=60.0, **self.AT_LIMIT), 3) == 100
 
     def test_falling_behind_a_source_they_take_what_they_can(self) -> None:
         assert learned(seen(300, **self.BEHIND), 2) == 150

@@ -11,7 +11,7 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.decisions import Hold, Move, MoveReceivers, ReceiversTo
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Limit, Receiver, Status
-from dagster_sparkscale.receivers.count import CHANGED
+from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sighting import Sighting
@@ -85,6 +85,10 @@ class TestRebalancing:
         assert isinstance(found, Hold)
         assert found.reason.endswith("; receivers: receiver 0 is on its way to executor 2")
 
+    def test_a_window_after_a_start_they_are_moved(self) -> None:
+        told = seen((3, 2, 0), started_at=1940.0)
+        assert isinstance(decision(receiving(), told), MoveReceivers)
+
     def test_right_after_a_start_they_are_left_where_they_come(self) -> None:
         told = seen((3, 2, 0), started_at=1950.0)
         assert isinstance(decision(receiving(), told), Hold)
@@ -128,6 +132,26 @@ class TestCounting:
             "but 1 are as many as leave a core for batches"
         )
         assert isinstance(decision(stream, replace(told, requested=2)), ReceiversTo)
+
+    def test_what_executors_there_can_be_is_what_is_declared(self) -> None:
+        """Not how many are requested now: the autoscaler adds some."""
+        policy = RatioPolicy(max_executors=2)
+        stream = counting(1, capacity=1.0, executor_cores=2, autoscale=policy, count={"maximum": 3})
+        assert isinstance(decision(stream, seen((1,), records=6000)), ReceiversTo)
+        unbounded = counting(1, capacity=1.0, executor_cores=2, autoscale=RatioPolicy())
+        assert isinstance(decision(unbounded, seen((1,), records=6000)), ReceiversTo)
+
+    def test_a_change_that_failed_is_not_tried_again_at_once(self) -> None:
+        told = seen((1, 1), records=600)
+        assert "is tried again" in decision(counting(capacity=1.0), told, cause=KEPT).reason
+
+    def test_receivers_that_are_not_told_of_are_no_number(self) -> None:
+        told = seen((1, 1), records=600, receivers=None)
+        found = decision(counting(capacity=1.0), told)
+        assert found.reason.endswith(
+            "receivers: the number of its receivers is not known; it can't be told where its "
+            "receivers run"
+        )
 
     def test_executors_are_as_many_as_those_receivers_need(self) -> None:
         """Six on executors of four cores: no fewer than two, whatever R is."""

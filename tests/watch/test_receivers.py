@@ -47,6 +47,12 @@ def test_one_that_is_away_stands_out() -> None:
     assert "|1 (on its way to 2) |" in shown(replace(ONE, moving_to="2"))
 
 
+def test_of_many_it_says_how_many_more_there_are() -> None:
+    assert " more receivers\n\nreceivers of executors" in shown(*[ONE] * 60)
+    many = [replace(MOVED, cause="|" * 20, from_executor="|" * 40, to_executor="|" * 40)] * 50
+    assert of_relaunches(status(relaunches=tuple(many))).endswith(" more of the last 10")
+
+
 def test_the_latest_that_were_away_the_newest_first() -> None:
     lost = Relaunch(1, "executor lost", "7", AT + 60)
     elsewhere = replace(MOVED, to_executor="4", began_at=AT - 86400, away_seconds=None)
