@@ -22,6 +22,7 @@ from .evacuation import (
     counted,
     in_words,
     spread,
+    stuck,
     to_be_sent,
 )
 from .jvm import Jvm, PerContext
@@ -30,7 +31,7 @@ from .log import say
 from .looks import EVERY, first_line
 from .moving import CannotMove, MoveRequest
 from .private_spark import DETAILS, PrivateSpark
-from .receiver_watch import EVACUATION, MOVE, ReceiverWatch
+from .receiver_watch import EVACUATION, MOVE, RESTART, ReceiverWatch
 from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker
 from .wire import Executor, Receiver, Relaunch
 
@@ -132,6 +133,7 @@ class Mover:
             request.carry_out(functools.partial(self._move, bound, seen, request))
         waiting = self._evacuate(bound, seen) if self.going.evacuated else None
         self._send_again(bound, seen)
+        self._rescue(bound, seen)
         self._tell()
         unsettled = frozenset[str]()
         if not bound.logged and self._watch.left:
@@ -183,7 +185,7 @@ class Mover:
                 )
         elif standing.away is None and standing.executor == executor:
             return  # it is there
-        elif standing.executor is None or (standing.away or SETTLE) < SETTLE:
+        elif standing.away is not None and standing.away < SETTLE:
             raise NotReady(f"receiver {stream} is being started; ask again when it runs")
         tasks = self._tasks(bound).get(executor, 0)
         hosted = counted(standings, {stream}).get(executor, 0)
@@ -201,21 +203,36 @@ class Mover:
 
     def _evacuate(self, bound: Bound, seen: Receivers) -> str | None:
         """Send receivers away from executors that are to go; returns why one can't be sent."""
-        going, standings = self.going, self._standings()
-        staying = set(seen.hosts) - going.evacuated - going.leaving
-        sent = to_be_sent(list(standings.values()), going.evacuated, staying, self._clock())
-        counts, tasks = counted(standings, sent), self._tasks(bound)
-        hosts = [Host(id, tasks.get(id, 0), counts.get(id, 0)) for id in staying]
-        placed = spread(sent, hosts)
-        for stream, executor in placed.items():
-            self._send(bound, seen, stream, executor, EVACUATION, None)
-        lacking = [stream for stream in sent if stream not in placed]
+        standings = list(self._standings().values())
+        going, staying = self.going.evacuated, self._staying(seen)
+        sent = to_be_sent(standings, going, staying, self._clock())
+        lacking = self._send_all(bound, seen, sent, EVACUATION)
         if not lacking:
             return None
         return (
             f"no executor that stays has a core free for receiver(s) "
             f"{', '.join(map(str, lacking))}: theirs wait for that"
         )
+
+    def _rescue(self, bound: Bound, seen: Receivers) -> None:
+        """Send those elsewhere that Spark does not get to run where it wants them."""
+        if not bound.local and bound.tracker.streaming:
+            self._send_all(bound, seen, stuck(list(self._standings().values())), RESTART)
+
+    def _send_all(
+        self, bound: Bound, seen: Receivers, streams: Sequence[int], cause: str
+    ) -> list[int]:
+        """Send receivers to executors that stay, spread. Those for which none has a core."""
+        counts, tasks = counted(self._standings(), streams), self._tasks(bound)
+        staying = self._staying(seen)
+        hosts = [Host(id, tasks.get(id, 0), counts.get(id, 0)) for id in staying]
+        placed = spread(streams, hosts)
+        for stream, executor in placed.items():
+            self._send(bound, seen, stream, executor, cause, None)
+        return [stream for stream in streams if stream not in placed]
+
+    def _staying(self, seen: Receivers) -> set[str]:
+        return set(seen.hosts) - self.going.evacuated - self.going.leaving
 
     def _send_again(self, bound: Bound, seen: Receivers) -> None:
         """Send those again that have been on their way for long: what told them may be lost."""
@@ -237,10 +254,9 @@ class Mover:
             say(lost)
         if not bound.tracker.send(stream, seen.hosts[executor], executor):
             self._cannot(bound)
-        say(
-            f"receiver {stream} of executor {self._watch.last_place(stream)} is sent to executor "
-            f"{executor} ({cause})"
-        )
+        place = self._watch.last_place(stream)
+        where = f"of executor {place}" if place is not None else "that has run nowhere yet"
+        say(f"receiver {stream} {where} is sent to executor {executor} ({cause})")
         self._watch.order(stream, executor, cause, self._clock(), operation)
 
     def _tell(self) -> None:
@@ -254,7 +270,9 @@ class Mover:
 
     def _standings(self) -> dict[int, Standing]:
         now, ordered = self._clock(), self._watch.ordered
-        away = {each.stream_id: max(0.0, now - each.began_at) for each in self._watch.away}
+        since = {each.stream_id: each.began_at for each in self._watch.away}
+        since = {**self._watch.waiting, **since}
+        away = {stream: max(0.0, now - at) for stream, at in since.items()}
         return {
             each.stream_id: Standing(
                 each.stream_id,
@@ -276,6 +294,8 @@ def _placed_only(seen: Receivers) -> tuple[Receiver, ...]:
 
 def _in_words(relaunch: Relaunch) -> str:
     words = f"receiver {relaunch.stream_id} left executor {relaunch.from_executor}"
+    if relaunch.from_executor is None:
+        words = f"receiver {relaunch.stream_id} had run nowhere yet"
     words += f" ({relaunch.cause})"
     if relaunch.wanted is not None and relaunch.wanted != relaunch.to_executor:
         words += f", was sent to executor {relaunch.wanted}"
