@@ -8,6 +8,9 @@ sent to another executor, and the executor that it runs on is killed (SIGKILL).
   runs elsewhere;
 - `receivers_input_lost`: how long nobody took what the source had, as the source sees it. Both
   sides have as many of these gaps, so that the ratio of gaps is that of the shares of time.
+
+In `lines_lost` of its detail is how many lines the source got rid of each time and no batch had: it
+does not send them again, and there is no write-ahead log.
 """
 
 import select
@@ -30,8 +33,9 @@ from dagster_sparkscale.clusters.errors import AgentRefused
 from dagster_sparkscale.observe.status import Receiver
 
 PROGRAM = Path(__file__).parent / "programs" / "listening.py"
-REPETITIONS = 8
+REPETITIONS = 15
 EXECUTORS = 3
+LINES_PER_SECOND = 200
 _DEADLINE = 120.0
 _LOOK = 0.02
 T = TypeVar("T")
@@ -49,6 +53,10 @@ class Source:
         """Seconds of each, in order."""
         self.listened_since: float | None = None
         """By `time.monotonic`; None: nobody listens."""
+        self.sent = 0
+        """Lines."""
+        self.speaks = threading.Event()
+        self.speaks.set()
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
@@ -65,11 +73,12 @@ class Source:
                 self._talk(connection)
             ended, self.listened_since = time.monotonic(), None
 
-    @staticmethod
-    def _talk(connection: socket.socket) -> None:
+    def _talk(self, connection: socket.socket) -> None:
         try:
-            while not select.select([connection], [], [], 0.005)[0]:
-                connection.sendall(b"line\n")
+            while not select.select([connection], [], [], 1 / LINES_PER_SECOND)[0]:
+                if self.speaks.is_set():
+                    connection.sendall(b"line\n")
+                    self.sent += 1
         except OSError:
             pass
 
@@ -80,15 +89,18 @@ class Source:
 def measure() -> list[Figure]:
     moves: tuple[list[float], list[float]] = [], []
     gaps: tuple[list[float], list[float]] = [], []
+    lost: tuple[list[int], list[int]] = [], []
     with _running() as (cluster, driver, source):
         # The first of each is a warm-up.
         for repetition in range(REPETITIONS + 1):
             for side, act in enumerate((_move, _kill)):
                 _calm(cluster, driver, source)
-                before = len(source.gaps)
+                before, missing = len(source.gaps), _missing(cluster, driver, source)
                 took = act(cluster, driver)
                 _wait("the source to be listened to", partial(_more_gaps, source, before))
+                _calm(cluster, driver, source)
                 if repetition:
+                    lost[side].append(_missing(cluster, driver, source) - missing)
                     moves[side].append(took)
                     # Of several attempts each one is a gap.
                     gaps[side].append(sum(source.gaps[before:]))
@@ -96,13 +108,15 @@ def measure() -> list[Figure]:
         "ours": "seconds from the decision to move a receiver until it runs where it was sent",
         "theirs": "from the kill of its executor until Spark runs it elsewhere",
     }
-    lost = {
+    unheard = {
         "ours": "seconds in which nobody took what the source had, when the receiver was moved",
         "theirs": "the same when its executor was killed",
+        "lines_lost": {"ours": lost[0], "theirs": lost[1]},
+        "lines_per_second": LINES_PER_SECOND,
     }
     return [
         paired_ratio("receivers_move_seconds", *moves, goal=1.0, detail=detail),
-        paired_ratio("receivers_input_lost", *gaps, goal=1.0, detail=lost),
+        paired_ratio("receivers_input_lost", *gaps, goal=1.0, detail=unheard),
     ]
 
 
@@ -145,6 +159,27 @@ def _receiver(cluster: LocalCluster, driver: Driver) -> Receiver:
     told = cluster.status(driver, window=0).receivers
     assert told is not None
     return told[0]
+
+
+def _missing(cluster: LocalCluster, driver: Driver, source: Source) -> int:
+    """Lines that the source has sent and no batch has had, once all there is has been processed."""
+    source.speaks.clear()
+    try:
+        since = time.time()
+
+        def processed() -> int | None:
+            batches = cluster.status(driver).batches
+            # Three empty ones in a row that were begun after the last line.
+            last = [each for each in batches if (each.batch_id or 0) / 1000 > since + 1][-3:]
+            if len(last) < 3 or any(each.records for each in last):
+                return None
+            return 1 + sum(each.records or 0 for each in batches)
+
+        had = _wait("all to be processed", processed)
+        assert had is not None
+        return source.sent - had + 1
+    finally:
+        source.speaks.set()
 
 
 def _calm(cluster: LocalCluster, driver: Driver, source: Source) -> None:

@@ -9,6 +9,8 @@ AGAIN_AFTER = 30.0
 """Seconds a receiver has to come up where it was sent, before it is sent again."""
 SETTLE = 5.0
 """Seconds a receiver that is away by itself has to come up by itself."""
+STUCK_AFTER = 30.0
+"""Seconds after which one that runs nowhere is sent to an executor that has a core for it."""
 TELL_AFTER = 60.0
 """Seconds after which it is told of a receiver that has not come up."""
 
@@ -32,7 +34,7 @@ class Standing:
     executor: str | None
     """Where it runs, or ran last; None: nowhere yet."""
     away: float | None = None
-    """For how many seconds it has been away; None: it runs."""
+    """For how many seconds it has been away, or has run nowhere yet; None: it runs."""
     order: Order | None = None
     """Where it was sent and has not come up."""
 
@@ -63,6 +65,20 @@ def to_be_sent(
         if again:
             sent.append(each.stream_id)
     return sent
+
+
+def stuck(receivers: Sequence[Standing]) -> list[int]:
+    """The stream ids of those receivers that run nowhere, and that nobody has sent anywhere.
+
+    Spark starts a receiver on the executors that it has chosen for it, and turns it down on any
+    other, as long as one of these is alive: also where none of them ever has a core for it, as when
+    only one executor had registered when the program's receivers were given theirs.
+    """
+    return sorted(
+        each.stream_id
+        for each in receivers
+        if each.order is None and each.away is not None and each.away >= STUCK_AFTER
+    )
 
 
 def spread(receivers: Sequence[int], hosts: Sequence[Host]) -> dict[int, str]:

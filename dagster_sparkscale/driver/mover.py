@@ -23,6 +23,7 @@ from .evacuation import (
     counted,
     in_words,
     spread,
+    stuck,
     to_be_sent,
 )
 from .jvm import Jvm, PerContext
@@ -31,7 +32,7 @@ from .log import say
 from .looks import EVERY, first_line
 from .moving import CannotMove, MoveRequest
 from .private_spark import DETAILS, PrivateSpark
-from .receiver_watch import EVACUATION, MOVE, ReceiverWatch, told_of
+from .receiver_watch import EVACUATION, MOVE, RESTART, ReceiverWatch, told_of
 from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker
 from .wire import Executor, Relaunch
 
@@ -138,6 +139,7 @@ class Mover:
             request.carry_out(functools.partial(self._move, bound, seen, request))
         waiting = self._evacuate(bound, seen)
         self._send_again(bound, seen)
+        self._rescue(bound, seen)
         self._tell()
         unsettled = frozenset[str]()
         if not bound.logged and self._watch.left:
@@ -190,7 +192,7 @@ class Mover:
                 )
         elif standing.away is None and standing.executor == executor:
             return  # it is there
-        elif standing.executor is None or (standing.away is not None and standing.away < SETTLE):
+        elif standing.away is not None and standing.away < SETTLE:
             raise NotReady(f"receiver {stream} is being started; ask again when it runs")
         tasks = self._tasks(bound).get(executor, 0)
         hosted = counted(standings, {stream}).get(executor, 0)
@@ -214,15 +216,9 @@ class Mover:
         going = self.going.evacuated | self.going.leaving
         if not going:
             return None
-        standings = self._standings()
-        staying = set(seen.hosts) - going
-        sent = to_be_sent(list(standings.values()), going, staying, self._clock())
-        counts, tasks = counted(standings, sent), self._tasks(bound)
-        hosts = [Host(id, tasks.get(id, 0), counts.get(id, 0)) for id in staying]
-        placed = spread(sent, hosts)
-        for stream, executor in placed.items():
-            self._send(bound, seen, stream, executor, EVACUATION, None)
-        lacking = [stream for stream in sent if stream not in placed]
+        standings, staying = list(self._standings().values()), self._staying(seen)
+        sent = to_be_sent(standings, going, staying, self._clock())
+        lacking = self._send_all(bound, seen, sent, EVACUATION)
         if not lacking:
             return None
         return (
@@ -230,9 +226,29 @@ class Mover:
             f"{', '.join(map(str, lacking))}: theirs wait for that"
         )
 
+    def _rescue(self, bound: Bound, seen: Receivers) -> None:
+        """Send those elsewhere that Spark does not get to run where it wants them."""
+        if not bound.local and bound.tracker.streaming:
+            self._send_all(bound, seen, stuck(list(self._standings().values())), RESTART)
+
+    def _send_all(
+        self, bound: Bound, seen: Receivers, streams: Sequence[int], cause: str
+    ) -> list[int]:
+        """Send receivers to executors that stay, spread. Those for which none has a core."""
+        counts, tasks = counted(self._standings(), streams), self._tasks(bound)
+        staying = self._staying(seen)
+        hosts = [Host(id, tasks.get(id, 0), counts.get(id, 0)) for id in staying]
+        placed = spread(streams, hosts)
+        for stream, executor in placed.items():
+            self._send(bound, seen, stream, executor, cause, None)
+        return [stream for stream in streams if stream not in placed]
+
+    def _staying(self, seen: Receivers) -> set[str]:
+        return set(seen.hosts) - self.going.evacuated - self.going.leaving
+
     def _send_again(self, bound: Bound, seen: Receivers) -> None:
         """Send those again that have been on their way for long: what told them may be lost."""
-        there = set(seen.hosts) - self.going.leaving
+        there = self._staying(seen)
         for stream, order in self._watch.ordered.items():
             if self._clock() - order.at >= AGAIN_AFTER and order.executor in there:
                 self._send(bound, seen, stream, order.executor, order.cause, order.operation)
@@ -261,10 +277,9 @@ class Mover:
             ) from error
         if not can:
             self._cannot(bound)
-        say(
-            f"receiver {stream} of executor {self._watch.last_place(stream)} is sent to executor "
-            f"{executor} ({cause})"
-        )
+        place = self._watch.last_place(stream)
+        where = f"of executor {place}" if place is not None else "that has run nowhere yet"
+        say(f"receiver {stream} {where} is sent to executor {executor} ({cause})")
         self._watch.order(stream, executor, cause, self._clock(), operation)
 
     def _tell(self) -> None:
@@ -278,7 +293,9 @@ class Mover:
 
     def _standings(self) -> dict[int, Standing]:
         now, ordered = self._clock(), self._watch.ordered
-        away = {each.stream_id: max(0.0, now - each.began_at) for each in self._watch.away}
+        since = {each.stream_id: each.began_at for each in self._watch.away}
+        since = {**self._watch.waiting, **since}
+        away = {stream: max(0.0, now - at) for stream, at in since.items()}
         return {
             each.stream_id: Standing(
                 each.stream_id,

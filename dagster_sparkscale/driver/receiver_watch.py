@@ -44,6 +44,7 @@ class Order:
 class _Known:
     placement: Placement
     """As it ran last; before it ever has, as it was seen."""
+    first_seen: float = 0.0
     here: bool = False
     """Whether it runs, by the last look."""
     since: float | None = None
@@ -80,7 +81,7 @@ class ReceiverWatch:
         self._known = {id: known for id, known in self._known.items() if id in told}
         over: list[Relaunch] = []
         for id, placement in sorted(told.items()):
-            known = self._known.setdefault(id, _Known(placement))
+            known = self._known.setdefault(id, _Known(placement, now))
             known.name, known.error = placement.name or known.name, placement.error or known.error
             if placement.active and placement.executor in present:
                 over += self._seen_running(known, placement, present, now)
@@ -149,6 +150,11 @@ class ReceiverWatch:
         return tuple(known.away for known in self._known.values() if known.away is not None)
 
     @property
+    def waiting(self) -> dict[int, float]:
+        """Since when each has been there that has run nowhere yet, by stream id."""
+        return {id: known.first_seen for id, known in self._known.items() if known.since is None}
+
+    @property
     def left(self) -> dict[str, float]:
         """When a receiver was last seen to have left an executor that is still there."""
         return dict(self._left)
@@ -190,6 +196,8 @@ class ReceiverWatch:
 def told_of(relaunch: Relaunch) -> str:
     """Of a receiver that was away or is, for people."""
     words = f"receiver {relaunch.stream_id} left executor {relaunch.from_executor}"
+    if relaunch.from_executor is None:
+        words = f"receiver {relaunch.stream_id} had run nowhere yet"
     words += f" ({relaunch.cause})"
     if relaunch.wanted is not None and relaunch.wanted != relaunch.to_executor:
         words += f", was sent to executor {relaunch.wanted}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.evacuation import AGAIN_AFTER, SETTLE, TELL_AFTER
+from dagster_sparkscale.driver.evacuation import AGAIN_AFTER, SETTLE, STUCK_AFTER, TELL_AFTER
 from dagster_sparkscale.driver.keeper import Going, NotReady
 from dagster_sparkscale.driver.looks import EVERY
 from dagster_sparkscale.driver.mover import QUIET, WATCHFUL, Bound, Mover
@@ -417,3 +417,52 @@ def test_receivers_of_another_context_are_others() -> None:
     assert len(spark.tracker.sent) == 1
     assert [(each.executor, each.moving_to) for each in seen.told] == [(None, None), ("0", None)]
     assert (seen.relaunches, seen.coming) == ((), {})
+
+
+def test_one_that_spark_does_not_get_to_run_is_sent_to_where_a_core_is_free() -> None:
+    """As where all of them were given the one executor that had registered by then."""
+    spark = Spark("0", "0", None, executors=1)
+    spark.look()
+    spark.look(after=STUCK_AFTER)
+    assert spark.tracker.sent == [], "there is no core for it anywhere"
+    spark.tracker.hosts["1"], spark.executors = "host-1", [*spark.executors, more := executor("1")]
+    assert more.cores
+    spark.look()
+    assert spark.tracker.sent == [(2, "host-1", "1")]
+    spark.look(after=1.0)
+    assert len(spark.tracker.sent) == 1
+    spark.tracker.come_up(2, "1")
+    [over] = spark.look(after=1.0).relaunches
+    assert (over.cause, over.from_executor, over.to_executor) == ("restart", None, "1")
+    assert spark.look(after=STUCK_AFTER).relaunches == (over,)
+    assert len(spark.tracker.sent) == 1
+
+
+def test_one_that_comes_up_by_itself_is_left_alone() -> None:
+    spark = Spark("0", None)
+    spark.look()
+    spark.look(after=STUCK_AFTER - 0.1)
+    assert spark.tracker.sent == []
+    spark.tracker.come_up(1, "0")
+    spark.look(after=STUCK_AFTER)
+    assert spark.tracker.sent == []
+
+
+def test_of_a_local_master_none_is_sent_anywhere() -> None:
+    spark = Spark("0", None)
+    spark.be(local=True)
+    spark.look()
+    spark.look(after=STUCK_AFTER)
+    assert spark.tracker.sent == []
+
+
+def test_a_person_may_send_one_that_has_run_nowhere_for_a_while() -> None:
+    spark = Spark("0", None)
+    spark.look()
+    spark.now += SETTLE
+    spark.move(1, "2")
+    assert spark.tracker.sent == [(1, "host-2", "2")]
+
+
+def executor(number: str) -> Executor:
+    return Executor(number, "host", 2)
