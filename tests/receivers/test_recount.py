@@ -454,6 +454,12 @@ class TestOfOneThatDoesNotRun:
         assert number_and_generation(world) == (2, 0)
         assert carry_out(world, 3, accept_loss=True).ending == "remembered"
 
+    def test_nor_what_was_asked_for_another_driver(self, world: World) -> None:
+        world.end("clicks", DriverState.STOPPED, drained=True)
+        with pytest.raises(StaleEpoch, match="asked for driver 7, and driver 1 is stopped by now"):
+            carry_out(world, 3, epoch=7)
+        assert number_and_generation(world) == (2, 0)
+
     def test_one_that_was_never_started_begins_as_declared(self) -> None:
         with pytest.raises(Refused, match="'clicks' is not started"):
             carry_out(World(), 3)
