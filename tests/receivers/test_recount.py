@@ -8,6 +8,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
+from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
@@ -322,6 +323,25 @@ class TestPutBack:
         with pytest.raises(NotDone, match="3 receivers stay set, as driver 2 runs with them"):
             carry_out(world, 3)
         assert number_and_generation(world) == (3, 1)
+
+    def test_one_whose_number_could_not_be_remembered_is_started_as_it_was(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write = Lease.write
+        world.on_look = lambda kept: setattr(kept, "drained", True)
+
+        def refuses_three(lease: Lease, record: Record) -> Record:
+            if record.receivers == 3:
+                raise ClusterError("no answer")
+            return write(lease, record)
+
+        monkeypatch.setattr(Lease, "write", refuses_three)
+        with pytest.raises(
+            NotDone, match=r"started with 2 as before\. With 3 it failed of: no answer"
+        ):
+            carry_out(world, 3)
+        assert number_and_generation(world) == (2, 0)
+        assert causes(world) == ["manual", KEPT]
 
     def test_one_that_somebody_stops_meanwhile_stays_stopped(self, world: World) -> None:
         def stopped(kept: Kept) -> None:
