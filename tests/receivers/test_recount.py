@@ -141,15 +141,18 @@ class TestChange:
 
 
 class TestNotDrained:
-    @pytest.mark.parametrize("drained", [False, None])
+    @pytest.mark.parametrize(
+        ("drained", "told"), [(False, "and did not (cut)"), (None, "and has not told that it did")]
+    )
     def test_what_was_cut_keeps_its_number_and_its_checkpoint(
-        self, world: World, drained: bool | None
+        self, world: World, drained: bool | None, told: str
     ) -> None:
         world.on_look = lambda kept: setattr(kept, "drained", drained)
         with pytest.raises(NotDone) as failed:
             carry_out(world, 3)
         said = str(failed.value)
         assert "the number of receivers was not changed: driver 1 had 300 s to process" in said
+        assert told in said
         assert "Driver 2 was started with 2 receivers as before" in said
         assert number_and_generation(world) == (2, 0)
         assert world.streams["clicks"].settings == {NUMBER: "2", GENERATION: "0"}
@@ -336,9 +339,7 @@ class TestPutBack:
             return write(lease, record)
 
         monkeypatch.setattr(Lease, "write", refuses_three)
-        with pytest.raises(
-            NotDone, match=r"started with 2 as before\. With 3 it failed of: no answer"
-        ):
+        with pytest.raises(NotDone, match=r"with 2 as before\. With 3 it failed of: no answer"):
             carry_out(world, 3)
         assert number_and_generation(world) == (2, 0)
         assert causes(world) == ["manual", KEPT]
