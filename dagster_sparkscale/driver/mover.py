@@ -10,10 +10,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from .drain import WRITE_AHEAD, may_lose
+from .drain import may_lose
 from .evacuation import (
     AGAIN_AFTER,
     SETTLE,
@@ -26,30 +26,19 @@ from .evacuation import (
     stuck,
     to_be_sent,
 )
-from .jvm import Jvm, PerContext
+from .jvm import PerContext
 from .keeper import Going, NotReady
 from .log import say
 from .looks import EVERY, first_line
 from .moving import CannotMove, MoveRequest
 from .private_spark import DETAILS, PrivateSpark
+from .receiver_context import Bound, bind
 from .receiver_watch import EVACUATION, MOVE, RESTART, ReceiverWatch, told_of
-from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker
+from .receivers import NO_RECEIVERS, Receivers
 from .wire import Executor, Relaunch
 
 WATCHFUL, QUIET = 0.1, 1.0
 """Seconds between two looks: while a receiver is away, and while all of them run."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What belongs to one SparkContext."""
-
-    tracker: ReceiverTracker
-    local: bool
-    logged: bool
-    """Whether receivers keep a write-ahead log: what they took survives their executor."""
-    task_cpus: int
-    scala: str
 
 
 class Mover:
@@ -67,7 +56,7 @@ class Mover:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._private, self._registered, self._clock = private, registered, clock
-        self._per_context = PerContext(self._bind)
+        self._per_context = PerContext(lambda context: bind(context, private))
         self._watch = ReceiverWatch()
         self._watched: Bound | None = None
         """Of which SparkContext."""
@@ -92,17 +81,6 @@ class Mover:
         if any(now - away.began_at < TELL_AFTER for away in self._watch.away):
             return WATCHFUL
         return QUIET if self._watch.receivers() else EVERY
-
-    def _bind(self, context: Any) -> Bound:
-        jvm = Jvm(context)
-        conf = jvm.spark.conf()
-        return Bound(
-            tracker=ReceiverTracker(jvm, self._private),
-            local=bool(jvm.spark.isLocal()),
-            logged=bool(conf.getBoolean(WRITE_AHEAD, False)),
-            task_cpus=max(1, int(conf.getInt("spark.task.cpus", 1))),
-            scala=str(jvm.view.scala.util.Properties.versionNumberString()),
-        )
 
     def look(self) -> Receivers | None:
         """Where receivers are, having moved those that were to be; None if this Spark does not

@@ -183,10 +183,10 @@ def _assess_all(
         # Below 0: the clock was set back since.
         due[name] = not 0 <= now - decided_at < interval * _LATE
         assessments[name] = assessed(stream)
-        known = memory.of(name).capacity
-        shows = _capacity(known, assessments[name], sightings[name])
-        if shows != known:
-            memory.of(name).capacity = shows
+        before = memory.of(name).capacity
+        capacity = _capacity(before, assessments[name], sightings[name])
+        if capacity != before:
+            memory.of(name).capacity = capacity
             assessments[name] = assessed(stream)
     busy: Mapping[str, str] = {}
     # Most ticks hold everything; only one that does not needs to ask what is in flight, or one that

@@ -14,9 +14,10 @@ import pytest
 from dagster_sparkscale.driver.evacuation import AGAIN_AFTER, SETTLE, STUCK_AFTER, TELL_AFTER
 from dagster_sparkscale.driver.keeper import Going, NotReady
 from dagster_sparkscale.driver.looks import EVERY
-from dagster_sparkscale.driver.mover import QUIET, WATCHFUL, Bound, Mover
+from dagster_sparkscale.driver.mover import QUIET, WATCHFUL, Mover
 from dagster_sparkscale.driver.moving import CannotMove
 from dagster_sparkscale.driver.private_spark import DETAILS, PrivateSpark
+from dagster_sparkscale.driver.receiver_context import Bound
 from dagster_sparkscale.driver.receiver_watch import Placement
 from dagster_sparkscale.driver.receivers import NO_RECEIVERS, Receivers
 from dagster_sparkscale.driver.wire import Executor, Relaunch
