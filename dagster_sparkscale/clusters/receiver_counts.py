@@ -75,6 +75,8 @@ def at_start(
     if drained:
         line = f"receivers {has} -> {wanted}, as it is declared now"
         return changed(record, stream, wanted), (line,)
+    if not has:  # none were declared: nothing is known of any, and no driver starts with none
+        return known, ()
     kept = replace(record, receivers=has, receivers_declared=record.receivers_declared or has)
     line = (
         f"receivers: {wanted} by what is declared now, but the driver before did not end with all "

@@ -75,7 +75,9 @@ class Agent:
         self._triggers = Look("queries", self.structured.look)
         self._keeper = Keeper(self._receivers, self.private, tell_going=self._tell_going)
         self._executors = Look(
-            "executors", lambda: self._keeper.turn(self._target), self._keeper.pause
+            "executors",
+            lambda: self._keeper.turn(self._target, stopping=self.phase == "stopping"),
+            self._keeper.pause,
         )
         self._looks: tuple[Look[Any], ...] = (
             *(self._executors, self._receivers, self._graph, self._triggers),

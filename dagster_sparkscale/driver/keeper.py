@@ -132,8 +132,12 @@ class Keeper:
             rule=rule_of(context),
         )
 
-    def turn(self, target: int) -> Spark:
+    def turn(self, target: int, stopping: bool = False) -> Spark:
         """Do what brings the executors to `target`.
+
+        Args:
+            stopping: whether the program is being ended: then none is removed. Its receivers have
+                ended, and what they took is still there to be processed.
 
         Returns what is seen of them, without its age, what is requested and where receivers are.
 
@@ -156,6 +160,8 @@ class Keeper:
             blocked = "a local master has no executors of its own"
         elif registered is None:
             blocked = "this Spark does not tell which executors there are"
+        elif len(registered) > target and stopping:
+            blocked = "the program is being ended: none is removed until it has"
         elif len(registered) > target:
             blocked = self._shrink(bound, registered, target, before)
         else:
@@ -188,8 +194,10 @@ class Keeper:
             return f"{receivers.unplaced} receiver(s) are being started; waiting for them"
         executors, before = bound.executors, bound.executors.removing
         rule = replace(bound.rule, receivers=len(receivers.placed))
-        choice = executors.choose(hosting(registered, receivers), target, rule, evacuated)
-        hosts = {id for id, number in receivers.per_executor.items() if number}
+        # One that a receiver has been sent to may have it at any moment.
+        listed = hosting(registered, receivers, coming=True)
+        choice = executors.choose(listed, target, rule, evacuated)
+        hosts = {each.id for each in listed if each.receivers}
         waiting = [id for id in choice.victims if id in hosts or id in receivers.unsettled]
         self._evacuated = frozenset(waiting)
         if self._evacuated - evacuated:

@@ -8,11 +8,12 @@ a move waits a while for it, and the keeper says which executors are to go and r
 import functools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from .drain import WRITE_AHEAD, may_lose
+from .drain import may_lose
 from .evacuation import (
     AGAIN_AFTER,
     SETTLE,
@@ -25,30 +26,19 @@ from .evacuation import (
     stuck,
     to_be_sent,
 )
-from .jvm import Jvm, PerContext
+from .jvm import PerContext
 from .keeper import Going, NotReady
 from .log import say
 from .looks import EVERY, first_line
 from .moving import CannotMove, MoveRequest
 from .private_spark import DETAILS, PrivateSpark
-from .receiver_watch import EVACUATION, MOVE, RESTART, ReceiverWatch
-from .receivers import NO_RECEIVERS, Receivers, ReceiverTracker
-from .wire import Executor, Receiver, Relaunch
+from .receiver_context import Bound, bind
+from .receiver_watch import EVACUATION, MOVE, RESTART, ReceiverWatch, told_of
+from .receivers import NO_RECEIVERS, Receivers
+from .wire import Executor, Relaunch
 
 WATCHFUL, QUIET = 0.1, 1.0
 """Seconds between two looks: while a receiver is away, and while all of them run."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What belongs to one SparkContext."""
-
-    tracker: ReceiverTracker
-    local: bool
-    logged: bool
-    """Whether receivers keep a write-ahead log: what they took survives their executor."""
-    task_cpus: int
-    scala: str
 
 
 class Mover:
@@ -66,8 +56,10 @@ class Mover:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._private, self._registered, self._clock = private, registered, clock
-        self._per_context = PerContext(self._bind)
+        self._per_context = PerContext(lambda context: bind(context, private))
         self._watch = ReceiverWatch()
+        self._watched: Bound | None = None
+        """Of which SparkContext."""
         self._lock = threading.Lock()
         self._requests: list[MoveRequest] = []
         self._told: set[Relaunch] = set()
@@ -90,17 +82,6 @@ class Mover:
             return WATCHFUL
         return QUIET if self._watch.receivers() else EVERY
 
-    def _bind(self, context: Any) -> Bound:
-        jvm = Jvm(context)
-        conf = jvm.spark.conf()
-        return Bound(
-            tracker=ReceiverTracker(jvm, self._private),
-            local=bool(jvm.spark.isLocal()),
-            logged=bool(conf.getBoolean(WRITE_AHEAD, False)),
-            task_cpus=max(1, int(conf.getInt("spark.task.cpus", 1))),
-            scala=str(jvm.view.scala.util.Properties.versionNumberString()),
-        )
-
     def look(self) -> Receivers | None:
         """Where receivers are, having moved those that were to be; None if this Spark does not
         tell."""
@@ -108,11 +89,14 @@ class Mover:
             requests, self._requests = self._requests, []
         try:
             bound = self._per_context.get()
+            if bound is not self._watched:  # receivers of another one are others
+                self._watched = bound
+                self._watch.see((), (), self._clock())
             seen = NO_RECEIVERS if bound is None else bound.tracker.look()
             if bound is None or seen is None or seen.placements is None:
                 for request in requests:
                     request.carry_out(lambda: self._cannot(bound))
-                return seen and replace(seen, told=_placed_only(seen))
+                return seen and replace(seen, told=seen.placed_only)
             return self._act(bound, seen, requests)
         except Exception as error:
             why = f"Spark: {type(error).__name__}: {first_line(error)}"
@@ -128,10 +112,10 @@ class Mover:
     def _act(self, bound: Bound, seen: Receivers, requests: Sequence[MoveRequest]) -> Receivers:
         assert seen.placements is not None
         for over in self._watch.see(seen.placements, seen.hosts, self._clock()):
-            say(_in_words(over))
+            say(told_of(over))
         for request in requests:
             request.carry_out(functools.partial(self._move, bound, seen, request))
-        waiting = self._evacuate(bound, seen) if self.going.evacuated else None
+        waiting = self._evacuate(bound, seen)
         self._send_again(bound, seen)
         self._rescue(bound, seen)
         self._tell()
@@ -145,6 +129,7 @@ class Mover:
             seen,
             told=self._watch.receivers(),
             relaunches=self._watch.relaunches(),
+            coming=Counter(order.executor for order in self._watch.ordered.values()),
             unsettled=unsettled,
             waiting=waiting or in_words(standing, self.going.evacuated, unsettled, self._clock()),
         )
@@ -202,9 +187,14 @@ class Mover:
         self._send(bound, seen, stream, executor, MOVE, request.operation)
 
     def _evacuate(self, bound: Bound, seen: Receivers) -> str | None:
-        """Send receivers away from executors that are to go; returns why one can't be sent."""
-        standings = list(self._standings().values())
-        going, staying = self.going.evacuated, self._staying(seen)
+        """Send receivers away from executors that are to go; returns why one can't be sent.
+
+        Of those that have been told to leave, too: one may have been sent there just before.
+        """
+        going = self.going.evacuated | self.going.leaving
+        if not going:
+            return None
+        standings, staying = list(self._standings().values()), self._staying(seen)
         sent = to_be_sent(standings, going, staying, self._clock())
         lacking = self._send_all(bound, seen, sent, EVACUATION)
         if not lacking:
@@ -236,8 +226,9 @@ class Mover:
 
     def _send_again(self, bound: Bound, seen: Receivers) -> None:
         """Send those again that have been on their way for long: what told them may be lost."""
+        there = self._staying(seen)
         for stream, order in self._watch.ordered.items():
-            if self._clock() - order.at >= AGAIN_AFTER and order.executor in seen.hosts:
+            if self._clock() - order.at >= AGAIN_AFTER and order.executor in there:
                 self._send(bound, seen, stream, order.executor, order.cause, order.operation)
 
     def _send(
@@ -252,7 +243,17 @@ class Mover:
         if not self._warned and (lost := may_lose(bound.scala, bound.logged)):
             self._warned = True
             say(lost)
-        if not bound.tracker.send(stream, seen.hosts[executor], executor):
+        try:
+            can = bound.tracker.send(stream, seen.hosts[executor], executor)
+        except Exception as error:
+            # Spark may have taken note of a half of it, and takes the receiver for one that does
+            # not run: it is told again.
+            self._watch.order(stream, executor, cause, self._clock(), operation)
+            raise NotReady(
+                f"Spark: {type(error).__name__}: {first_line(error)}; receiver {stream} may still "
+                "be moved: look again"
+            ) from error
+        if not can:
             self._cannot(bound)
         place = self._watch.last_place(stream)
         where = f"of executor {place}" if place is not None else "that has run nowhere yet"
@@ -266,7 +267,7 @@ class Mover:
             first = replace(away, cause="", wanted=None, operation=None)
             if now - away.began_at >= TELL_AFTER and first not in self._told:
                 self._told.add(first)
-                say(f"{_in_words(away)}, and it has not come back after {TELL_AFTER:.0f} s")
+                say(f"{told_of(away)}, and it has not come back after {TELL_AFTER:.0f} s")
 
     def _standings(self) -> dict[int, Standing]:
         now, ordered = self._clock(), self._watch.ordered
@@ -286,22 +287,6 @@ class Mover:
     def _tasks(self, bound: Bound) -> dict[str, int]:
         """How many tasks each executor runs at once; those of which it is not known are missing."""
         return {each.id: each.cores // bound.task_cpus for each in self._registered()}
-
-
-def _placed_only(seen: Receivers) -> tuple[Receiver, ...]:
-    return tuple(Receiver(id, executor=executor) for id, executor in sorted(seen.placed.items()))
-
-
-def _in_words(relaunch: Relaunch) -> str:
-    words = f"receiver {relaunch.stream_id} left executor {relaunch.from_executor}"
-    if relaunch.from_executor is None:
-        words = f"receiver {relaunch.stream_id} had run nowhere yet"
-    words += f" ({relaunch.cause})"
-    if relaunch.wanted is not None and relaunch.wanted != relaunch.to_executor:
-        words += f", was sent to executor {relaunch.wanted}"
-    if relaunch.to_executor is not None:
-        words += f" and runs on executor {relaunch.to_executor} after {relaunch.away_seconds:g} s"
-    return words
 
 
 def _there_are(ids: Any) -> str:

@@ -191,3 +191,16 @@ class ReceiverWatch:
         away = self.away[:MOST]
         over = self._over[max(0, len(self._over) + len(away) - MOST) :]
         return tuple(sorted([*over, *away], key=lambda each: each.began_at))
+
+
+def told_of(relaunch: Relaunch) -> str:
+    """Of a receiver that was away or is, for people."""
+    words = f"receiver {relaunch.stream_id} left executor {relaunch.from_executor}"
+    if relaunch.from_executor is None:
+        words = f"receiver {relaunch.stream_id} had run nowhere yet"
+    words += f" ({relaunch.cause})"
+    if relaunch.wanted is not None and relaunch.wanted != relaunch.to_executor:
+        words += f", was sent to executor {relaunch.wanted}"
+    if relaunch.to_executor is not None:
+        words += f" and runs on executor {relaunch.to_executor} after {relaunch.away_seconds:g} s"
+    return words

@@ -17,6 +17,8 @@ class Receivers:
 
     per_executor: Mapping[str, int] = field(default_factory=dict)
     """How many run there, or ran there last."""
+    coming: Mapping[str, int] = field(default_factory=dict)
+    """How many have been sent there and do not run there yet."""
     unplaced: int = 0
     """Receivers that have run nowhere yet, as while they are being started."""
     placed: Mapping[int, str | None] = field(default_factory=dict)
@@ -33,14 +35,28 @@ class Receivers:
     waiting: str | None = None
     """Why executors that are to go have not been told to, for people."""
 
+    @property
+    def placed_only(self) -> tuple[Receiver, ...]:
+        """What can be told of each where nothing but its executor is known."""
+        return tuple(
+            Receiver(id, executor=executor) for id, executor in sorted(self.placed.items())
+        )
+
 
 NO_RECEIVERS = Receivers(placements=())
 
 
-def hosting(executors: Iterable[Executor], receivers: Receivers) -> tuple[Executor, ...]:
-    """The executors, with how many receivers each one hosts."""
+def hosting(
+    executors: Iterable[Executor], receivers: Receivers, coming: bool = False
+) -> tuple[Executor, ...]:
+    """The executors, with how many receivers each one hosts.
+
+    Args:
+        coming: whether those count that are on their way there, too.
+    """
+    there, more = receivers.per_executor, receivers.coming if coming else {}
     return tuple(
-        replace(executor, receivers=receivers.per_executor.get(executor.id, 0))
+        replace(executor, receivers=there.get(executor.id, 0) + more.get(executor.id, 0))
         for executor in executors
     )
 
@@ -80,7 +96,7 @@ class ReceiverTracker:
             if executor is not None:
                 per_executor[executor] = per_executor.get(executor, 0) + 1
         unplaced = sum(executor is None for executor in placed.values())
-        seen = Receivers(per_executor, unplaced, placed)
+        seen = Receivers(per_executor, unplaced=unplaced, placed=placed)
         if not placed:
             return replace(seen, placements=())
         return self._private.use(MOVES, lambda: self._in_detail(seen), seen)

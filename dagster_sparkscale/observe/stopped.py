@@ -21,10 +21,9 @@ def read_stopped(text: bytes | str) -> Stopped:
 
 def drained(stopped: Stopped) -> bool | None:
     """Whether nothing of a driver's queries was cut, and all processed that its receivers had
-    received; None: of some it is not known."""
+    received; None: of some it is not known, as of one that ended before it ran any: what the driver
+    before it left to be done may be there still."""
     told = [query.drained for query in stopped.queries]
     if False in told:
         return False
-    if None in told or not (told or stopped.ended_itself):
-        return None
-    return True
+    return True if told and None not in told else None

@@ -31,6 +31,8 @@ AGAIN_AFTER = 6 * 3600.0
 """Seconds after which a change that has failed is tried again by itself."""
 GROWS = -0.05
 """Seconds of lag lost per second, from which on a stream falls behind."""
+DISPROVED = 1.25
+"""Times what one receiver was seen to take at most, from which on that was not the most it can."""
 LATE_INTERVALS = 2.0
 """Batch intervals that a stream is behind at least for its lag to say anything."""
 
@@ -82,6 +84,20 @@ def learned(seen: Evaluation, receivers: int | None) -> float | None:
     if late and seen.catching_up <= GROWS and seen.ratio < 1 and seen.overdue is None:
         return seen.input_rate / receivers
     return None
+
+
+def still_known(known: float | None, seen: Evaluation, receivers: int | None) -> float | None:
+    """What one receiver can take, in records per second, by what was known of that before and what
+    this window shows; None: that is not known, or not any more.
+
+    What they took at a limit that a person has taken away since was the limit, not what they can.
+    """
+    if (shown := learned(seen, receivers)) is not None or known is None:
+        return shown
+    if seen.uptime is None or seen.uptime < seen.window:
+        return known
+    took = seen.input_rate / receivers if receivers and seen.input_rate else 0.0
+    return None if took > DISPROVED * known else known
 
 
 def count(policy: ReceiverCount, seen: Evaluation, now: Counted) -> Hold | ReceiversTo:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ReceiversTo
 from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.driver.private_spark import MOVES
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.receivers.balance import Placement, Unsettled, moves, placement
@@ -68,6 +69,8 @@ def _rebalanced(stream: DStream, status: Status, seen: Evaluation) -> MoveReceiv
     they are balanced."""
     if seen.uptime is None or seen.uptime < seen.window:
         return None  # they come as the executors do
+    if MOVES.name in status.missing:
+        return "its Spark lacks what moves them"
     there = placement(status, stream.cores_per_task)
     if isinstance(there, Unsettled):
         return there.why

@@ -10,7 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import AgentUnreachable
+from dagster_sparkscale.clusters.errors import (
+    AgentUnreachable,
+    ClusterError,
+    OperationInProgress,
+    StaleEpoch,
+)
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.declare.streams import Stream
@@ -100,17 +105,27 @@ def rebalance(
     begun = time.monotonic()
     story: Story | None = None
     while True:
-        with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
-            driver, status, move = _next(cluster, stream, request, story)
-            if story is None:
-                there = active(status) or 0
-                story = Story(driver, len(status.receivers or ()), spread(status), there)
-                tell(f"before: receivers of executors {story.spread_before}")
-            story.receivers_after, story.spread_after = active(status), spread(status)
-            if move is None:
-                break
-            asked = _ask_for(cluster, driver, move, lease)
-            number = lease.number
+        try:
+            with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+                driver, status, move = _next(cluster, stream, request, story)
+                if story is None:
+                    there = active(status) or 0
+                    story = Story(driver, len(status.receivers or ()), spread(status), there)
+                    tell(f"before: receivers of executors {story.spread_before}")
+                story.receivers_after, story.spread_after = active(status), spread(status)
+                if move is None:
+                    break
+                asked = _ask_for(cluster, driver, move, lease)
+                number = lease.number
+        except (Overtaken, Refused, ClusterError) as error:
+            if story is None or not story.moved:
+                raise
+            # What has been moved is told in any case. Somebody else has the stream now, or it could
+            # not be asked for.
+            if not isinstance(error, Overtaken | Refused | StaleEpoch | OperationInProgress):
+                story.ending = "not moved"
+            story.notes.append(f"no further receiver is moved: {error}")
+            break
         tell(f"moving {move}")
         seen = _follow(cluster, story, move, asked, number, time.monotonic() + request.wait)
         story.receivers_after, story.spread_after = active(seen), spread(seen)

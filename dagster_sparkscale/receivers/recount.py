@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.clusters.receiver_counts import changed, count_of
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream, Stream
@@ -136,6 +137,11 @@ def _remember(
         driver = cluster.find(stream.name)
         if driver is None or driver.state.alive:
             raise Refused(f"{stream.name!r} was started in the meantime: ask again")
+        if request.epoch not in (None, driver.epoch):
+            raise StaleEpoch(
+                f"{stream.name!r}: asked for driver {request.epoch}, and driver {driver.epoch} is "
+                f"{driver.state.value} by now"
+            )
         story = Story(_number_of(driver, stream), request.receivers, driver, ended=driver.ending)
         if story.before == request.receivers:
             return story

@@ -55,10 +55,10 @@ def restart(
         NotDone: it was not, and the stream was started as it was.
     """
     before: Record | None = None
-    kept = False
+    kept, did_not = False, "has not told that it did"
 
     def remember(record: Record, ended: Driver) -> tuple[Record, str]:
-        nonlocal before, kept
+        nonlocal before, kept, did_not
         before = record
         story.ended = ended.ending
         tell(f"driver {ended.epoch} has ended: {ended.ending or 'it has not told how'}")
@@ -69,6 +69,8 @@ def restart(
             story.generation = now.receivers_generation
             return now, CHANGED
         kept = True
+        if ended.drained is False:
+            did_not = "did not"
         return record, KEPT
 
     try:
@@ -96,7 +98,7 @@ def restart(
     if kept:
         raise NotDone(
             f"{stream.name!r}: the number of receivers was not changed: driver {driver.epoch} had "
-            f"{policy.drain:g} s to process what they had received, and did not "
+            f"{policy.drain:g} s to process what they had received, and {did_not} "
             f"({story.ended or 'it has not told how it ended'}). Driver {outcome.driver.epoch} was "
             f"started with {story.before} receivers as before, from the checkpoint that has it; "
             "raise receiver_policy.count.drain, or try again when less waits"
@@ -134,7 +136,8 @@ def go_back(
                 f"{stream.name!r}: {request.receivers} receivers stay set, as driver "
                 f"{record.epoch} runs with them, or has: {why}"
             )
-        if record.receivers_generation != story.generation:
+        # As before: the new one was never remembered, and the driver has ended all the same.
+        if record.receivers_generation not in (story.generation, before.receivers_generation):
             raise NotDone(f"{said} by this run, but by another since. It failed of: {why}")
         lease.write(put_back(record, before))
         stopped = record.desired == "stopped"

@@ -18,7 +18,7 @@ from dagster_sparkscale.declare.streams import LONGEST_REPORT, Stream
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
-from dagster_sparkscale.receivers.count import learned
+from dagster_sparkscale.receivers.count import still_known
 from dagster_sparkscale.watch.assess import Assessment, judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
@@ -183,8 +183,10 @@ def _assess_all(
         # Below 0: the clock was set back since.
         due[name] = not 0 <= now - decided_at < interval * _LATE
         assessments[name] = assessed(stream)
-        if (shown := _shown_capacity(assessments[name], sightings[name])) is not None:
-            memory.of(name).capacity = shown
+        before = memory.of(name).capacity
+        capacity = _capacity(before, assessments[name], sightings[name])
+        if capacity != before:
+            memory.of(name).capacity = capacity
             assessments[name] = assessed(stream)
     busy: Mapping[str, str] = {}
     # Most ticks hold everything; only one that does not needs to ask what is in flight, or one that
@@ -205,12 +207,16 @@ def _assess_all(
     return assessments
 
 
-def _shown_capacity(assessment: Assessment, sighting: Sighting) -> float | None:
-    """What one receiver was seen to take at most, in records per second; None: nothing of it."""
+def _capacity(known: float | None, assessment: Assessment, sighting: Sighting) -> float | None:
+    """What one receiver was seen to take at most, in records per second; None: not known.
+
+    Args:
+        known: by what was seen before.
+    """
     status, seen = sighting.status, assessment.seen
     if status is None or seen is None or not status.receivers:
-        return None
-    return learned(seen, len(status.receivers))
+        return known
+    return still_known(known, seen, len(status.receivers))
 
 
 def _left_running(assessment: Assessment) -> bool:

@@ -105,6 +105,15 @@ def test_what_an_older_release_did_not_remember_is_taken_to_be_as_declared(
     assert started(counting(), before, None) == (2, 0, ())
 
 
+@pytest.mark.parametrize("drained", [False, None])
+def test_one_that_had_no_receivers_begins_with_those_that_are_declared_now(
+    drained: bool | None,
+) -> None:
+    before = record(receivers=None, receivers_declared=None, declared=declared(dstream()))
+    assert started(counting(), before, drained) == (2, 0, ())
+    assert started(counting(), before, True)[:2] == (2, 1), "with a checkpoint of its own"
+
+
 def test_a_folder_that_was_begun_is_never_taken_again() -> None:
     before = record()
     tried = changed(before, counting(), 4)

@@ -67,6 +67,16 @@ def test_what_no_look_has_seen_yet_is_unknown() -> None:
     assert ages == dict.fromkeys(("executors", "receivers", "dstreams", "queries"))
 
 
+def test_the_keeper_is_told_that_the_program_is_being_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent, told = Agent(options()), list[bool]()
+    monkeypatch.setattr(agent._keeper, "turn", lambda target, stopping: told.append(stopping))
+    for agent.phase in ("running", "stopping"):
+        agent._executors._look()
+    assert told == [False, True]
+
+
 def test_each_age_is_of_its_own_look(agent: Agent) -> None:
     began = time.monotonic()
     seeing(agent, graph=None)

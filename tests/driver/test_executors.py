@@ -142,9 +142,9 @@ class Cluster:
         assert self.streaming_answers.wait(HANGS)
         return self.receivers
 
-    def turn(self, target: int, after: float = 0.0) -> Any:
+    def turn(self, target: int, after: float = 0.0, stopping: bool = False) -> Any:
         self.clock.now += after
-        return self.keeper.turn(target)
+        return self.keeper.turn(target, stopping)
 
 
 @pytest.mark.parametrize("master_answers", [True, False])
@@ -306,6 +306,31 @@ def test_what_receivers_took_on_it_is_processed_before_an_executor_goes(rule: Ru
     cluster.receivers = hosted(x1=1, x2=1, x0=1)
     assert cluster.turn(3, after=1).blocked is None
     assert cluster.backend.registered == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize("rule", [V1, FITTING])
+def test_one_that_a_receiver_is_on_its_way_to_is_not_told_to_leave(rule: Rule) -> None:
+    cluster = Cluster(rule=rule)
+    cluster.receivers = replace(hosted(x0=2, x1=2, x2=2), coming={"3": 1})
+    seen = cluster.turn(3)
+    assert cluster.backend.registered == {"0", "1", "2", "3"}
+    if rule is V1:
+        assert seen.blocked.startswith("4 executor(s) hold receivers and are never removed")
+    assert cluster.going == Going(frozenset("3") if rule is FITTING else frozenset())
+
+
+@pytest.mark.parametrize("rule", [V1, FITTING])
+def test_none_is_removed_while_the_program_is_being_ended(rule: Rule) -> None:
+    """Its receivers have ended, and what they took lies on their executors until a batch has it."""
+    cluster = Cluster(rule=rule)
+    cluster.receivers = hosted(x0=1, x1=1, x2=1, x3=1)
+    cluster.turn(2)
+    cluster.receivers = NO_RECEIVERS
+    blocked = cluster.turn(2, after=1, stopping=True).blocked
+    assert blocked == "the program is being ended: none is removed until it has"
+    assert len(cluster.backend.registered) == 4
+    assert cluster.turn(2, after=1).blocked is None
+    assert len(cluster.backend.registered) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 What goes well is tried on a real cluster (`test_receivers.py`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,9 +14,10 @@ import pytest
 from dagster_sparkscale.driver.evacuation import AGAIN_AFTER, SETTLE, STUCK_AFTER, TELL_AFTER
 from dagster_sparkscale.driver.keeper import Going, NotReady
 from dagster_sparkscale.driver.looks import EVERY
-from dagster_sparkscale.driver.mover import QUIET, WATCHFUL, Bound, Mover
+from dagster_sparkscale.driver.mover import QUIET, WATCHFUL, Mover
 from dagster_sparkscale.driver.moving import CannotMove
 from dagster_sparkscale.driver.private_spark import DETAILS, PrivateSpark
+from dagster_sparkscale.driver.receiver_context import Bound
 from dagster_sparkscale.driver.receiver_watch import Placement
 from dagster_sparkscale.driver.receivers import NO_RECEIVERS, Receivers
 from dagster_sparkscale.driver.wire import Executor, Relaunch
@@ -36,6 +38,7 @@ class Tracker:
         self.streaming, self.tells, self.can = True, True, True
         self.until: float | None = 0.0
         self.fails: Exception | None = None
+        self.fails_half_way: Exception | None = None
         self._launches = 0
 
     def look(self) -> Receivers | None:
@@ -44,13 +47,17 @@ class Tracker:
         if not self.streaming:
             return NO_RECEIVERS
         placed = {stream: each.executor for stream, each in self.placements.items()}
+        counts = Counter(executor for executor in placed.values() if executor is not None)
         told = tuple(self.placements.values()) if self.tells else None
-        return Receivers(placed=placed, placements=told, hosts=self.hosts if self.tells else {})
+        hosts = self.hosts if self.tells else {}
+        return Receivers(counts, placed=placed, placements=told, hosts=hosts)
 
     def send(self, stream: int, host: str, executor: str) -> bool:
         assert host == self.hosts[executor]
         self.sent.append((stream, host, executor))
         self.placements[stream] = replace(self.placements[stream], active=False)
+        if self.fails_half_way is not None:
+            raise self.fails_half_way
         return self.can
 
     def come_up(self, stream: int, executor: str) -> None:
@@ -344,6 +351,73 @@ def test_what_it_may_cost_is_said_once(capfd: pytest.CaptureFixture[str]) -> Non
     spark.move(0, "2")
     said = "".join(capfd.readouterr())
     assert said.count("an executor may end when a receiver on it is stopped") == 1
+
+
+def test_one_that_is_only_just_seen_to_be_away_is_let_alone() -> None:
+    spark = Spark("0", "1")
+    spark.look()
+    spark.tracker.placements[0] = replace(spark.tracker.placements[0], active=False)
+    assert spark.refused(0, "2") == (
+        "NotReady: receiver 0 is being started; ask again when it runs"
+    )
+
+
+def test_an_executor_is_told_of_that_a_receiver_is_on_its_way_to() -> None:
+    spark = Spark("0", "1")
+    assert spark.look().coming == {}
+    seen = spark.move(0, "2")
+    assert (seen.per_executor, seen.coming) == ({"0": 1, "1": 1}, {"2": 1})
+    spark.tracker.come_up(0, "2")
+    seen = spark.look()
+    assert (seen.per_executor, seen.coming) == ({"1": 1, "2": 1}, {})
+
+
+def test_one_that_is_on_its_way_to_an_executor_that_leaves_is_sent_elsewhere() -> None:
+    """It was chosen to leave before anybody could know that a receiver was sent there."""
+    spark = Spark("0", "1")
+    spark.move(0, "2")
+    spark.mover.going = Going(leaving=frozenset("2"))
+    spark.look(after=1)
+    assert [executor for _, _, executor in spark.tracker.sent] == ["2", "0"]
+    spark.tracker.come_up(0, "0")
+    spark.look()
+    spark.tracker.come_up(1, "2")  # Spark has started it there
+    spark.look()
+    assert [(stream, executor) for stream, _, executor in spark.tracker.sent[2:]] == [(1, "1")]
+
+
+def test_where_nobody_else_has_room_none_is_sent_again_to_one_that_leaves() -> None:
+    spark = Spark("0", "1", "1", executors=3, cores=1)
+    spark.move(0, "2")
+    spark.executors = [replace(each, cores=0) for each in spark.executors]
+    spark.mover.going = Going(leaving=frozenset("2"))
+    spark.look(after=AGAIN_AFTER)
+    assert len(spark.tracker.sent) == 1
+
+
+def test_what_spark_has_taken_half_note_of_is_told_again() -> None:
+    spark = Spark("0", "1")
+    spark.tracker.fails_half_way = TimeoutError("no answer")
+    with pytest.raises(NotReady, match="TimeoutError: no answer; receiver 0 may still be moved"):
+        spark.move(0, "2", operation=7)
+    spark.tracker.fails_half_way = None
+    seen = spark.look(after=AGAIN_AFTER)
+    assert [executor for _, _, executor in spark.tracker.sent] == ["2", "2"]
+    assert (seen.told[0].moving_to, seen.relaunches[0].operation) == ("2", 7)
+    spark.tracker.come_up(0, "2")
+    assert spark.look().told[0].executor == "2"
+
+
+def test_receivers_of_another_context_are_others() -> None:
+    spark = Spark("0", "1")
+    spark.move(0, "2")
+    spark.be()
+    spark.tracker.come_up(1, "0")
+    spark.tracker.placements[0] = Placement(0, launch="None")
+    seen = spark.look(after=AGAIN_AFTER)
+    assert len(spark.tracker.sent) == 1
+    assert [(each.executor, each.moving_to) for each in seen.told] == [(None, None), ("0", None)]
+    assert (seen.relaunches, seen.coming) == ((), {})
 
 
 def test_one_that_spark_does_not_get_to_run_is_sent_to_where_a_core_is_free() -> None:

@@ -17,6 +17,7 @@ from dagster_sparkscale.receivers.count import (
     capacity_of,
     count,
     learned,
+    still_known,
 )
 from tests.fakes import dstream
 
@@ -244,6 +245,20 @@ class TestLearned:
         self, rate: float | None, receivers: int | None, fields: dict[str, Any]
     ) -> None:
         assert learned(seen(rate, **{**self.AT_LIMIT, **fields}), receivers) is None
+
+    def test_what_was_learned_is_known_until_something_else_shows(self) -> None:
+        assert still_known(100.0, seen(50), 2) == 100
+        assert still_known(None, seen(50), 2) is None
+        assert still_known(100.0, seen(300, **self.AT_LIMIT), 2) == 150
+        for rate, receivers in ((None, 2), (0.0, 2), (500, None), (500, 0)):
+            assert still_known(100.0, seen(rate), receivers) == 100
+
+    def test_who_takes_more_could_take_more_than_was_learned(self) -> None:
+        """As at a limit that was set by hand, and has been taken away."""
+        assert still_known(100.0, seen(250), 2) == 100
+        assert still_known(100.0, seen(251), 2) is None
+        for uptime in (59.0, None):
+            assert still_known(100.0, seen(251, uptime=uptime), 2) == 100, "a window says it"
 
 
 class TestCapacity:

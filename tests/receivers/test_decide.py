@@ -9,6 +9,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.decisions import Hold, Move, MoveReceivers, ReceiversTo
+from dagster_sparkscale.driver.private_spark import MOVES
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Limit, Receiver, Status
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
@@ -70,6 +71,11 @@ class TestOrder:
 
 
 class TestRebalancing:
+    def test_a_spark_that_can_not_move_them_is_not_asked_every_minute(self) -> None:
+        found = decision(receiving(), seen((3, 2, 0), missing=(MOVES.name,)))
+        assert isinstance(found, Hold)
+        assert found.reason.endswith("; receivers: its Spark lacks what moves them")
+
     def test_only_where_it_is_declared(self) -> None:
         stream = receiving(policy={"rebalance": False})
         assert "receivers:" not in decision(stream, seen((3, 2, 0))).reason

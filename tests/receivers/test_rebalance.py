@@ -209,6 +209,38 @@ class TestNotNow:
         assert story.notes == ["no further move is decided: receiver 0 runs nowhere at the moment"]
         assert (story.receivers_before, story.receivers_after) == (5, 4)
 
+    @pytest.mark.parametrize("decided", [True, False])
+    def test_what_was_moved_is_told_though_its_driver_is_another_by_then(
+        self, decided: bool
+    ) -> None:
+        world = World(on_look=arrive)
+        spread_over(world, STREAM, (5, 0, 0))
+        lines: list[str] = []
+
+        def restarted(line: str) -> None:
+            lines.append(line)
+            if "away for" in line:
+                world.end("clicks")
+
+        request = Request("clicks", epoch=1, decided=decided, wait=0.05)
+        story = rebalance(world.cluster, STREAM, request, holder="the test", tell=restarted)
+        assert (story.ending, len(story.moved), story.failed) == ("moved", 1, False)
+        assert story.notes[0].startswith("no further receiver is moved: ")
+        assert "failed" in story.notes[0]
+
+    def test_a_further_one_that_can_not_be_asked_for_is_a_failure(self) -> None:
+        world = World(on_look=arrive)
+        kept = spread_over(world, STREAM, (5, 0, 0))
+
+        def refusing(line: str) -> None:
+            if "away for" in line:
+                kept.refuses = "no"
+
+        request = Request("clicks", wait=0.05)
+        story = rebalance(world.cluster, STREAM, request, holder="the test", tell=refusing)
+        assert (story.ending, len(story.moved), story.failed) == ("not moved", 1, True)
+        assert story.notes == ["no further receiver is moved: no"]
+
 
 class TestWhatCameOfIt:
     def sent(self, world: World, look: Callable[[Kept], None], **asked: Any) -> Story:

@@ -8,6 +8,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
+from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
@@ -140,15 +141,18 @@ class TestChange:
 
 
 class TestNotDrained:
-    @pytest.mark.parametrize("drained", [False, None])
+    @pytest.mark.parametrize(
+        ("drained", "told"), [(False, "and did not (cut)"), (None, "and has not told that it did")]
+    )
     def test_what_was_cut_keeps_its_number_and_its_checkpoint(
-        self, world: World, drained: bool | None
+        self, world: World, drained: bool | None, told: str
     ) -> None:
         world.on_look = lambda kept: setattr(kept, "drained", drained)
         with pytest.raises(NotDone) as failed:
             carry_out(world, 3)
         said = str(failed.value)
         assert "the number of receivers was not changed: driver 1 had 300 s to process" in said
+        assert told in said
         assert "Driver 2 was started with 2 receivers as before" in said
         assert number_and_generation(world) == (2, 0)
         assert world.streams["clicks"].settings == {NUMBER: "2", GENERATION: "0"}
@@ -323,6 +327,23 @@ class TestPutBack:
             carry_out(world, 3)
         assert number_and_generation(world) == (3, 1)
 
+    def test_one_whose_number_could_not_be_remembered_is_started_as_it_was(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write = Lease.write
+        world.on_look = lambda kept: setattr(kept, "drained", True)
+
+        def refuses_three(lease: Lease, record: Record) -> Record:
+            if record.receivers == 3:
+                raise ClusterError("no answer")
+            return write(lease, record)
+
+        monkeypatch.setattr(Lease, "write", refuses_three)
+        with pytest.raises(NotDone, match=r"with 2 as before\. With 3 it failed of: no answer"):
+            carry_out(world, 3)
+        assert number_and_generation(world) == (2, 0)
+        assert causes(world) == ["manual", KEPT]
+
     def test_one_that_somebody_stops_meanwhile_stays_stopped(self, world: World) -> None:
         def stopped(kept: Kept) -> None:
             kept.drained = True
@@ -453,6 +474,12 @@ class TestOfOneThatDoesNotRun:
         assert str(refused.value).startswith(f"'clicks' is {state.value}, and did not end with all")
         assert number_and_generation(world) == (2, 0)
         assert carry_out(world, 3, accept_loss=True).ending == "remembered"
+
+    def test_nor_what_was_asked_for_another_driver(self, world: World) -> None:
+        world.end("clicks", DriverState.STOPPED, drained=True)
+        with pytest.raises(StaleEpoch, match="asked for driver 7, and driver 1 is stopped by now"):
+            carry_out(world, 3, epoch=7)
+        assert number_and_generation(world) == (2, 0)
 
     def test_one_that_was_never_started_begins_as_declared(self) -> None:
         with pytest.raises(Refused, match="'clicks' is not started"):
