@@ -21,10 +21,12 @@ def read_stopped(text: bytes | str) -> Stopped:
 
 def drained(stopped: Stopped) -> bool | None:
     """Whether nothing of a driver's queries was cut, and all processed that its receivers had
-    received; None: of some it is not known."""
+    received; None: of some it is not known.
+
+    Where nothing was active it is not known either: a program that ends before it has started its
+    graph leaves in the checkpoint what a driver before it had received.
+    """
     told = [query.drained for query in stopped.queries]
     if False in told:
         return False
-    if None in told or not (told or stopped.ended_itself):
-        return None
-    return True
+    return None if None in told or not told else True

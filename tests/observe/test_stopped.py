@@ -29,7 +29,7 @@ def test_what_was_written_is_read() -> None:
         ((True, False), True, False),
         ((None, False), True, False),
         ((True, None), True, None),
-        ((), True, True),  # nothing ran
+        ((), True, None),  # nothing had begun: what waits in the checkpoint waits there still
         ((), False, None),  # what it was doing is not known
     ],
 )
