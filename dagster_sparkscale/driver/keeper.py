@@ -188,8 +188,11 @@ class Keeper:
             return f"{receivers.unplaced} receiver(s) are being started; waiting for them"
         executors, before = bound.executors, bound.executors.removing
         rule = replace(bound.rule, receivers=len(receivers.placed))
-        choice = executors.choose(hosting(registered, receivers), target, rule, evacuated)
-        hosts = {id for id, number in receivers.per_executor.items() if number}
+        # One to which a receiver is on its way must not go before it has come there.
+        claimed = receivers.claimed
+        candidates = hosting(registered, replace(receivers, per_executor=claimed))
+        choice = executors.choose(candidates, target, rule, evacuated)
+        hosts = {id for id, number in claimed.items() if number}
         waiting = [id for id in choice.victims if id in hosts or id in receivers.unsettled]
         self._evacuated = frozenset(waiting)
         if self._evacuated - evacuated:

@@ -1,5 +1,6 @@
 """Where the receivers of a DStreams application run."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,10 +29,17 @@ class Receivers:
     told: tuple[Receiver, ...] = ()
     """What is told of each, without its rate."""
     relaunches: tuple[Relaunch, ...] = ()
+    awaited: Mapping[str, int] = field(default_factory=dict)
+    """How many are on their way to an executor, and not there yet."""
     unsettled: frozenset[str] = frozenset()
     """Executors that hold what receivers took there and no batch has processed yet."""
     waiting: str | None = None
     """Why executors that are to go have not been told to, for people."""
+
+    @property
+    def claimed(self) -> dict[str, int]:
+        """How many receivers an executor hosts or is about to."""
+        return dict(Counter(self.per_executor) + Counter(self.awaited))
 
 
 NO_RECEIVERS = Receivers(placements=())
