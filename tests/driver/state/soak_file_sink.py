@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.driver.state.test_file_sink import EVERY, changed_after
+from dagster_sparkscale.driver.state.plans import Plan
+from tests.driver.state.drivers import GROUPS
+from tests.driver.state.test_file_sink import EVERY, Filing, changed_after, goes_on
+from tests.waiting import HANGS
 
 pytestmark = pytest.mark.spark
 
@@ -10,3 +13,20 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize("batches", range(1, EVERY + 1))
 def test_it_goes_on_whichever_batch_the_change_takes(cluster, tmp_path, batches):
     changed_after(cluster, tmp_path, batches)
+
+
+def test_also_where_the_driver_is_killed_before_its_sink_knows(cluster, tmp_path):
+    filing = Filing(cluster, tmp_path)
+    with filing.driver() as driver:
+        filing.feed(driver)
+        driver.stop()
+        driver.exit_code(HANGS)
+    with filing.driver(Plan("up", 8, GROUPS), hold_at="closing") as driver:
+        driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == "closing", "closing")
+        driver.kill()
+    with filing.driver() as driver:
+        goes_on(filing, driver)
+        [report] = driver.status().reconfigurations
+        assert report.outcome == "changed"
+        driver.stop()
+        driver.exit_code(HANGS)

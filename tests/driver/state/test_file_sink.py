@@ -111,20 +111,3 @@ def changed_after(cluster, folder: Path, batches: int) -> None:
 
 def test_it_goes_on_where_the_change_takes_the_batch_of_a_compaction(cluster, tmp_path):
     changed_after(cluster, tmp_path, EVERY - 1)
-
-
-def test_also_where_the_driver_is_killed_before_its_sink_knows(cluster, tmp_path):
-    filing = Filing(cluster, tmp_path)
-    with filing.driver() as driver:
-        filing.feed(driver)
-        driver.stop()
-        driver.exit_code(HANGS)
-    with filing.driver(Plan("up", 8, GROUPS), hold_at="closing") as driver:
-        driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == "closing", "closing")
-        driver.kill()
-    with filing.driver() as driver:
-        goes_on(filing, driver)
-        [report] = driver.status().reconfigurations
-        assert report.outcome == "changed"
-        driver.stop()
-        driver.exit_code(HANGS)

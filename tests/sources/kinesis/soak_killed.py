@@ -1,6 +1,6 @@
 """Programs that read Kinesis, killed again and again at moments drawn by chance.
 
-`test_exactly_once` and `test_dstream_killed` have each kind of moment once.
+`test_exactly_once` and `soak_dstream_killed` have each kind of moment once.
 """
 
 from collections.abc import Callable
