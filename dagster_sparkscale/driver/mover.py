@@ -229,7 +229,8 @@ class Mover:
         """Send receivers to executors that stay, spread. Those for which none has a core.
 
         Args:
-            cause: None: that for which each is away, and the operation that wanted it so.
+            cause: None: that for which each is away. An operation that had sent it elsewhere stays
+                its own, which has to be told where it comes up.
         """
         counts, tasks = counted(self._standings(), streams), self._tasks(bound)
         staying = self._staying(seen)
@@ -237,7 +238,7 @@ class Mover:
         placed = spread(streams, hosts)
         away = {each.stream_id: each for each in self._watch.away}
         for stream, executor in placed.items():
-            told = away.get(stream) if cause is None else None
+            told = away.get(stream)
             why = cause or (told.cause if told is not None else RESTART)
             wanted_by = told.operation if told is not None else None
             self._send(bound, seen, stream, executor, why, wanted_by)

@@ -396,6 +396,17 @@ def test_one_on_its_way_to_an_executor_that_is_told_to_leave_goes_elsewhere_at_o
     assert spark.tracker.sent[1:] == [(0, "host-0", "0")]
 
 
+def test_who_has_sent_one_is_told_also_where_it_is_evacuated_on_its_way() -> None:
+    spark = Spark("0", "1")
+    spark.move(0, "2", operation=5)
+    spark.mover.going = Going(evacuated=frozenset("2"))
+    spark.look()
+    assert spark.tracker.sent[1:] == [(0, "host-0", "0")]
+    spark.tracker.come_up(0, "0")
+    [over] = spark.look().relaunches
+    assert (over.cause, over.to_executor, over.operation) == ("evacuation", "0", 5)
+
+
 def test_what_ended_with_its_executor_is_told_so_also_where_it_has_to_be_sent() -> None:
     spark = Spark("0", "1")
     spark.look()
