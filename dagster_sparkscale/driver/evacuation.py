@@ -67,17 +67,30 @@ def to_be_sent(
     return sent
 
 
-def stuck(receivers: Sequence[Standing]) -> list[int]:
-    """The stream ids of those receivers that run nowhere, and that nobody has sent anywhere.
+def stuck(
+    receivers: Sequence[Standing], hosts: Collection[str], leaving: Collection[str]
+) -> list[int]:
+    """The stream ids of those receivers that run nowhere, and that Spark may never get to run.
 
     Spark starts a receiver on the executors that it has chosen for it, and turns it down on any
     other, as long as one of these is alive: also where none of them ever has a core for it, as when
-    only one executor had registered when the program's receivers were given theirs.
+    only one executor had registered when the program's receivers were given theirs. It chooses so
+    too where the executor has died that somebody had sent it to. And on one that is leaving it
+    starts nothing any more, for as long as that is there.
+
+    Args:
+        hosts: the executors that stay.
+        leaving: those that have been told to leave.
     """
     return sorted(
         each.stream_id
         for each in receivers
-        if each.order is None and each.away is not None and each.away >= STUCK_AFTER
+        if (each.order is not None and each.order.executor in leaving)
+        or (
+            (each.order is None or each.order.executor not in hosts)
+            and each.away is not None
+            and each.away >= STUCK_AFTER
+        )
     )
 
 

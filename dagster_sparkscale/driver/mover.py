@@ -207,18 +207,29 @@ class Mover:
     def _rescue(self, bound: Bound, seen: Receivers) -> None:
         """Send those elsewhere that Spark does not get to run where it wants them."""
         if not bound.local and bound.tracker.streaming:
-            self._send_all(bound, seen, stuck(list(self._standings().values())), RESTART)
+            standings = list(self._standings().values())
+            streams = stuck(standings, self._staying(seen), self.going.leaving)
+            self._send_all(bound, seen, streams, None)
 
     def _send_all(
-        self, bound: Bound, seen: Receivers, streams: Sequence[int], cause: str
+        self, bound: Bound, seen: Receivers, streams: Sequence[int], cause: str | None
     ) -> list[int]:
-        """Send receivers to executors that stay, spread. Those for which none has a core."""
+        """Send receivers to executors that stay, spread. Those for which none has a core.
+
+        Args:
+            cause: None: that for which each is away. An operation that had sent it elsewhere stays
+                its own, which has to be told where it comes up.
+        """
         counts, tasks = counted(self._standings(), streams), self._tasks(bound)
         staying = self._staying(seen)
         hosts = [Host(id, tasks.get(id, 0), counts.get(id, 0)) for id in staying]
         placed = spread(streams, hosts)
+        away = {each.stream_id: each for each in self._watch.away}
         for stream, executor in placed.items():
-            self._send(bound, seen, stream, executor, cause, None)
+            told = away.get(stream)
+            why = cause or (told.cause if told is not None else RESTART)
+            wanted_by = told.operation if told is not None else None
+            self._send(bound, seen, stream, executor, why, wanted_by)
         return [stream for stream in streams if stream not in placed]
 
     def _staying(self, seen: Receivers) -> set[str]:

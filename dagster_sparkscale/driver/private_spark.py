@@ -98,6 +98,7 @@ MOVES = Feature(
         "org.apache.spark.streaming.scheduler.ReceiverTracker.getExecutors",
         "org.apache.spark.streaming.scheduler.ReceiverTracker.updateReceiverScheduledExecutors",
         "org.apache.spark.streaming.scheduler.GetAllReceiverInfo",
+        "org.apache.spark.streaming.scheduler.ReceiverTrackingInfo.scheduledLocations",
         "org.apache.spark.streaming.scheduler.ReceiverTrackingInfo.toReceiverInfo",
         "org.apache.spark.streaming.receiver.StopReceiver",
         "org.apache.spark.scheduler.ExecutorCacheTaskLocation",

@@ -22,6 +22,7 @@ from .receiver_watch import Placement
 
 # How the Scala compiler names private members that inner classes use too.
 MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"
+TRIES = 3
 
 
 def placements(jvm: Jvm, tracker: Any, streams: Sequence[int]) -> tuple[Placement, ...]:
@@ -60,19 +61,27 @@ def executors(jvm: Jvm, tracker: Any) -> dict[str, str]:
 def send(jvm: Jvm, tracker: Any, stream: int, host: str, executor: str) -> None:
     """Have a receiver end where it runs, and come up on `executor`. Does not wait for that.
 
-    The stored locations are changed past the endpoint, the only one to do so in Spark. It may be
-    doing so itself only in the moment in which the receiver registers: who is away is let alone for
-    a while.
+    The stored locations are changed past the endpoint, the only one to do so in Spark. It does so
+    itself when a receiver registers, deregisters or fails, and then what was stored here may be
+    gone: so it is looked at before the receiver is told to stop. One that was told to without it
+    would come up anywhere.
     """
     location = jvm.view.org.apache.spark.scheduler.ExecutorCacheTaskLocation(host, executor)
     stop = getattr(jvm.view.org.apache.spark.streaming.receiver, "StopReceiver$")
     message = getattr(stop, "MODULE$")
     locations = jvm.view.PythonUtils.toSeq([location])
-    getattr(tracker, f"{MANGLED}updateReceiverScheduledExecutors")(stream, locations)
-    # Asked for now, not before: of the start that is to stop.
-    endpoint = _infos(jvm, tracker).apply(stream).endpoint()
-    if endpoint.isDefined():
-        endpoint.get().send(message)
+    for _ in range(TRIES):
+        getattr(tracker, f"{MANGLED}updateReceiverScheduledExecutors")(stream, locations)
+        # Asked for now, not before: of the start that is to stop.
+        info = _infos(jvm, tracker).apply(stream)
+        if info.scheduledLocations().isDefined():
+            # One that registers from now on is not stopped: that has another endpoint.
+            if info.endpoint().isDefined():
+                info.endpoint().get().send(message)
+            return
+        told = info.toReceiverInfo()
+        if told.active() and told.executorId() == executor:
+            return  # it has just come up there
 
 
 def processed_until(streaming: Any) -> float:

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from dagster_sparkscale.driver.evacuation import (
     AGAIN_AFTER,
     SETTLE,
+    STUCK_AFTER,
     TELL_AFTER,
     Host,
     Standing,
     counted,
     in_words,
     spread,
+    stuck,
     to_be_sent,
 )
 from dagster_sparkscale.driver.receiver_watch import Order
@@ -90,6 +92,22 @@ NOW = 1000.0
 )
 def test_who_is_sent(standing: Standing, sent: bool) -> None:
     assert to_be_sent([standing], {"3", "4"}, {"0", "1"}, NOW) == ([1] if sent else [])
+
+
+@pytest.mark.parametrize(
+    ("standing", "is_stuck"),
+    [
+        (Standing(1, "0"), False),
+        (Standing(1, "0", STUCK_AFTER - 0.1), False),
+        (Standing(1, None, STUCK_AFTER), True),
+        (Standing(1, "4", STUCK_AFTER, ordered("0", NOW, "move")), False),  # sent again, if ever
+        (Standing(1, "4", STUCK_AFTER - 0.1, ordered("9", NOW, "move")), False),
+        (Standing(1, "4", STUCK_AFTER, ordered("9", NOW, "move")), True),  # to one that has died
+        (Standing(1, "4", 0.1, ordered("2", NOW, "move")), True),  # to one that is leaving
+    ],
+)
+def test_who_is_stuck(standing: Standing, is_stuck: bool) -> None:
+    assert stuck([standing], {"0", "1"}, {"2"}) == ([1] if is_stuck else [])
 
 
 def test_they_are_sent_by_their_numbers() -> None:

@@ -264,6 +264,14 @@ def test_an_executor_with_receivers_goes_once_they_have_moved() -> None:
     assert cluster.going == Going()
 
 
+@pytest.mark.parametrize("rule", [V1, FITTING])
+def test_one_to_which_a_receiver_is_on_its_way_does_not_go_for_having_none(rule: Rule) -> None:
+    cluster = Cluster(rule=rule)
+    cluster.receivers = replace(hosted(x2=1, x1=2), coming={"3": 1})
+    cluster.turn(3)
+    assert cluster.backend.registered == {"1", "2", "3"}
+
+
 def test_a_choice_that_is_called_off_is_told() -> None:
     cluster = Cluster(rule=FITTING)
     cluster.receivers = hosted(x3=1, x2=1, x1=1, x0=1)

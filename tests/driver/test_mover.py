@@ -449,6 +449,48 @@ def test_one_that_comes_up_by_itself_is_left_alone() -> None:
     assert spark.tracker.sent == []
 
 
+def test_where_the_executor_dies_that_it_was_sent_to_and_spark_chooses_a_full_one() -> None:
+    """Spark stores its choice, and starts it there for ever."""
+    spark = Spark("0", "1", "1")
+    spark.move(0, "2", operation=5)
+    del spark.tracker.hosts["2"]
+    spark.look(after=STUCK_AFTER)
+    assert spark.tracker.sent[1:] == [(0, "host-0", "0")]
+    spark.tracker.come_up(0, "0")
+    [over] = spark.look().relaunches
+    assert (over.cause, over.to_executor, over.operation) == ("move", "0", 5)
+
+
+def test_one_on_its_way_to_an_executor_that_is_told_to_leave_goes_elsewhere_at_once() -> None:
+    """Spark starts nothing there any more, and turns it down elsewhere until that is gone."""
+    spark = Spark("0", "1")
+    assert spark.move(0, "2").coming == {"2": 1}
+    spark.mover.going = Going(leaving=frozenset("2"))
+    spark.look(after=0.1)
+    assert spark.tracker.sent[1:] == [(0, "host-0", "0")]
+
+
+def test_who_has_sent_one_is_told_also_where_it_is_evacuated_on_its_way() -> None:
+    spark = Spark("0", "1")
+    spark.move(0, "2", operation=5)
+    spark.mover.going = Going(evacuated=frozenset("2"))
+    spark.look()
+    assert spark.tracker.sent[1:] == [(0, "host-0", "0")]
+    spark.tracker.come_up(0, "0")
+    [over] = spark.look().relaunches
+    assert (over.cause, over.to_executor, over.operation) == ("evacuation", "0", 5)
+
+
+def test_what_ended_with_its_executor_is_told_so_also_where_it_has_to_be_sent() -> None:
+    spark = Spark("0", "1")
+    spark.look()
+    del spark.tracker.hosts["1"]
+    spark.look()
+    seen = spark.look(after=STUCK_AFTER)
+    assert [each.cause for each in seen.relaunches] == ["executor lost"]
+    assert spark.tracker.sent == [(1, "host-2", "2")]
+
+
 def test_of_a_local_master_none_is_sent_anywhere() -> None:
     spark = Spark("0", None)
     spark.be(local=True)
