@@ -77,6 +77,15 @@ class TestRebalancing:
         plain = dstream(receivers=5, executor_cores=4, autoscale=policy)
         assert isinstance(decision(plain, seen((3, 2, 0))), Hold)
 
+    def test_no_core_for_one_that_should_move_is_said(self) -> None:
+        told = seen((3, 2, 0))
+        *others, last = told.executors
+        full = replace(told, executors=(*others, replace(last, cores=0)))
+        found = decision(receiving(), full)
+        assert isinstance(found, Hold)
+        assert "; receivers: receivers of executors [3, 2, 0] are not balanced" in found.reason
+        assert found.reason.endswith("has a core free for another")
+
     def test_what_is_not_settled_is_waited_for_and_it_is_said(self) -> None:
         told = seen((3, 2, 0))
         first, *others = told.receivers or ()
@@ -207,6 +216,14 @@ class TestRuns:
         line, story = self.story(deployed.run(request))
         assert line == "nothing to do: receiver 0 runs nowhere at the moment"
         assert story["ending"] == "overtaken"
+
+    def test_what_no_core_is_free_for_says_so(self, deployed: Deployment) -> None:
+        [request] = deployed.tick().requests
+        kept = deployed.world.streams["clicks"]
+        kept.executors = tuple(replace(each, cores=0) for each in kept.executors)
+        line, story = self.story(deployed.run(request))
+        assert line.startswith("nothing to do: receivers of executors [3, 2, 0] are not balanced")
+        assert story["notes"] == line.removeprefix("nothing to do: ")
 
     def test_one_is_moved_by_hand(self, deployed: Deployment) -> None:
         result = deployed.by_hand("rebalance_receivers", stream="clicks", receiver=0, executor="1")
