@@ -64,7 +64,10 @@ def receivers(
             driver = cluster.find(stream)
             if driver is None or not driver.state.alive:
                 state = driver.state.value if driver else "not started"
-                raise click.ClickException(f"{stream!r} is {state}: it has no receivers")
+                raise click.ClickException(
+                    f"{stream!r} is {state}: it has no receivers; `sparkscale start {stream}` "
+                    "starts it"
+                )
             for line in shown(cluster.status(driver, window=0)):
                 click.echo(in_a_terminal(line, stream))
 
@@ -77,6 +80,9 @@ def shown(status: Status) -> list[str]:
         return ["it has started no receivers"]
     lines = [_line(each, status.now) for each in status.receivers]
     lines.append(f"receivers of executors: {spread(status)}")
+    hosts = {each.executor for each in status.receivers}
+    if idle := [each.id for each in status.executors if each.id not in hosts]:
+        lines.append(f"executors without receivers: {', '.join(idle)}")
     newest = sorted(status.relaunches, key=lambda each: each.began_at)[-RELAUNCHES:]
     return lines + [f"{clock(each.began_at, status.now)} {in_words(each)}" for each in newest]
 

@@ -233,6 +233,8 @@ class Stream(Declaration):
     def _bounds_leave_room(self) -> Self:
         bounds, policy = self.bounds, self.autoscale
         why = f"{bounds.minimum}, the fewest executors this stream can run with"
+        if policy is None or policy.min_executors is None:
+            why += self._why_so_many
         if bounds.maximum is not None and bounds.maximum < bounds.minimum:
             raise ValueError(f"autoscale.max_executors = {bounds.maximum}: must be at least {why}")
         given = policy.initial_executors if policy else self.executors
@@ -310,6 +312,11 @@ class Stream(Declaration):
     def _least_executors(self, receivers: int) -> int:
         """Fewest executors for so many receivers, where no minimum is declared."""
         return 1
+
+    @property
+    def _why_so_many(self) -> str:
+        """What `_least_executors` comes of, as it goes on in an error; empty: nothing to say."""
+        return ""
 
     @property
     def _has_limits(self) -> bool:
@@ -404,6 +411,18 @@ class DStream(Stream):
 
     def _least_executors(self, receivers: int) -> int:
         return least_executors(self.receiver_policy, receivers, self.tasks_at_a_time)
+
+    @property
+    def _why_so_many(self) -> str:
+        if not self.receivers:
+            return ""
+        fitting = fitting_executors(self.receivers, self.tasks_at_a_time)
+        if self._least_executors(self.receivers) == fitting:
+            return f": {self.receivers} receiver(s) and a task of a batch have to fit on them"
+        return (
+            f": one for each of {self.receivers} receivers; with receiver_policy.removal = "
+            f"'fitting' {fitting} would do"
+        )
 
     @model_validator(mode="after")
     def _receivers_leave_a_core(self) -> Self:

@@ -74,6 +74,11 @@ class Evaluation:
     """Mean of the worst query."""
     input_rate: float | None = None
     """Records per second of the window that entered completed batches, all queries together."""
+    gathered_rate: float | None = None
+    """Records per second of the intervals in which completed batches gathered them. For DStreams,
+    whose batches have one interval's input each, that is what their receivers take, also while
+    batches take longer than they have: then fewer complete in the window, and `input_rate` is
+    what is processed, not what comes."""
     processed_rate: float | None = None
     """Records per second of processing time, all queries together."""
     backlog_records: int | None = None
@@ -183,6 +188,7 @@ def evaluate(
     loaded = [b for b in good if b.records is not None]
     records = sum(b.records or 0 for b in loaded)
     busy_ms = sum(b.processing_ms for b in loaded)
+    gathered_ms = sum(b.triggers * intervals.get(b.query, batch_interval * 1000) for b in loaded)
     return Evaluation(
         window=window,
         uptime=status.now - status.started_at,
@@ -201,6 +207,7 @@ def evaluate(
         processing_ms=_mean_processing_ms(of_worst),
         scheduling_ms=_mean([b.scheduling_ms for b in of_worst if b.scheduling_ms is not None]),
         input_rate=records / window if loaded else None,
+        gathered_rate=records * 1000 / gathered_ms if gathered_ms else None,
         processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
         backlog_records=_total([q.backlog_records for q in active]) if fresh else None,
         pending_batches=_total([q.pending_batches for q in active]) if fresh else None,

@@ -51,8 +51,7 @@ def moves(receivers: Mapping[str, Sequence[int]], free: Mapping[str, int]) -> tu
     there = {executor: sorted(ids) for executor, ids in receivers.items()}
     room = {executor: free.get(executor, 0) for executor in there}
     made: list[Move] = []
-    total = sum(map(len, there.values()))
-    while move := _next(there, room, total):
+    while move := _next(there, room):
         there[move.from_executor].remove(move.stream_id)
         there[move.to_executor].append(move.stream_id)
         room[move.from_executor] += 1
@@ -61,14 +60,29 @@ def moves(receivers: Mapping[str, Sequence[int]], free: Mapping[str, int]) -> tu
     return tuple(made)
 
 
-def _next(there: Mapping[str, Sequence[int]], room: Mapping[str, int], total: int) -> Move | None:
+def unbalanced(receivers: Mapping[str, Sequence[int]]) -> bool:
+    """Whether an executor has at least one receiver more than the average."""
+    counts = [len(ids) for ids in receivers.values()]
+    # In whole numbers: at least 1 + total / executors.
+    return bool(counts) and (max(counts) - 1) * len(counts) >= sum(counts)
+
+
+def no_room(there: Placement) -> str | None:
+    """Why receivers that are not balanced stay as they are, in words; None: they are balanced, or
+    there is a move to make."""
+    if not unbalanced(there.receivers) or moves(there.receivers, there.free):
+        return None
+    return (
+        f"receivers of executors {there.in_words} are not balanced, but no executor with at least "
+        "two fewer than the most has a core free for another"
+    )
+
+
+def _next(there: Mapping[str, Sequence[int]], room: Mapping[str, int]) -> Move | None:
     """The next move; None: there is none."""
-    if not there:
+    if not unbalanced(there):
         return None
     source = min(there, key=lambda executor: (-len(there[executor]), executor))
-    # In whole numbers: at least 1 + total / executors.
-    if (len(there[source]) - 1) * len(there) < total:
-        return None
     able = [each for each in there if room[each] > 0]
     able = [each for each in able if len(there[each]) <= len(there[source]) - 2]
     if not able:

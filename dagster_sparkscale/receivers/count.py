@@ -5,6 +5,9 @@
     u <= down of fewer: as few as stay at or below it, `step` at a time
     between   hold: the dead band. A change is a restart, so a driver runs for `cooldown` before it
 
+What the stream takes is told by its batches, each of which has what came in one interval: how many
+complete in a window says what is processed, and not what comes.
+
 Fewer are judged by the u that they would have, and not by that of all: so what was added is not
 taken away by the same rate, as long as down is below up.
 
@@ -74,15 +77,15 @@ def learned(seen: Evaluation, receivers: int | None) -> float | None:
     It does where the input stood at limits that are those of receivers, or where the stream fell
     behind a source that tells, unlimited, while its batches fitted into their interval.
     """
-    if not receivers or not seen.input_rate or seen.uptime is None or seen.uptime < seen.window:
+    if not receivers or not seen.gathered_rate or seen.uptime is None or seen.uptime < seen.window:
         return None
     if seen.throttled is not None:
-        return seen.input_rate / receivers if seen.throttled_by in _OF_RECEIVERS else None
+        return seen.gathered_rate / receivers if seen.throttled_by in _OF_RECEIVERS else None
     if seen.lag is None or seen.catching_up is None or seen.ratio is None:
         return None
     late = seen.lag > LATE_INTERVALS * (seen.batch_interval or seen.window)
     if late and seen.catching_up <= GROWS and seen.ratio < 1 and seen.overdue is None:
-        return seen.input_rate / receivers
+        return seen.gathered_rate / receivers
     return None
 
 
@@ -134,14 +137,14 @@ def count(policy: ReceiverCount, seen: Evaluation, now: Counted) -> Hold | Recei
         return ReceiversTo(
             within, f"{running} receivers are outside the bounds {policy.minimum} to {most}"
         )
-    if seen.input_rate is None:
+    if seen.gathered_rate is None:
         return Hold("what its receivers take is not known: no batch completed")
     if now.capacity is None:
         return Hold(
             "what one receiver can take is not known: declare capacity; it is learned only while "
             "the receivers stand at limits of their own, or fall behind a source that tells"
         )
-    return _by_rate(policy, seen, running, most, seen.input_rate, now.capacity)
+    return _by_rate(policy, seen, running, most, seen.gathered_rate, now.capacity)
 
 
 def _by_rate(

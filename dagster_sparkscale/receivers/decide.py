@@ -12,7 +12,13 @@ from dagster_sparkscale.declare.streams import DStream, Stream
 from dagster_sparkscale.driver.private_spark import MOVES
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
-from dagster_sparkscale.receivers.balance import Placement, Unsettled, moves, placement
+from dagster_sparkscale.receivers.balance import (
+    Placement,
+    Unsettled,
+    moves,
+    no_room,
+    placement,
+)
 from dagster_sparkscale.receivers.count import Counted, capacity_of, count
 
 
@@ -75,7 +81,7 @@ def _rebalanced(stream: DStream, status: Status, seen: Evaluation) -> MoveReceiv
     if isinstance(there, Unsettled):
         return there.why
     found = moves(there.receivers, there.free)
-    return MoveReceivers(found, _why(there)) if found else None
+    return MoveReceivers(found, _why(there)) if found else no_room(there)
 
 
 def _why(there: Placement) -> str:

@@ -21,7 +21,7 @@ from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.receivers import active, in_words, receiver_of, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
-from dagster_sparkscale.receivers.balance import Unsettled, moves, placement
+from dagster_sparkscale.receivers.balance import Unsettled, moves, no_room, placement
 from dagster_sparkscale.receivers.looking import (
     Overtaken,
     Refused,
@@ -68,7 +68,8 @@ class Story:
     spread_after: str | None = None
     moved: list[Relaunch] = field(default_factory=list)
     ending: str = "balanced"
-    """`balanced`: there was nothing to do; `moved`; `not moved`: one is not where it was sent;
+    """`balanced`: there was nothing to do, or nothing that can be done, which a note says;
+    `moved`; `not moved`: one is not where it was sent;
     `gone`: its driver has ended meanwhile."""
     notes: list[str] = field(default_factory=list)
     seconds: float | None = None
@@ -114,6 +115,7 @@ def rebalance(
                     tell(f"before: receivers of executors {story.spread_before}")
                 story.receivers_after, story.spread_after = active(status), spread(status)
                 if move is None:
+                    story.notes.extend(_left(stream, request, status))
                     break
                 asked = _ask_for(cluster, driver, move, lease)
                 number = lease.number
@@ -156,6 +158,15 @@ def _next(
         raise Refused(f"{stream.name!r}: {there.why}; try again when that is over")
     found = moves(there.receivers, there.free)
     return driver, status, found[0] if found else None
+
+
+def _left(stream: Stream, request: Request, status: Status) -> list[str]:
+    """Why nothing is moved, where that is not because they are balanced."""
+    if request.by_hand:
+        return [f"receiver {request.receiver} runs on executor {request.executor} already"]
+    there = placement(status, stream.cores_per_task)
+    why = None if isinstance(there, Unsettled) else no_room(there)
+    return [why] if why else []
 
 
 def by_hand(request: Request, status: Status) -> Move | None:

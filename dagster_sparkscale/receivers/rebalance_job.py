@@ -80,7 +80,8 @@ def _report(reason: str, story: Story) -> Report:
 
 def _line(story: Story) -> str:
     if story.ending == "balanced":
-        return f"nothing to do: receivers of executors {story.spread_before}"
+        why = "; ".join(story.notes) or f"receivers of executors {story.spread_before}"
+        return f"nothing to do: {why}"
     said = "; ".join(in_words(each) for each in story.moved)
     line = f"{story.spread_before} -> {story.spread_after}: {said}"
     if story.receivers_after not in (None, story.receivers_before):

@@ -130,7 +130,9 @@ def _host(name: str) -> str:
 
 
 def _tasks(executor: Executor) -> str:
-    held = f", {executor.receivers} receivers" if executor.receivers else ""
+    held = ""
+    if executor.receivers:
+        held = f", {executor.receivers} receiver" + ("s" if executor.receivers > 1 else "")
     return f"{executor.active_tasks} of {executor.cores}{held}"
 
 

@@ -6,7 +6,7 @@ from dagster_sparkscale.observe.status import Relaunch
 from dagster_sparkscale.receivers import rebalance, recount_following
 from tests.cli.terminal import Terminal, tagged
 from tests.fakes import arrive
-from tests.receivers.streams import counting, spread_over
+from tests.receivers.streams import counting, on, spread_over
 from tests.receivers.test_recount import starts_its_receivers
 
 
@@ -35,6 +35,7 @@ def test_it_shows_where_they_run(five: Terminal) -> None:
         "receiver 1: runs nowhere, on its way to executor 2, 12.5 records/s, last failed of: "
         "refused",
         "receivers of executors: [1, 0, 0]",
+        "executors without receivers: 1, 2",
         "01-01 00:00 receiver 0: executor 7 -> executor 0 (executor lost, away for 2.00 s)",
     ]
     assert five.runs() == [], "nothing is run for it"
@@ -48,7 +49,8 @@ def test_what_there_is_nothing_to_show_of_says_so(five: Terminal) -> None:
     assert "can't be told where its receivers run" in five.ask("receivers", "receiving").stdout
     five.world.end("receiving")
     done = five.ask("receivers", "receiving")
-    assert done.exit_code == 1 and "'receiving' is failed: it has no receivers" in done.stderr
+    said = "'receiving' is failed: it has no receivers; `sparkscale start receiving` starts it"
+    assert done.exit_code == 1 and said in done.stderr
 
 
 def test_one_is_moved_by_a_tracked_run(five: Terminal) -> None:
@@ -63,6 +65,12 @@ def test_they_are_balanced(five: Terminal) -> None:
     assert five.ask("receivers", "receiving", "--rebalance").exit_code == 0
     done = five.ask("receivers", "receiving", "--rebalance")
     assert "nothing to do: receivers of executors [1, 1, 0]" in done.stdout
+
+
+def test_where_each_executor_has_some_none_is_named_as_without(five: Terminal) -> None:
+    kept = five.kept("receiving")
+    kept.executors, kept.receivers = on((1, 1))
+    assert "without receivers" not in five.ask("receivers", "receiving").stdout
 
 
 def test_there_are_more_of_them(five: Terminal) -> None:

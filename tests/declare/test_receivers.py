@@ -156,6 +156,21 @@ class TestExecutors:
             "autoscale.initial_executors = 2: must be at least 3"
         )
 
+    def test_what_fewest_executors_come_of_is_said(self) -> None:
+        given = {"receivers": 5, "executor_cores": 4}
+        most = {"autoscale": RatioPolicy(max_executors=1)}
+        assert refused(dstream, **given, **most) == (
+            "autoscale.max_executors = 1: must be at least 5, the fewest executors this stream can "
+            "run with: one for each of 5 receivers; with receiver_policy.removal = 'fitting' 2 "
+            "would do"
+        )
+        assert refused(dstream, **given, **most, receiver_policy=FITTING).endswith(
+            "must be at least 2, the fewest executors this stream can run with: 5 receiver(s) and "
+            "a task of a batch have to fit on them"
+        )
+        said = refused(dstream, **given, autoscale=RatioPolicy(initial_executors=4))
+        assert "one for each of 5 receivers" in said
+
     @pytest.mark.parametrize(("receivers", "least"), [(1, 1), (2, 2), (3, 2), (4, 3)])
     def test_more_receivers_need_more_executors(self, receivers: int, least: int) -> None:
         stream = counting(1, executor_cores=2, autoscale=RatioPolicy(max_executors=8))

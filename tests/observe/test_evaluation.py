@@ -139,6 +139,20 @@ class TestWindow:
         assert evaluation.input_rate == 10.0
         assert evaluation.processed_rate == 150.0
 
+    def test_what_was_gathered_is_per_second_of_the_batches_and_not_of_the_window(self) -> None:
+        slow = (batch(30, records=300, ago=5), batch(30, records=100, ago=35))
+        evaluation = evaluate(status(batches=slow), window=60, batch_interval=10)
+        assert evaluation.gathered_rate == 20.0
+        assert evaluation.input_rate == pytest.approx(400 / 60)
+        told = status(
+            batches=(*slow, batch(1, records=None), batch(1, records=900, failed=True)),
+            queries=(Query(QUERY, active=True, interval_ms=5000),),
+        )
+        assert evaluate(told, window=60, batch_interval=10).gathered_rate == 40.0
+        idle = status(batches=(batch(1, records=100), batch(0, records=0, triggers=3)))
+        assert evaluate(idle, window=60, batch_interval=10).gathered_rate == 2.5
+        assert evaluate(status(), window=60, batch_interval=10).gathered_rate is None
+
     def test_records_of_a_failed_batch_were_not_processed(self):
         evaluation = seen(batches=(batch(2, records=120), batch(5, records=900, failed=True)))
         assert (evaluation.input_rate, evaluation.processed_rate) == (2.0, 60.0)

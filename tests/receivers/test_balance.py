@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.observe.status import Executor, Receiver
-from dagster_sparkscale.receivers.balance import Placement, Unsettled, moves, placement
+from dagster_sparkscale.receivers.balance import (
+    Placement,
+    Unsettled,
+    moves,
+    no_room,
+    placement,
+)
 from tests.fakes import status
 
 Ids = Mapping[str, Sequence[int]]
@@ -81,6 +87,26 @@ class TestMoves:
     def test_a_move_that_brings_nothing_nearer_is_not_made(self) -> None:
         # 2 is above the average by one, and the only one with a core has one less.
         assert moves(placed(2, 1, 0, 0), {"1": 3}) == ()
+
+    @pytest.mark.parametrize(
+        ("there", "free", "stuck"),
+        [
+            ((3, 0), {"1": 0}, True),
+            ((3, 0), {"1": 1}, False),
+            ((2, 1, 0, 0), {"1": 3}, True),
+            ((2, 1), {}, False),
+            ((2, 0), {}, True),  # exactly one more than the average
+            ((0, 0), {}, False),
+            ((), {}, False),
+        ],
+    )
+    def test_what_stays_unbalanced_for_want_of_a_core_says_so(
+        self, there: tuple[int, ...], free: dict[str, int], stuck: bool
+    ) -> None:
+        why = no_room(Placement(placed(*there), free))
+        assert (why is not None) == stuck
+        if why is not None:
+            assert why.startswith(f"receivers of executors {list(there)} are not balanced, but no")
 
     @given(layouts, cores)
     def test_each_move_is_one_that_is_called_for(self, there: Ids, free: dict[str, int]) -> None:

@@ -25,7 +25,7 @@ POLICY = ReceiverCount(minimum=1, maximum=6)
 
 
 def seen(rate: float | None = 250.0, **fields: Any) -> Evaluation:
-    plain = {"window": 60.0, "uptime": 5000.0, "ratio": 0.5, "input_rate": rate}
+    plain = {"window": 60.0, "uptime": 5000.0, "ratio": 0.5, "gathered_rate": rate}
     return Evaluation(**{**plain, "batch_interval": 10.0, **fields})
 
 

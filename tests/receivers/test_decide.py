@@ -33,7 +33,9 @@ def seen(
         "receivers": receivers,
         "registered": len(counts),
         "requested": len(counts),
-        "batches": (batch(seconds, records=records, query=QUERY),),
+        "batches": tuple(
+            batch(seconds, ago=10.0 * n + 5, records=records // 6, query=QUERY) for n in range(6)
+        ),
     }
     return status(**{**plain, **fields})
 
@@ -83,6 +85,15 @@ class TestRebalancing:
         plain = dstream(receivers=5, executor_cores=4, autoscale=policy)
         assert isinstance(decision(plain, seen((3, 2, 0))), Hold)
 
+    def test_no_core_for_one_that_should_move_is_said(self) -> None:
+        told = seen((3, 2, 0))
+        *others, last = told.executors
+        full = replace(told, executors=(*others, replace(last, cores=0)))
+        found = decision(receiving(), full)
+        assert isinstance(found, Hold)
+        assert "; receivers: receivers of executors [3, 2, 0] are not balanced" in found.reason
+        assert found.reason.endswith("has a core free for another")
+
     def test_what_is_not_settled_is_waited_for_and_it_is_said(self) -> None:
         told = seen((3, 2, 0))
         first, *others = told.receivers or ()
@@ -113,11 +124,24 @@ class TestRebalancing:
 
 class TestCounting:
     def test_the_dead_band_is_told_beside_what_held(self) -> None:
-        found = decision(counting(capacity=1.0), seen((1, 1), records=80))
+        found = decision(counting(capacity=1.0), seen((1, 1), records=84))
         assert isinstance(found, Hold)
         assert found.reason == (
-            "R 0.50 of query 'counts' is between 0.3 and 0.9; receivers: 1.33 records/s are 0.67 "
+            "R 0.50 of query 'counts' is between 0.3 and 0.9; receivers: 1.4 records/s are 0.70 "
             "of what 2 receivers can take (1 each), below 0.9, and fewer would be above 0.6"
+        )
+
+    def test_a_stream_whose_batches_do_not_fit_takes_no_less_for_that(self) -> None:
+        """Two batches of a minute's six are completed: what came is in each of them, and a third
+        of it is what is processed."""
+        told = seen((1, 1, 1), seconds=30, records=1200)
+        late = replace(told, batches=told.batches[:2])
+        stream = counting(3, capacity=10.0, autoscale=RatioPolicy(max_executors=3))
+        found = decision(stream, late)
+        assert isinstance(found, Hold)
+        assert found.reason.endswith(
+            "receivers: 20 records/s are 0.67 of what 3 receivers can take (10 each), below 0.9, "
+            "and fewer would be above 0.6"
         )
 
     def test_what_is_declared_counts_more_than_what_was_learned(self) -> None:
@@ -214,6 +238,14 @@ class TestRuns:
         assert line == "nothing to do: receiver 0 runs nowhere at the moment"
         assert story["ending"] == "overtaken"
 
+    def test_what_no_core_is_free_for_says_so(self, deployed: Deployment) -> None:
+        [request] = deployed.tick().requests
+        kept = deployed.world.streams["clicks"]
+        kept.executors = tuple(replace(each, cores=0) for each in kept.executors)
+        line, story = self.story(deployed.run(request))
+        assert line.startswith("nothing to do: receivers of executors [3, 2, 0] are not balanced")
+        assert story["notes"] == line.removeprefix("nothing to do: ")
+
     def test_one_is_moved_by_hand(self, deployed: Deployment) -> None:
         result = deployed.by_hand("rebalance_receivers", stream="clicks", receiver=0, executor="1")
         assert result.success
@@ -267,7 +299,7 @@ class TestRuns:
         assert request.job_name == "set_receivers"
         it.world.streams["clicks"].batches = (replace(full, records=400, limit=None),)
         kept.limits = ()
-        assert "6.67 records/s are 0.67 of what 2 receivers can take (5 each)" in (
+        assert "40 records/s are 0.67 of what 2 receivers can take (30 each)" in (
             tick_again(it).decided()
         )
 

@@ -62,6 +62,16 @@ class TestBalancing:
         story = carry_out(world)
         assert (story.ending, story.moved, len(moved(world))) == ("balanced", [], 1)
 
+    def test_what_is_not_balanced_for_want_of_a_core_is_not_called_balanced(self) -> None:
+        full = World(on_look=arrive)
+        spread_over(full, STREAM, (4, 0))
+        kept = full.streams["clicks"]
+        kept.executors = tuple(replace(each, cores=0) for each in kept.executors)
+        story = carry_out(full)
+        assert (moved(full), story.ending) == ([], "balanced")
+        [note] = story.notes
+        assert note.startswith("receivers of executors [4, 0] are not balanced, but no executor")
+
     def test_each_move_is_decided_on_what_is_so_by_then(self) -> None:
         world = World()
         kept = spread_over(world, STREAM, (5, 0, 0))
@@ -107,7 +117,9 @@ class TestByHand:
         assert (story.ending, story.spread_after) == ("moved", "[3, 2, 0]")
 
     def test_one_that_is_there_stays(self, world: World) -> None:
-        assert carry_out(world, receiver=0, executor="0").ending == "balanced"
+        story = carry_out(world, receiver=0, executor="0")
+        assert story.ending == "balanced"
+        assert story.notes == ["receiver 0 runs on executor 0 already"]
         assert moved(world) == []
 
     def test_one_that_runs_nowhere_is_sent_too(self, world: World) -> None:

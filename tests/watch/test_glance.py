@@ -178,10 +178,15 @@ class TestExecutors:
         assert executors(()) == ""
 
     def test_a_line_each(self):
-        told = (Executor("0", "host_a", 4, 3), Executor("1", "b", 2, receivers=2))
+        told = (
+            Executor("0", "host_a", 4, 3),
+            Executor("1", "b", 2, receivers=2),
+            Executor("2", "b", 2, receivers=1),
+        )
         assert executors(told) == (
             "|executor|host|tasks of cores|\n|-|-|-|\n"
-            "|0 |host\\_a |3 of 4|\n|1 |b |0 of 2, 2 receivers|"
+            "|0 |host\\_a |3 of 4|\n|1 |b |0 of 2, 2 receivers|\n"
+            "|2 |b |0 of 2, 1 receiver|"
         )
 
     def test_a_line_a_host_where_they_are_many_the_fullest_first(self):
