@@ -99,7 +99,7 @@ def still_known(known: float | None, seen: Evaluation, receivers: int | None) ->
         return shown
     if seen.uptime is None or seen.uptime < seen.window:
         return known
-    took = seen.input_rate / receivers if receivers and seen.input_rate else 0.0
+    took = seen.gathered_rate / receivers if receivers and seen.gathered_rate else 0.0
     return None if took > DISPROVED * known else known
 
 
