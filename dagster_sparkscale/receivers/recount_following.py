@@ -100,7 +100,10 @@ def follow(
             story.still_seconds = time.monotonic() - began
             tell(f"{story.after} receivers run")
             return
-        if time.monotonic() >= deadline:
+        # All that its graph has run, and a batch is through: it gets no others.
+        settled = status is not None and status.last_seq > 0 and bool(started)
+        settled = settled and story.after == len(started or ()) != story.wanted
+        if settled or time.monotonic() >= deadline:
             _say_short(story, last)
             return
         time.sleep(_POLL)

@@ -14,7 +14,7 @@ from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.receivers.looking import Overtaken, Refused
 from dagster_sparkscale.receivers.recount import NotDone, Request, Story, recount
-from tests.fakes import Kept, World, dstream
+from tests.fakes import Kept, World, batch, dstream
 from tests.lifecycle.reconciling import start
 from tests.receivers.streams import counting, receiving, spread_over
 
@@ -368,6 +368,19 @@ class TestWhatRuns:
             "the program has started 2 receivers: it has to take their number by receiver_count, "
             "and its checkpoint folder by receiver_checkpoint"
         ]
+
+    def test_it_is_told_once_a_batch_is_through_and_not_waited_for(self, world: World) -> None:
+        """A graph gets no other receivers than it has begun with."""
+
+        def deaf(kept: Kept) -> None:
+            kept.settings = {}
+            starts_its_receivers(kept)
+            kept.batches = (batch(1.0),)
+
+        world.on_submit = deaf
+        story = carry_out(world, 3, wait=3600.0)
+        assert (story.ending, story.after) == ("short", 2)
+        assert story.notes[0].startswith("the program has started 2 receivers: it has to take")
 
     def test_receivers_that_do_not_come_are_a_failure(self, world: World) -> None:
         def one_is_missing(kept: Kept) -> None:
