@@ -107,6 +107,8 @@ class ReceiverWatch:
         if first or away is not None:
             known.since = now
         known.placement, known.here = placement, True
+        if known.order is not None:
+            known.error = placement.error  # of one before it: being told to stop is no failure
         known.order = known.away = None
         if away is None:
             return []

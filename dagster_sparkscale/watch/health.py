@@ -248,11 +248,29 @@ def _applied(sighting: Sighting, drift: Sequence[str]) -> Finding:
     driver = sighting.driver
     if driver is None or not driver.state.alive or driver.declared is None:
         return Finding(None, "it is not known what a driver was started with", urgent=False)
+    if ignored := _ignored_number(sighting):
+        return Finding(False, ignored, urgent=False, mark="receivers")
     if not drift:
         return Finding(True, "the driver was started with what is declared", urgent=False)
     changes = "; ".join(drift)
     text = f"the declaration has changed since the driver was started; a restart applies: {changes}"
     return Finding(False, text, urgent=False, mark=changes)
+
+
+def _ignored_number(sighting: Sighting) -> str | None:
+    """That the program has another number of receivers than was set, in words; None: it has not,
+    or that is not known."""
+    driver, status = sighting.driver, sighting.status
+    asked = driver.receivers if driver is not None else None
+    if asked is None or status is None or not status.receivers:  # they are there all at once
+        return None
+    running = len(status.receivers)
+    if running == asked:
+        return None
+    return (
+        f"{asked} receivers were set, and the program has {running}: it has to take their number "
+        "by receiver_count"
+    )
 
 
 def _load(seen: Evaluation | None) -> float | None:

@@ -228,3 +228,14 @@ def test_it_is_never_told_that_one_is_both_here_and_away(events: list[Any]) -> N
         closed = [each for each in relaunches if each.to_executor is not None]
         assert all((each.away_seconds or 0) >= 0 for each in closed)
         assert sorted(over[-len(closed) :] if closed else [], key=str) == sorted(closed, key=str)
+
+
+def test_what_one_says_on_being_sent_away_is_no_failure_of_it() -> None:
+    """As that its last block could not be written: its supervisor has closed the log by then."""
+    watch = watching()
+    watch.order(7, "2", "move", 110.0)
+    watch.see([replace(STOPPED, error="Error in block pushing thread")], THREE, 110.3)
+    watch.see([on("2")], THREE, 111.5)
+    assert watch.receivers()[0].error is None
+    watch.see([replace(on("2"), error="refused")], THREE, 112.0)
+    assert watch.receivers()[0].error == "refused"

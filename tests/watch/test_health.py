@@ -7,7 +7,7 @@ from dagster_sparkscale.clusters.starts import ATTEMPT
 from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
-from dagster_sparkscale.observe.status import Executor, Query
+from dagster_sparkscale.observe.status import Executor, Query, Receiver
 from dagster_sparkscale.watch.health import (
     DESCRIPTIONS,
     NOT_STOPPED,
@@ -409,6 +409,21 @@ class TestDeclarationApplied:
 
     def test_a_driver_with_what_is_declared_passes(self):
         assert self.found().passed is True
+
+    @pytest.mark.parametrize(
+        ("asked", "running", "passed"),
+        [(3, 2, False), (2, 2, True), (None, 2, True), (3, 0, True), (3, None, True)],
+    )
+    def test_a_program_that_does_not_take_its_number_of_receivers_fails(
+        self, asked, running, passed
+    ):
+        told = None if running is None else tuple(map(Receiver, range(running)))
+        found = self.found(
+            driver=driver(declared={}, receivers=asked), status=status(receivers=told)
+        )
+        assert found.passed is passed
+        if not passed:
+            assert found.text.startswith("3 receivers were set, and the program has 2: it has to ")
 
     def test_what_a_restart_would_change_is_told_as_a_warning_and_each_change_is_news(self):
         finding = self.found("max_executors 4 -> 8", "env TOKEN has changed")
