@@ -37,7 +37,10 @@ class Reader(DataSourceStreamReader):
     def latestOffset(self, start, limit=None):
         from dagster_sparkscale.driver.live_limits import live_limits
 
-        (folder / "found").write_text(str(live_limits("numbers").get("maxRecordsPerTrigger")))
+        # As a whole: it is asked again and again, and is ended in the middle of it.
+        draft = folder / "draft"
+        draft.write_text(str(live_limits("numbers").get("maxRecordsPerTrigger")))
+        draft.replace(folder / "found")
         return start
 
     def partitions(self, start, end):
