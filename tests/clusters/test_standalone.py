@@ -87,6 +87,8 @@ class TestStandaloneCluster(ClientModeContract):
             submit(another, streams[1])
         wait_for("the stranger to end", lambda: not newest(another, "idle").state.alive)
         stranger = newest(another, "idle")
+        # Of its processes the last may take a moment longer.
+        wait_for("all of it to end", lambda: self.nothing_left(another, "idle", stranger.epoch))
         assert stranger.fenced
         assert "which has not said that it has ended" in str(stranger.exit_reason)
         assert str(stranger.exit_reason) in another.logs(stranger)

@@ -17,6 +17,7 @@ from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.operated import without_pods
 from tests.clusters.running import stream, submit
 from tests.kubernetes import namespace
+from tests.waiting import wait_for
 
 
 @pytest.mark.parametrize("manifest", NEEDED)
@@ -48,6 +49,8 @@ class TestAsked:
         assert line.text == "can't be asked"
         assert "dagster.yaml" in str(line.cure) and f"a namespace {bare}" in str(line.cure)
         apply(kubernetes, bare, "dagster.yaml")
+        # What was granted is heeded in a moment.
+        wait_for("the roles to be asked for", lambda: "roles" in self.told(cluster))
         found = self.told(cluster)
         assert found["roles"].text == (
             f"Dagster may not get pods/portforward, create pods/portforward in the namespace {bare}"
@@ -55,7 +58,7 @@ class TestAsked:
         assert "deploy/kubernetes/outside.yaml" in str(found["roles"].cure)
         assert "driver.yaml" in str(found["service account"].cure)
         apply(kubernetes, bare, "outside.yaml", "driver.yaml")
-        assert self.told(cluster) == {}
+        wait_for("all to be there", lambda: self.told(cluster) == {})
 
     def test_inside_of_the_cluster_no_ports_are_forwarded(
         self, kubernetes: Cluster, bare: str
