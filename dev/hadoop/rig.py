@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,9 +62,9 @@ class HadoopRig(Daemons):
         self.mark = secrets.token_hex(8)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
+    @abstractmethod
     def told(self) -> str:
         """Where it is, in one line, for whoever started the keeper."""
-        raise NotImplementedError
 
     def conf(self, name: str) -> Path:
         """The folder with the settings of one daemon, made anew; it logs to its standard error."""
