@@ -21,6 +21,7 @@ from pydantic import Field, create_model, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.names import (
@@ -129,6 +130,15 @@ class OperationConfig(dg.Config):
         return value.strip() or _BY_HAND
 
 
+class DecidedConfig(OperationConfig):
+    """What an operation is told that may be decided about one driver."""
+
+    epoch: int | None = Field(
+        default=None,
+        description="The driver this was decided for; if another runs by now, nothing is done.",
+    )
+
+
 @dataclass(frozen=True)
 class Report:
     """What an operation came to."""
@@ -138,6 +148,16 @@ class Report:
     """In values that JSON has; None is what was not measured."""
     failed: bool = False
     """Whether it is not as it was to be: the run tells its story, and fails with the line."""
+
+
+def nothing_to_do(config: DecidedConfig, why: Overtaken, **more: Any) -> Report:
+    """What an operation comes to that was decided on something which is not so any more.
+
+    Args:
+        more: of the story, besides.
+    """
+    facts = {"reason": config.reason, "ending": "overtaken", "notes": str(why)}
+    return Report(f"nothing to do: {why}", {**more, **facts, "epoch": config.epoch})
 
 
 C = TypeVar("C", bound=OperationConfig)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.requests import Overtaken, Refused, ask
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.streams import Stream
@@ -24,14 +25,6 @@ from dagster_sparkscale.observe.receivers import (
 from dagster_sparkscale.observe.status import Relaunch, Status
 
 _POLL = 0.5
-
-
-class Refused(ValueError):
-    """The request makes no sense; the text says what would."""
-
-
-class Overtaken(Exception):
-    """What was decided is about a driver that has ended since: there is nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +165,7 @@ def rescale(
     if story.ending == "short":
         _explain_shortfall(cluster, story)
     if story.failed:
-        _explain_receivers(story, _ask(cluster, story.driver))
+        _explain_receivers(story, ask(cluster, story.driver))
     return story
 
 
@@ -248,7 +241,7 @@ def _follow(
     """Wait until the target is reached, overtaken or out of time; sets `story.ending`."""
     silent = False
     while True:
-        status = _ask(cluster, story.driver)
+        status = ask(cluster, story.driver)
         if status is None:
             newest = cluster.find(story.driver.stream)
             if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
@@ -308,13 +301,6 @@ def _explain_receivers(story: Story, status: Status | None) -> None:
     for each in away(status) if status is not None else ():
         of = f"; it last failed of: {each.error}" if each.error else ""
         story.notes.append(f"receiver {each.stream_id} runs nowhere{of}")
-
-
-def _ask(cluster: ClusterManager, driver: Driver) -> Status | None:
-    try:
-        return cluster.status(driver, window=0)
-    except (AgentUnreachable, AgentRefused):  # refused: another driver may have its address by now
-        return None
 
 
 def _explain_shortfall(cluster: ClusterManager, story: Story) -> None:

@@ -5,14 +5,15 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.autoscale.rescale import Overtaken, Request, Story, rescale
+from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
+from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, nothing_to_do
 
 
-class RescaleConfig(OperationConfig):
+class RescaleConfig(DecidedConfig):
     """What a rescale run is told. Give `target` or `delta`, not both."""
 
     target: int | None = Field(default=None, description="Executors wanted, absolute.")
@@ -22,10 +23,6 @@ class RescaleConfig(OperationConfig):
     )
     wait_seconds: float = Field(
         default=120.0, ge=0, description="How long to wait for the executors to come or go."
-    )
-    epoch: int | None = Field(
-        default=None,
-        description="The driver this was decided for; if another runs by now, nothing is done.",
     )
 
 
@@ -57,23 +54,10 @@ def _carry_out(
     try:
         story = rescale(cluster, stream, request, holder=holder, tell=context.log.info)
     except Overtaken as why:
-        return _nothing_to_do(config, str(why))
+        return nothing_to_do(config, why, decision=f"scale to {config.target}")
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)
-
-
-def _nothing_to_do(config: RescaleConfig, why: str) -> Report:
-    return Report(
-        f"nothing to do: {why}",
-        {
-            "decision": f"scale to {config.target}",
-            "reason": config.reason,
-            "ending": "overtaken",
-            "notes": why,
-            "epoch": config.epoch,
-        },
-    )
 
 
 def _report(reason: str, story: Story) -> Report:

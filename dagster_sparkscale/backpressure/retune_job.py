@@ -18,8 +18,8 @@ from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.operations import (
+    DecidedConfig,
     Operation,
-    OperationConfig,
     Report,
     Streams,
     asset_key,
@@ -49,7 +49,7 @@ class RetuneDecision:
         return "verify retuning" if self.verify else "retune backpressure"
 
 
-class RetuneConfig(OperationConfig):
+class RetuneConfig(DecidedConfig):
     """What a retune_backpressure run is told."""
 
     dry_run: bool = Field(
@@ -67,10 +67,6 @@ class RetuneConfig(OperationConfig):
         default_factory=dict,
         description='Limits to set, by name, such as {"clicks.maxOffsetsPerTrigger": 20000} or '
         '{"backpressure.max_rate": 5000}. Left out: what the history recommends.',
-    )
-    epoch: int | None = Field(
-        default=None,
-        description="The driver this was decided for; if another runs by now, nothing is done.",
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 
@@ -31,10 +32,6 @@ NONE_TOLD = (
 )
 
 Rates = dict[str, dict[str, float]]
-
-
-class Refused(ValueError):
-    """The request makes no sense; the text says what would."""
 
 
 @dataclass(frozen=True)

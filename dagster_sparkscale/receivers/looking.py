@@ -3,22 +3,9 @@
 from contextlib import suppress
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import (
-    AgentRefused,
-    AgentUnreachable,
-    ClusterError,
-    StaleEpoch,
-)
+from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
+from dagster_sparkscale.clusters.requests import Overtaken, Refused
 from dagster_sparkscale.declare.streams import DStream, Stream
-from dagster_sparkscale.observe.status import Status
-
-
-class Refused(ValueError):
-    """The request makes no sense; the text says what would."""
-
-
-class Overtaken(Exception):
-    """What was decided is not so any more: there is nothing to do."""
 
 
 def receiving(stream: Stream) -> DStream:
@@ -58,13 +45,6 @@ def running(cluster: ClusterManager, stream: str, epoch: int | None, decided: bo
         state = driver.state.value if driver else "not started"
         raise Refused(f"{stream!r} is {state}: materialize its asset to start it")
     return driver
-
-
-def ask(cluster: ClusterManager, driver: Driver) -> Status | None:
-    """What the driver's agent says; None: nothing, at the moment."""
-    with suppress(AgentUnreachable, AgentRefused):
-        return cluster.status(driver, window=0)
-    return None
 
 
 def gone(cluster: ClusterManager, driver: Driver) -> bool:

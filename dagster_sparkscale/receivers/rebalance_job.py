@@ -3,15 +3,15 @@
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import MoveReceivers
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
-from dagster_sparkscale.receivers.looking import Overtaken
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, nothing_to_do
 from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
 
 
-class RebalanceConfig(OperationConfig):
+class RebalanceConfig(DecidedConfig):
     """What a run is told. With neither `receiver` nor `executor` it balances all receivers, as is
     right by then."""
 
@@ -21,10 +21,6 @@ class RebalanceConfig(OperationConfig):
     executor: str | None = Field(default=None, description="The executor that it is to run on.")
     wait_seconds: float = Field(
         default=60.0, ge=0, description="How long to wait for each receiver to run again."
-    )
-    epoch: int | None = Field(
-        default=None,
-        description="The driver this was decided for; if another runs by now, nothing is done.",
     )
 
 
@@ -52,8 +48,7 @@ def _carry_out(
     try:
         story = rebalance(cluster, stream, request, holder=holder, tell=context.log.info)
     except Overtaken as why:
-        facts = {"reason": config.reason, "ending": "overtaken", "notes": str(why)}
-        return Report(f"nothing to do: {why}", {**facts, "epoch": config.epoch})
+        return nothing_to_do(config, why)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)

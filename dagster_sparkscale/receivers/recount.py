@@ -20,11 +20,12 @@ from collections.abc import Callable
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.clusters.receiver_counts import changed, count_of
+from dagster_sparkscale.clusters.requests import Refused, ask
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream, Stream
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
-from dagster_sparkscale.receivers.looking import Refused, ask, receiving, running
+from dagster_sparkscale.receivers.looking import receiving, running
 from dagster_sparkscale.receivers.recount_following import NeverRan, NotDone, Story, follow
 from dagster_sparkscale.receivers.recount_restart import Request, go_back, restart
 

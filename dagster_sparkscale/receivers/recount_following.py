@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.requests import ask
 from dagster_sparkscale.lifecycle.reconcile import Outcome
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
-from dagster_sparkscale.receivers.looking import ask
 
 _POLL = 0.5
 _LOG_LINES = 40

@@ -3,14 +3,21 @@
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import ReceiversTo
 from dagster_sparkscale.declare.streams import Stream
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams, location_of
-from dagster_sparkscale.receivers.looking import Overtaken
+from dagster_sparkscale.operations import (
+    DecidedConfig,
+    Operation,
+    Report,
+    Streams,
+    location_of,
+    nothing_to_do,
+)
 from dagster_sparkscale.receivers.recount import Request, Story, recount
 
 
-class SetReceiversConfig(OperationConfig):
+class SetReceiversConfig(DecidedConfig):
     """What a run is told."""
 
     receivers: int = Field(description="How many receivers there are to be.")
@@ -21,10 +28,6 @@ class SetReceiversConfig(OperationConfig):
     )
     wait_seconds: float = Field(
         default=300.0, ge=0, description="How long to wait for all receivers to run."
-    )
-    epoch: int | None = Field(
-        default=None,
-        description="The driver this was decided for; if another runs by now, nothing is done.",
     )
 
 
@@ -54,8 +57,7 @@ def _carry_out(
             streams.cluster(context), stream, request, holder=holder, tell=context.log.info
         )
     except Overtaken as why:
-        facts = {"reason": config.reason, "ending": "overtaken", "notes": str(why)}
-        return Report(f"nothing to do: {why}", {**facts, "epoch": config.epoch})
+        return nothing_to_do(config, why)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)

@@ -10,7 +10,7 @@ from dagster_sparkscale.declare.key_groups import skew
 from dagster_sparkscale.declare.streams import Stream
 from dagster_sparkscale.observe.state import rows_of_partitions
 from dagster_sparkscale.observe.status import Reconfiguration
-from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams, location_of
+from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, location_of
 from dagster_sparkscale.state.aims import Asked, Change, OfQuery, Refused, Settled
 from dagster_sparkscale.state.following import in_words
 from dagster_sparkscale.state.reconfigure import Refusal, Request, Story, look, reconfigure
@@ -32,7 +32,7 @@ class Reconfigure:
         return "reconfigure state"
 
 
-class ReconfigureConfig(OperationConfig):
+class ReconfigureConfig(DecidedConfig):
     """What a reconfigure_state run is told."""
 
     partitions: int | None = Field(
@@ -45,10 +45,6 @@ class ReconfigureConfig(OperationConfig):
     )
     dry_run: bool = Field(
         default=False, description="Only say what would be done and what it may cost."
-    )
-    epoch: int | None = Field(
-        default=None,
-        description="The driver this was decided for; if another runs by now, nothing is done.",
     )
 
 

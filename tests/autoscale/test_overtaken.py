@@ -2,9 +2,10 @@
 
 import pytest
 
-from dagster_sparkscale.autoscale.rescale import Overtaken, Refused, Request, rescale
+from dagster_sparkscale.autoscale.rescale import Request, rescale
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable
+from dagster_sparkscale.clusters.requests import Overtaken, Refused
 from tests.fakes import World, scaled
 
 STREAM = scaled(min_executors=1, max_executors=20)

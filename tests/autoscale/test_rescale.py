@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale import rescale as module
-from dagster_sparkscale.autoscale.rescale import Refused, Request, rescale, target_of
+from dagster_sparkscale.autoscale.rescale import Request, rescale, target_of
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
@@ -14,6 +14,7 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.bounds import Bounds
 from tests import fakes
 from tests.fakes import World, dstream, scaled, structured

@@ -9,7 +9,8 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale import rescale as module
-from dagster_sparkscale.autoscale.rescale import Refused, Request, Story, rescale
+from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Relaunch
 from tests.fakes import Kept, World

@@ -8,9 +8,9 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, OperationInProgress, StaleEpoch
+from dagster_sparkscale.clusters.requests import Overtaken, Refused
 from dagster_sparkscale.observe.receivers import in_words
 from dagster_sparkscale.observe.status import Receiver, Relaunch
-from dagster_sparkscale.receivers.looking import Overtaken, Refused
 from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
 from tests.fakes import Kept, World, arrive, structured
 from tests.receivers.streams import receiving, spread_over

@@ -1,0 +1,22 @@
+"""What may come of a request about a stream's driver, whichever operation makes it."""
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
+from dagster_sparkscale.observe.status import Status
+
+
+class Refused(ValueError):
+    """The request makes no sense, or not now; the text says what would."""
+
+
+class Overtaken(Exception):
+    """What was decided is not so any more, as where its driver has ended since: there is nothing to
+    do. No fault."""
+
+
+def ask(cluster: ClusterManager, driver: Driver) -> Status | None:
+    """What the driver's agent says; None: nothing, at the moment."""
+    try:
+        return cluster.status(driver, window=0)
+    except (AgentUnreachable, AgentRefused):  # refused: another driver may have its address by now
+        return None
