@@ -55,14 +55,20 @@ def test_a_stream_that_is_held_back_and_falls_behind_is_scaled_up(
         assert seen is not None and seen.lag is not None and seen.lag > 3
         assert seen.shards == 2
 
-        # By its option, of which the driver learns from Spark itself: 4 records for 2 s.
+        # By its option, of which the driver learns from Spark itself: 4 records for 2 s, or 3, for
+        # Spark shares them out by what waits in each partition and rounds each share down.
         def limited() -> tuple[str | None, str | None, float | None]:
             seen = held_back.assessed().seen
             assert seen is not None
             return seen.throttled, seen.throttled_by, seen.throttled_limit
 
-        at_limit = ("following", "source", 2.0)
-        wait_for("its limit", lambda: limited() == at_limit, 60, about=held_back.log)
+        at_limit = [("following", "source", rate) for rate in (2.0, 1.5)]
+        wait_for(
+            "its limit",
+            lambda: limited() in at_limit,
+            60,
+            about=lambda: f"{limited()}, {held_back.status()}\n{held_back.log()}",
+        )
 
         def shown() -> dict[str, dg.MetadataValue] | None:
             d.tick()
