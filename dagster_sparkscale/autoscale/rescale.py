@@ -14,7 +14,7 @@ from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.requests import Overtaken, Refused, ask
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import (
     active,
     away,

@@ -8,7 +8,7 @@ from pydantic import Field
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
 from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import ScaleTo
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, nothing_to_do
 

@@ -20,7 +20,7 @@ from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, C
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.declare.backpressure import Retune
 from dagster_sparkscale.declare.drift import drift
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Status
 

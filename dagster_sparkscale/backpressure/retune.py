@@ -18,7 +18,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import before, declared_limits
 from dagster_sparkscale.declare.drift import drift
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
 
 LEAST = 30

@@ -14,7 +14,7 @@ from dagster_sparkscale.backpressure.applying import Story
 from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
 from dagster_sparkscale.backpressure.retune import put_back, retune, verify
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.operations import (

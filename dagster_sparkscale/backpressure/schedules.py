@@ -9,7 +9,7 @@ import dagster as dg
 
 from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request, look, rules
 from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
 

@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.observe.state import in_progress

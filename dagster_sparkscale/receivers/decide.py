@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ReceiversTo
-from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.driver.private_spark import MOVES
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import ReceiversTo
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.operations import (
     DecidedConfig,
     Operation,

@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.declare.key_groups import skew
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import rows_of_partitions
 from dagster_sparkscale.observe.status import Reconfiguration
 from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, location_of

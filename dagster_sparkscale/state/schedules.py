@@ -7,7 +7,7 @@ from collections.abc import Callable
 import dagster as dg
 
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
 from dagster_sparkscale.state.aims import Aim, Asked, Change, Refused
