@@ -4,9 +4,10 @@ import time
 
 import dagster as dg
 
-from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request, look, rules
+from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
 from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
 from dagster_sparkscale.clusters.in_time import in_time, why
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
@@ -57,7 +58,7 @@ def _retune(
             return look(cluster, stream, asked, minutes_of(instance, stream, now), now=now)
 
         found = in_time(seen, deadline)
-        if isinstance(found, Refusal):
+        if isinstance(found, Refused):
             return dg.SkipReason(f"refused: {found}")
         if isinstance(found, Exception):
             return dg.SkipReason(f"it can't be told what is to be done: {why(found)}")

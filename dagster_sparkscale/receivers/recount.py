@@ -27,10 +27,10 @@ from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.receivers.looking import receiving, running
-from dagster_sparkscale.receivers.recount_following import NeverRan, NotDone, Story, follow
+from dagster_sparkscale.receivers.recount_following import NeverRan, Story, follow
 from dagster_sparkscale.receivers.recount_restart import Request, go_back, restart
 
-__all__ = ["NotDone", "Request", "Story", "recount"]
+__all__ = ["Request", "Story", "recount"]
 
 
 def recount(

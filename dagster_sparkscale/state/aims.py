@@ -38,7 +38,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Barred:
     """It can't be done, or it can't be told whether it can; nothing was touched."""
 
     why: str
@@ -110,7 +110,7 @@ class Change:
             )
 
 
-Aim = Refused | Settled | Change
+Aim = Barred | Settled | Change
 
 
 class _No(Exception):
@@ -139,7 +139,7 @@ def aim(
                 if not asked.again:
                     _refuse_to_repeat(told, each)
     except _No as why:
-        return Refused(str(why))
+        return Barred(str(why))
     if all(each.after == each.before for each in wanted):
         return Settled("; ".join(_settled(each) for each in wanted))
     return _change(state, wanted, asked.query, id)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.key_groups import skew
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import rows_of_partitions
@@ -19,9 +20,9 @@ from dagster_sparkscale.operations import (
     location_of,
     rounded,
 )
-from dagster_sparkscale.state.aims import Asked, Change, OfQuery, Refused, Settled
+from dagster_sparkscale.state.aims import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.following import in_words
-from dagster_sparkscale.state.reconfigure import Refusal, Request, Story, look, reconfigure
+from dagster_sparkscale.state.reconfigure import Request, Story, look, reconfigure
 
 NAME = "reconfigure_state"
 _MOST_LISTED = 1024
@@ -67,8 +68,8 @@ def _carry_out(
     id = context.run.run_id[:8]
     if config.dry_run:
         _, found = look(cluster, stream, asked, id=id)
-        if isinstance(found, Refused):
-            raise Refusal(found.why)
+        if isinstance(found, Barred):
+            raise Refused(found.why)
         if isinstance(found, Settled):
             return _settled(config, found)
         return _planned(config, found)

@@ -8,7 +8,7 @@ from dagster_sparkscale.clusters.in_time import in_time, why
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
-from dagster_sparkscale.state.aims import Asked, Change, Refused
+from dagster_sparkscale.state.aims import Asked, Barred, Change
 from dagster_sparkscale.state.reconfigure import look
 from dagster_sparkscale.state.reconfigure_job import NAME, Reconfigure
 
@@ -57,7 +57,7 @@ def _schedule(
             (request,) = operations.requests(stream, decision, driver.epoch, now)
             return request
         assert not isinstance(found, Change)
-        word = "refused" if isinstance(found, Refused) else "nothing to do"
+        word = "refused" if isinstance(found, Barred) else "nothing to do"
         return dg.SkipReason(f"{word}: {found.why}")
 
     return maintain
