@@ -18,6 +18,23 @@ class NotDone(ClusterError):
     """It was begun, and what was asked for is not so; the text says why, and what is so now."""
 
 
+def alive(stream: str, newest: Driver | None, to: str = "") -> Driver:
+    """`newest`, which must be alive.
+
+    Args:
+        stream: its name.
+        to: what it is wanted for, in words.
+
+    Raises:
+        Refused: it is not, or there is none.
+    """
+    if newest is not None and newest.state.alive:
+        return newest
+    state = newest.state.value if newest is not None else "not started"
+    then = f", then {to}" if to else ""
+    raise Refused(f"{stream!r} is {state}: materialize its asset to start it{then}")
+
+
 def ask(cluster: ClusterManager, driver: Driver) -> Status | None:
     """What the driver's agent says; None: nothing, at the moment."""
     try:
