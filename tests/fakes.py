@@ -27,7 +27,8 @@ from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
-from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
 from dagster_sparkscale.observe.status import (
     Batch,
     Executor,

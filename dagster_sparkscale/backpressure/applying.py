@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dagster_sparkscale.backpressure.aims import How
-from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request
+from dagster_sparkscale.backpressure.looking import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, without
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, reconcile
 
 CAUSE = "retune"
@@ -23,10 +24,6 @@ CAUSE = "retune"
 FOLLOW = 60.0
 """Seconds for which a driver with other limits is followed, or until its first batch is through."""
 _POLL = 0.5
-
-
-class NotDone(ClusterError):
-    """The limits are not as they should be; the text says what is in force now."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,11 @@ def unchanged(record: Record, tuning: Tuning | None, stream: str) -> None:
     """Make sure that nobody has tuned the stream in the meantime.
 
     Raises:
-        Refusal: somebody has.
+        Refused: somebody has.
     """
     if record.tuning != tuning:
         whose = record.tuning.by if record.tuning is not None else "nobody"
-        raise Refusal(
+        raise Refused(
             f"{stream!r} was tuned by {whose or 'a start'} in the meantime: nothing was done"
         )
 
@@ -78,7 +75,7 @@ def apply(
     """Have what was tuned, as `how` says.
 
     Raises:
-        Refusal: it is not as it was looked at any more; nothing was touched.
+        Refused: it is not as it was looked at any more; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
         NotDone: the driver did not take it, or a start failed: what was before is in force again.
@@ -162,7 +159,7 @@ def _restart(
             remember=remember,
         )
         if outcome.reason is not None:
-            raise Refusal(outcome.reason)
+            raise Refused(outcome.reason)
         tell(f"driver {outcome.driver.epoch} was started with these limits")
         _follow(cluster, outcome.driver)
         return outcome.driver

@@ -9,11 +9,11 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.requests import Overtaken, Refused
+from dagster_sparkscale.clusters.requests import NotDone, Overtaken, Refused
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount import NotDone, Request, Story, recount
+from dagster_sparkscale.receivers.recount import Request, Story, recount
 from tests.fakes import Kept, World, batch, dstream
 from tests.lifecycle.reconciling import start
 from tests.receivers.streams import counting, receiving, spread_over
