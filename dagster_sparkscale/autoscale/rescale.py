@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.requests import Overtaken, Refused, alive, ask
+from dagster_sparkscale.clusters.requests import Overtaken, Refused, alive, ask, newest_now
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
@@ -238,7 +238,7 @@ def _follow(
     while True:
         status = ask(cluster, story.driver)
         if status is None:
-            newest = cluster.find(story.driver.stream)
+            newest = newest_now(cluster, story.driver)
             if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
                 story.ending = "gone"
                 story.notes.append("the driver ended while the operation waited for executors")

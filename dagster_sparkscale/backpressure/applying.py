@@ -13,7 +13,7 @@ from dagster_sparkscale.backpressure.aims import How
 from dagster_sparkscale.backpressure.looking import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
-from dagster_sparkscale.clusters.requests import NotDone, Refused
+from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, without
 from dagster_sparkscale.declare.stream import Stream
@@ -137,7 +137,8 @@ def _restart(
     """Start a driver with what was tuned, and see its first batch through.
 
     Raises:
-        NotDone: it ended before that; one with the limits of before was started.
+        NotDone: it ended before that, and one with the limits of before was started; or it lives,
+            and what it has stays set.
     """
     before = looked.record
 
@@ -167,6 +168,7 @@ def _restart(
         record = cluster.store().read(stream.name)
         if record is None or record.tuning != tuning:
             raise  # nothing was touched
+        _refuse_while_it_lives(cluster, looked.driver, error)
         tell(f"a start with these limits failed, those of before are put back: {error}")
         why = " ".join(str(error).split())[:300]
         said = f"{stream.name!r}: a start with these limits failed, and those of before are "
@@ -178,6 +180,26 @@ def _restart(
                 f"failed of: {error}"
             ) from error
         raise NotDone(f"{said}in force again. It failed of: {error}") from error
+
+
+def _refuse_while_it_lives(cluster: ClusterManager, old: Driver, error: ClusterError) -> None:
+    """What a driver that lives was started with is not put back behind its back.
+
+    Raises:
+        NotDone: one has come after `old`, and lives, or may.
+    """
+    said = f"{old.stream!r}: these limits stay set: "
+    try:
+        newest = cluster.find(old.stream)
+    except ClusterError as unknown:
+        raise NotDone(
+            f"{said}whether a driver runs with them can't be told ({unknown}). Its start was not "
+            f"seen through: {error}"
+        ) from error
+    if newest is not None and newest.epoch != old.epoch and newest.state.alive:
+        raise NotDone(
+            f"{said}driver {newest.epoch} has them, though its start was not seen through: {error}"
+        ) from error
 
 
 def start_again(
@@ -223,7 +245,7 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
     """
     deadline = time.monotonic() + FOLLOW
     while time.monotonic() < deadline:
-        newest = cluster.find(driver.stream)
+        newest = newest_now(cluster, driver)
         if newest is None or newest.epoch != driver.epoch:
             return
         if newest.state is DriverState.FAILED:

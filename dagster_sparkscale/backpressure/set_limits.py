@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.requests import Refused, alive
+from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 
@@ -233,7 +233,7 @@ def _follow(
             seen = None
         except (AgentUnreachable, AgentRefused):
             seen = asked if not over else None
-        newest = cluster.find(story.driver.stream)
+        newest = newest_now(cluster, story.driver)
         if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
             story.ending = "gone"
             story.notes.append("the driver ended before the source had shown that it heeds it")

@@ -35,6 +35,17 @@ def alive(stream: str, newest: Driver | None, to: str = "") -> Driver:
     raise Refused(f"{stream!r} is {state}: materialize its asset to start it{then}")
 
 
+def newest_now(cluster: ClusterManager, driver: Driver) -> Driver | None:
+    """The newest driver of this one's stream; None: nothing is known of the stream any more.
+
+    It is `driver`, as it was, while the cluster manager can't be asked: an outage ends no driver.
+    """
+    try:
+        return cluster.find(driver.stream)
+    except ClusterError:
+        return driver
+
+
 def ask(cluster: ClusterManager, driver: Driver) -> Status | None:
     """What the driver's agent says; None: nothing, at the moment."""
     try:

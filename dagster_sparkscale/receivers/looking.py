@@ -1,10 +1,8 @@
 """The driver that an operation on receivers is about. No Dagster here."""
 
-from contextlib import suppress
-
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
-from dagster_sparkscale.clusters.requests import Overtaken, Refused, alive
+from dagster_sparkscale.clusters.errors import StaleEpoch
+from dagster_sparkscale.clusters.requests import Overtaken, Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
 
@@ -47,7 +45,5 @@ def running(cluster: ClusterManager, stream: str, epoch: int | None, decided: bo
 
 def gone(cluster: ClusterManager, driver: Driver) -> bool:
     """Whether this driver is known not to be the one that runs any more."""
-    with suppress(ClusterError):  # an outage of the cluster manager ends no driver
-        newest = cluster.find(driver.stream)
-        return newest is None or newest.epoch != driver.epoch or not newest.state.alive
-    return False
+    newest = newest_now(cluster, driver)
+    return newest is None or newest.epoch != driver.epoch or not newest.state.alive

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
-from dagster_sparkscale.clusters.requests import NotDone, ask
+from dagster_sparkscale.clusters.requests import NotDone, ask, newest_now
 from dagster_sparkscale.lifecycle.reconcile import Outcome
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
@@ -66,7 +66,7 @@ def follow(
     new, last = outcome.driver, outcome.status
     ran = last is not None and _has_run(last)
     while True:
-        newest = cluster.find(new.stream) or new
+        newest = newest_now(cluster, new) or new
         if newest.epoch != new.epoch or newest.state is DriverState.STOPPED:
             raise NotDone(
                 f"driver {new.epoch}, with {story.wanted} receivers, has ended before all of them "
