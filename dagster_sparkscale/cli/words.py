@@ -5,7 +5,6 @@ a page of Dagster. In a terminal the same is done by a command.
 """
 
 _SAID = (
-    ("materialize its asset to start it, then rescale", "`sparkscale start {0}`, then scale it"),
     (
         "make certain that no driver of it runs, and materialize the asset",
         "make certain that no driver of it runs, and `sparkscale start {0}`",
