@@ -80,8 +80,10 @@ def recount(
     try:
         follow(cluster, story, outcome, time.monotonic() + request.wait, tell)
     except NeverRan as error:
-        why = str(error)
-        go_back(cluster, declared, request, story, record, why, holder, tell, lease_wait)
+        go_back(
+            *(cluster, declared, request, story, record, str(error), holder, tell, lease_wait),
+            idle=True,
+        )
     story.seconds = time.monotonic() - begun
     return story
 

@@ -91,8 +91,11 @@ def restart(
     except ClusterError as error:
         if before is None or kept:
             raise
-        # It was to have its number, and came to nothing before its program ran.
-        go_back(cluster, stream, request, story, before, str(error), holder, tell, lease_wait)
+        # It was to have its number. Whether it was launched before that went wrong is not known.
+        go_back(
+            *(cluster, stream, request, story, before, str(error), holder, tell, lease_wait),
+            idle=False,
+        )
     if outcome.reason is not None:
         raise Refused(outcome.reason)
     if kept:
@@ -118,8 +121,13 @@ def go_back(
     holder: str,
     tell: Callable[[str], None],
     lease_wait: float,
+    *,
+    idle: bool,
 ) -> NoReturn:
     """Have the number and the checkpoint folder of before again, and a driver with them.
+
+    Args:
+        idle: whether the driver with the new number is known to have run nothing.
 
     Raises:
         NotDone: always; says what is so now.
@@ -130,8 +138,10 @@ def go_back(
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         record, newest = lease.record, cluster.find(stream.name)
         alive = newest is not None and newest.state.alive
+        # One whose agent was up had a SparkContext, and soon receivers.
+        began = newest is not None and newest.epoch > before.epoch and newest.agent_url is not None
         # One that may run has received something by now, and so may one that came after it.
-        if alive or record.epoch > before.epoch + 1:
+        if alive or record.epoch > before.epoch + 1 or (began and not idle):
             raise NotDone(
                 f"{stream.name!r}: {request.receivers} receivers stay set, as driver "
                 f"{record.epoch} runs with them, or has: {why}"
