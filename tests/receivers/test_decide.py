@@ -17,8 +17,8 @@ from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, arrive, batch, driver, dstream, status
+from tests.receivers.recounting import starts_its_receivers
 from tests.receivers.streams import counting, on, receiving, spread_over
-from tests.receivers.test_recount import starts_its_receivers
 from tests.watch.deployment import Deployment, Tick, failure_of
 
 
