@@ -15,7 +15,8 @@ from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit
 from tests.backpressure.histories import BEGAN, minutes
-from tests.fakes import Kept, structured
+from tests.fakes import structured
+from tests.in_memory.driver import Kept
 from tests.observe.stored import store
 from tests.watch.deployment import Deployment
 

@@ -18,7 +18,7 @@ from tests.backpressure.retuning import (
     tuned_before,
     tuning,
 )
-from tests.fakes import MemoryAgent
+from tests.in_memory.cluster import MemoryAgent
 from tests.watch.deployment import failure_of
 
 

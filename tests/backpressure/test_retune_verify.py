@@ -22,7 +22,7 @@ from tests.backpressure.retuning import (
     tuned_before,
     tuning,
 )
-from tests.fakes import MemoryCluster
+from tests.in_memory.cluster import MemoryCluster
 from tests.watch.deployment import failure_of
 
 

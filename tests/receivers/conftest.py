@@ -4,7 +4,7 @@ import pytest
 
 from dagster_sparkscale.lifecycle import reconcile
 from dagster_sparkscale.receivers import rebalance, recount_following
-from tests.fakes import World
+from tests.in_memory.cluster import World
 from tests.receivers.recounting import STREAM, record, starts_its_receivers
 from tests.receivers.streams import spread_over
 

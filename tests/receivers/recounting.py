@@ -5,7 +5,8 @@ from typing import Any
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.recount import Request, Story, recount
-from tests.fakes import Kept, World
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import Kept
 from tests.receivers.streams import counting
 
 STREAM = counting()

@@ -7,7 +7,7 @@ from dagster_sparkscale.clusters.errors import OperationInProgress, StaleEpoch
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.receivers.recount import NotDone, Request, recount
-from tests.fakes import World
+from tests.in_memory.cluster import World
 from tests.lifecycle.reconciling import start
 from tests.receivers.recounting import (
     GENERATION,
@@ -143,7 +143,7 @@ class TestNotDrained:
             raise CutOff
 
         with monkeypatch.context() as patched:
-            patched.setattr("tests.fakes.MemoryCluster.submit", cut)
+            patched.setattr("tests.in_memory.cluster.MemoryCluster.submit", cut)
             with pytest.raises(CutOff):
                 carry_out(world, 3)
         world.run(STREAM)

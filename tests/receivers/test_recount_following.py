@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from tests.fakes import Kept, World, batch
+from tests.fakes import batch
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import Kept
 from tests.receivers.recounting import carry_out, starts_its_receivers
 
 

@@ -12,7 +12,8 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Receiver
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.receivers.recount import NotDone
-from tests.fakes import Kept, World
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import Kept
 from tests.receivers.recounting import (
     GENERATION,
     NUMBER,
@@ -74,7 +75,7 @@ class TestPutBack:
                 raise ClusterError("no room")
             return submit(cluster, stream, lease, *more, **how)
 
-        monkeypatch.setattr("tests.fakes.MemoryCluster.submit", refuses_three)
+        monkeypatch.setattr("tests.in_memory.cluster.MemoryCluster.submit", refuses_three)
         with pytest.raises(NotDone, match="With 3 it failed of: no room"):
             carry_out(world, 3)
         assert number_and_generation(world) == (2, 0)
@@ -86,7 +87,7 @@ class TestPutBack:
         def refuses(*_: object, **__: object) -> None:
             raise ClusterError("no room")
 
-        monkeypatch.setattr("tests.fakes.MemoryCluster.submit", refuses)
+        monkeypatch.setattr("tests.in_memory.cluster.MemoryCluster.submit", refuses)
         with pytest.raises(NotDone) as failed:
             carry_out(world, 3)
         assert "2 are remembered again, but a start with them has failed, too: no room" in str(
@@ -154,7 +155,7 @@ class TestPutBack:
             submit(cluster, *given, **how)
             raise ClusterError("no answer")
 
-        monkeypatch.setattr("tests.fakes.MemoryCluster.submit", says_no)
+        monkeypatch.setattr("tests.in_memory.cluster.MemoryCluster.submit", says_no)
         with pytest.raises(NotDone, match="3 receivers stay set, as driver 2 runs with them"):
             carry_out(world, 3)
         assert number_and_generation(world) == (3, 1)

@@ -7,7 +7,8 @@ import pytest
 
 from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.clusters.requests import Overtaken, Refused
-from tests.fakes import World, dstream
+from tests.fakes import dstream
+from tests.in_memory.cluster import World
 from tests.receivers.recounting import STREAM, carry_out, causes, record
 from tests.receivers.streams import counting, receiving, spread_over
 

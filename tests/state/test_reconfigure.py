@@ -9,7 +9,8 @@ from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.state.aims import Asked, Settled
 from dagster_sparkscale.state.reconfigure import CAUSE, NotDone, Refusal, Request, reconfigure
-from tests.fakes import QUERY, World
+from tests.fakes import QUERY
+from tests.in_memory.cluster import World
 from tests.state.following import STREAM, Run, submissions
 from tests.state.saying import change, kept_by, plan, plays, runs, tells
 from tests.waiting import HANGS
