@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.decisions import Hold as Hold
     from dagster_sparkscale.declare.decisions import ScaleTo as ScaleTo
     from dagster_sparkscale.declare.declaration import DeclarationError as DeclarationError
+    from dagster_sparkscale.declare.decorator import streaming_asset as streaming_asset
     from dagster_sparkscale.declare.key_groups import KeyGroups as KeyGroups
     from dagster_sparkscale.declare.limits import SourceLimits as SourceLimits
     from dagster_sparkscale.declare.limits import StreamingLimits as StreamingLimits
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.state import State as State
     from dagster_sparkscale.declare.streams import DStream as DStream
     from dagster_sparkscale.declare.streams import StructuredStream as StructuredStream
-    from dagster_sparkscale.declare.streams import streaming_asset as streaming_asset
     from dagster_sparkscale.definitions import build_defs as build_defs
     from dagster_sparkscale.driver.receiver_count import receiver_checkpoint as receiver_checkpoint
     from dagster_sparkscale.driver.receiver_count import receiver_count as receiver_count
@@ -93,7 +93,7 @@ _HOMES = {
     "receiver_checkpoint": "driver.receiver_count",
     "receiver_count": "driver.receiver_count",
     "stream_options": "driver.stream_options",
-    "streaming_asset": "declare.streams",
+    "streaming_asset": "declare.decorator",
 }
 __all__ = ["__version__", *_HOMES]
 

@@ -18,7 +18,7 @@ from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.fields import check_cluster_key, check_switch
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.assets import stream_asset
 from dagster_sparkscale.lifecycle.jobs import RESTART, STOP
 from dagster_sparkscale.lifecycle.remedies import NAMES, remedy_jobs

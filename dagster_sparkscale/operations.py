@@ -23,7 +23,7 @@ from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import Decision
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import (
     CLUSTER_TAG,
     EPOCH_TAG,
@@ -355,6 +355,13 @@ def location_of(run: dg.DagsterRun) -> str | None:
     return run.tags.get(REPOSITORY_LABEL_TAG, "").partition("@")[2] or None
 
 
+def asked_at(context: dg.OpExecutionContext) -> float | None:
+    """When the run was asked for, which may have waited in a queue since: seconds since the
+    epoch."""
+    record = context.instance.get_run_record_by_id(context.run.run_id)
+    return record.create_timestamp.timestamp() if record is not None else None
+
+
 def graph_name(job_name: str) -> str:
     """What the graph of that job is called."""
     return f"{job_name}_run"
@@ -388,3 +395,8 @@ def told(story: Mapping[str, Any]) -> dict[str, Any]:
     """The story of an operation as metadata. One entry: a number with an entry of its own would be
     a plot of single points."""
     return {STORY: dg.MetadataValue.json(dict(story))}
+
+
+def rounded(value: float | None) -> float | None:
+    """A figure of a story, as the run's page shows it; None: it was not measured."""
+    return None if value is None else round(value, 3)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.requests import Overtaken, Refused, ask
+from dagster_sparkscale.clusters.requests import Overtaken, Refused, alive, ask, newest_now
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import (
     active,
     away,
@@ -221,12 +221,7 @@ def _overtaken(cluster: ClusterManager, request: Request) -> str | None:
 
 
 def _running(cluster: ClusterManager, stream: Stream, request: Request) -> Driver:
-    driver = cluster.find(stream.name)
-    if driver is None or not driver.state.alive:
-        state = driver.state.value if driver else "not started"
-        raise Refused(
-            f"{stream.name!r} is {state}: materialize its asset to start it, then rescale"
-        )
+    driver = alive(stream.name, cluster.find(stream.name), "rescale")
     if request.epoch is not None and driver.epoch != request.epoch:
         raise StaleEpoch(
             f"{stream.name!r}: decided for driver {request.epoch}, but driver {driver.epoch} runs "
@@ -243,7 +238,7 @@ def _follow(
     while True:
         status = ask(cluster, story.driver)
         if status is None:
-            newest = cluster.find(story.driver.stream)
+            newest = newest_now(cluster, story.driver)
             if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
                 story.ending = "gone"
                 story.notes.append("the driver ended while the operation waited for executors")

@@ -8,9 +8,16 @@ from pydantic import Field
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
 from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import ScaleTo
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
-from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, nothing_to_do
+from dagster_sparkscale.operations import (
+    DecidedConfig,
+    Operation,
+    Report,
+    Streams,
+    nothing_to_do,
+    rounded,
+)
 
 
 class RescaleConfig(DecidedConfig):
@@ -82,8 +89,8 @@ def _report(reason: str, story: Story) -> Report:
             "executors_target": story.target,
             "executors_after": story.registered_after,
             "executors_missing": story.missing,
-            "requested_seconds": _seconds(story.requested_seconds),
-            "seconds": _seconds(story.seconds),
+            "requested_seconds": rounded(story.requested_seconds),
+            "seconds": rounded(story.seconds),
             "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch,
             **_of_receivers(story),
@@ -102,10 +109,6 @@ def _of_receivers(story: Story) -> dict[str, Any]:
         "receivers_of_executors": story.spread_after,
         "relaunches": rows(story.relaunches),
     }
-
-
-def _seconds(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
 
 
 RESCALE = Operation(

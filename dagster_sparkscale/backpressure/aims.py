@@ -22,7 +22,8 @@ from dagster_sparkscale.backpressure.knobs import (
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, in_force
 from dagster_sparkscale.declare.drift import executors_at_start
-from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.observe.status import Status
 

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dagster_sparkscale.backpressure.aims import How
-from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request
+from dagster_sparkscale.backpressure.looking import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, without
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, reconcile
 
 CAUSE = "retune"
@@ -23,10 +24,6 @@ CAUSE = "retune"
 FOLLOW = 60.0
 """Seconds for which a driver with other limits is followed, or until its first batch is through."""
 _POLL = 0.5
-
-
-class NotDone(ClusterError):
-    """The limits are not as they should be; the text says what is in force now."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,11 @@ def unchanged(record: Record, tuning: Tuning | None, stream: str) -> None:
     """Make sure that nobody has tuned the stream in the meantime.
 
     Raises:
-        Refusal: somebody has.
+        Refused: somebody has.
     """
     if record.tuning != tuning:
         whose = record.tuning.by if record.tuning is not None else "nobody"
-        raise Refusal(
+        raise Refused(
             f"{stream!r} was tuned by {whose or 'a start'} in the meantime: nothing was done"
         )
 
@@ -78,7 +75,7 @@ def apply(
     """Have what was tuned, as `how` says.
 
     Raises:
-        Refusal: it is not as it was looked at any more; nothing was touched.
+        Refused: it is not as it was looked at any more; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
         NotDone: the driver did not take it, or a start failed: what was before is in force again.
@@ -140,7 +137,8 @@ def _restart(
     """Start a driver with what was tuned, and see its first batch through.
 
     Raises:
-        NotDone: it ended before that; one with the limits of before was started.
+        NotDone: it ended before that, and one with the limits of before was started; or it lives,
+            and what it has stays set.
     """
     before = looked.record
 
@@ -162,7 +160,7 @@ def _restart(
             remember=remember,
         )
         if outcome.reason is not None:
-            raise Refusal(outcome.reason)
+            raise Refused(outcome.reason)
         tell(f"driver {outcome.driver.epoch} was started with these limits")
         _follow(cluster, outcome.driver)
         return outcome.driver
@@ -170,6 +168,7 @@ def _restart(
         record = cluster.store().read(stream.name)
         if record is None or record.tuning != tuning:
             raise  # nothing was touched
+        _refuse_while_it_lives(cluster, looked.driver, error)
         tell(f"a start with these limits failed, those of before are put back: {error}")
         why = " ".join(str(error).split())[:300]
         said = f"{stream.name!r}: a start with these limits failed, and those of before are "
@@ -181,6 +180,26 @@ def _restart(
                 f"failed of: {error}"
             ) from error
         raise NotDone(f"{said}in force again. It failed of: {error}") from error
+
+
+def _refuse_while_it_lives(cluster: ClusterManager, old: Driver, error: ClusterError) -> None:
+    """What a driver that lives was started with is not put back behind its back.
+
+    Raises:
+        NotDone: one has come after `old`, and lives, or may.
+    """
+    said = f"{old.stream!r}: these limits stay set: "
+    try:
+        newest = cluster.find(old.stream)
+    except ClusterError as unknown:
+        raise NotDone(
+            f"{said}whether a driver runs with them can't be told ({unknown}). Its start was not "
+            f"seen through: {error}"
+        ) from error
+    if newest is not None and newest.epoch != old.epoch and newest.state.alive:
+        raise NotDone(
+            f"{said}driver {newest.epoch} has them, though its start was not seen through: {error}"
+        ) from error
 
 
 def start_again(
@@ -226,7 +245,7 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
     """
     deadline = time.monotonic() + FOLLOW
     while time.monotonic() < deadline:
-        newest = cluster.find(driver.stream)
+        newest = newest_now(cluster, driver)
         if newest is None or newest.epoch != driver.epoch:
             return
         if newest.state is DriverState.FAILED:

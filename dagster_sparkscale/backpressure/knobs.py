@@ -15,7 +15,8 @@ from typing import Any
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
-from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
 from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import parse_duration

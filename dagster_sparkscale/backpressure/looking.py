@@ -16,20 +16,17 @@ from dagster_sparkscale.backpressure.knobs import with_values
 from dagster_sparkscale.backpressure.recommend import Advice, recommend
 from dagster_sparkscale.backpressure.verify import measured
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.declare.backpressure import Retune
 from dagster_sparkscale.declare.drift import drift
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Status
 
 BASELINE = 86400.0
 """Seconds before a change that are compared with the time after it: a day has all its loads."""
-
-
-class Refusal(ClusterError):
-    """It can't be done, or not now; nothing was touched."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ def look(
         timeout: seconds that the agent has to answer.
 
     Raises:
-        Refusal: nothing can be done about it, or not now; says why.
+        Refused: nothing can be done about it, or not now; says why.
         DeclarationError: a value that a person gave makes no sense.
         ClusterError: the cluster manager can't be asked.
     """
@@ -94,7 +91,7 @@ def look(
         _refuse_by_itself(stream, driver, record, now)
     here = present(stream, record)
     if not here.values:
-        raise Refusal(
+        raise Refused(
             f"{stream.name!r} declares no limits that could be retuned: give it limits, which its "
             "program takes by stream_options(), or backpressure"
         )
@@ -129,30 +126,30 @@ def running(
         epoch: that it must be of; None: any.
 
     Raises:
-        Refusal: there is none; says why.
+        Refused: there is none; says why.
     """
     name = stream.name
     driver, record = cluster.find(name), cluster.store().read(name)
     if driver is None or record is None:
-        raise Refusal(f"{name!r} is not started: materialize its asset to start it")
+        raise Refused(f"{name!r} is not started: materialize its asset to start it")
     if epoch is not None and driver.epoch != epoch:
-        raise Refusal(
+        raise Refused(
             f"{name!r}: this was asked for driver {epoch}, and driver {driver.epoch} has come since"
         )
     if driver.hold is not None:
-        raise Refusal(f"{name!r} is held by {driver.hold.by}, in the middle of: {driver.hold.step}")
+        raise Refused(f"{name!r} is held by {driver.hold.by}, in the middle of: {driver.hold.step}")
     if driver.state is not DriverState.RUNNING:
-        raise Refusal(f"{name!r} is {driver.state.value}: only one that runs is retuned")
+        raise Refused(f"{name!r} is {driver.state.value}: only one that runs is retuned")
     try:
         status = cluster.status(driver, timeout=timeout)
     except (AgentUnreachable, AgentRefused) as error:
-        raise Refusal(f"{name!r}: its driver can't be asked: {error}") from None
+        raise Refused(f"{name!r}: its driver can't be asked: {error}") from None
     if status.reconfiguring is not None:
-        raise Refusal(f"{name!r}: its state is being reconfigured: retune it when that is over")
+        raise Refused(f"{name!r}: its state is being reconfigured: retune it when that is over")
     if status.phase != "running":
-        raise Refusal(f"{name!r}: its driver is {status.phase}")
+        raise Refused(f"{name!r}: its driver is {status.phase}")
     if not any(query.active for query in status.queries):
-        raise Refusal(f"{name!r}: no query of it is active")
+        raise Refused(f"{name!r}: no query of it is active")
     return driver, status, record
 
 
@@ -160,30 +157,30 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
     """Refuse what only a person may do at present.
 
     Raises:
-        Refusal: it is so.
+        Refused: it is so.
     """
     tuning, hands_off = record.tuning, rules(stream).hands_off
     if record.limited_at is not None and (left := record.limited_at + hands_off - now) > 0:
-        raise Refusal(
+        raise Refused(
             f"{stream.name!r}: hands off for {left / 3600:.1f} h more: a person has set live "
             "limits of it"
         )
     if tuning is None:
         return
     if tuning.verify_at is not None:
-        raise Refusal(
+        raise Refused(
             f"{stream.name!r}: what {tuning.by} has changed is still being verified: "
             + (tuning.outcome or "it was not looked at yet")
         )
     left = tuning.at + hands_off - now
     if tuning.by_hand and left > 0:
         whose = tuning.by or "a person"
-        raise Refusal(
+        raise Refused(
             f"{stream.name!r}: hands off for {left / 3600:.1f} h more: its limits were set by "
             f"{whose}"
         )
     if tuning.put_back and left > 0:
-        raise Refusal(
+        raise Refused(
             f"{stream.name!r}: hands off for {left / 3600:.1f} h more: its limits were put back "
             f"({tuning.outcome})"
         )
@@ -194,7 +191,7 @@ def _refuse_what_was_put_back(stream: Stream, record: Record, found: Change, her
     back each time, with two restarts.
 
     Raises:
-        Refusal: it is much the same for one of the limits.
+        Refused: it is much the same for one of the limits.
     """
     tuning = record.tuning
     if tuning is None or not tuning.put_back:
@@ -205,7 +202,7 @@ def _refuse_what_was_put_back(stream: Stream, record: Record, found: Change, her
         if was is None or was == here.values.get(each.knob):
             continue
         if not gains(was, each.after, rules(stream).least_gain):
-            raise Refusal(
+            raise Refused(
                 f"{stream.name!r}: {each.knob} = {shown(was)} was in force before, and was put "
                 f"back ({tuning.outcome}): retune it by hand, or declare another value"
             )
@@ -220,10 +217,10 @@ def _refuse_other_changes(stream: Stream, driver: Driver) -> None:
     """Refuse a restart that nobody has asked for, if it would bring more than limits.
 
     Raises:
-        Refusal: it would.
+        Refused: it would.
     """
     if lines := drift(driver.declared, stream):
-        raise Refusal(
+        raise Refused(
             f"{stream.name!r}: a restart would change more than limits, as its declaration has "
             f"changed: {'; '.join(lines)}. Restart it, or retune it by hand"
         )

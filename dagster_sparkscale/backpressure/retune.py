@@ -12,13 +12,14 @@ from dagster_sparkscale.backpressure.applying import (
     unchanged,
     with_tuning,
 )
-from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request, rules, running
+from dagster_sparkscale.backpressure.looking import Looked, Request, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import before, declared_limits
 from dagster_sparkscale.declare.drift import drift
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
 
 LEAST = 30
@@ -62,7 +63,7 @@ def retune(
         lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
-        Refusal: it is not as it was looked at any more; nothing was touched.
+        Refused: it is not as it was looked at any more; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
         NotDone: a start failed with these limits: those of before are in force again.
@@ -113,13 +114,13 @@ def put_back(
         expected: the tuning that has done it; None: whichever is the last.
 
     Raises:
-        Refusal: nothing was tuned, or something else was in the meantime; nothing was touched.
+        Refused: nothing was tuned, or something else was in the meantime; nothing was touched.
         StaleEpoch, OperationInProgress, NotDone, ClusterError: as `retune`.
     """
     record = cluster.store().read(stream.name)
     tuning = record.tuning if record is not None else None
     if record is None or tuning is None or not (tuning.settings or tuning.rates or tuning.before):
-        raise Refusal(f"{stream.name!r}: nothing of it was tuned that could be put back")
+        raise Refused(f"{stream.name!r}: nothing of it was tuned that could be put back")
     if expected is not None:
         unchanged(record, expected, stream.name)
     here = present(stream, record)
@@ -215,8 +216,8 @@ def verify(
                 lease_wait=lease_wait,
             )
             return Verified(found, f"put back: {found}", story)
-        except Refusal as refusal:
-            again, said = now + min(after_all, _AGAIN), f"to be put back: {found}; {refusal}"
+        except Refused as refused:
+            again, said = now + min(after_all, _AGAIN), f"to be put back: {found}; {refused}"
     elif limited:
         again, said = None, "kept: a person has set live limits since: nothing can be compared"
     elif found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:

@@ -14,7 +14,7 @@ from dagster_sparkscale.backpressure.applying import Story
 from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
 from dagster_sparkscale.backpressure.retune import put_back, retune, verify
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.operations import (
@@ -22,6 +22,7 @@ from dagster_sparkscale.operations import (
     Operation,
     Report,
     Streams,
+    asked_at,
     asset_key,
     location_of,
 )
@@ -92,7 +93,7 @@ def _carry_out(
         values=config.values or None,
         by_hand=config.decided_at is None,
         epoch=config.epoch,
-        asked_at=_asked_at(context),
+        asked_at=asked_at(context),
         owner=streams.owner(location_of(context.run)),
     )
     told: dict[str, Any] = {"holder": holder, "now": now, "tell": context.log.info}
@@ -127,12 +128,6 @@ def _one_of(config: RetuneConfig) -> None:
         raise ValueError(f"{' and '.join(given)}: give one of them")
     if config.dry_run and (config.verify or config.put_back):
         raise ValueError(f"dry_run and {given[0]}: give one of them")
-
-
-def _asked_at(context: dg.OpExecutionContext) -> float | None:
-    """When the run was asked for, which may have waited in a queue since."""
-    record = context.instance.get_run_record_by_id(context.run.run_id)
-    return record.create_timestamp.timestamp() if record is not None else None
 
 
 def _verified(

@@ -1,15 +1,14 @@
 """Schedules: when limits are looked over, and when it is seen whether a change did any good."""
 
-import threading
 import time
-from collections.abc import Callable
-from typing import TypeVar
 
 import dagster as dg
 
-from dagster_sparkscale.backpressure.looking import Looked, Refusal, Request, look, rules
+from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
 from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.clusters.in_time import in_time, why
+from dagster_sparkscale.clusters.requests import Refused
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
 
@@ -17,8 +16,6 @@ DEADLINE = 40.0
 """Seconds that a tick may spend on looking: Dagster ends it after 60."""
 VERIFY = "*/10 * * * *"
 """When it is looked for changes that are to be verified."""
-
-T = TypeVar("T")
 
 
 def retune_schedules(
@@ -60,12 +57,11 @@ def _retune(
         def seen() -> Looked:
             return look(cluster, stream, asked, minutes_of(instance, stream, now), now=now)
 
-        found = _in_time(seen, deadline)
-        if isinstance(found, Refusal):
+        found = in_time(seen, deadline)
+        if isinstance(found, Refused):
             return dg.SkipReason(f"refused: {found}")
         if isinstance(found, Exception):
-            why = str(found) or type(found).__name__
-            return dg.SkipReason(f"it can't be told what is to be done: {why}")
+            return dg.SkipReason(f"it can't be told what is to be done: {why(found)}")
         if found.change is None:
             return dg.SkipReason(f"nothing to do: {found.why_not}")
         decision = RetuneDecision(
@@ -104,9 +100,9 @@ def _verify(
                     found[stream.name] = tuning.by
             return found
 
-        found = _in_time(due, deadline)
+        found = in_time(due, deadline)
         if isinstance(found, Exception):
-            return dg.SkipReason(f"it can't be told what is due: {found or type(found).__name__}")
+            return dg.SkipReason(f"it can't be told what is due: {why(found)}")
         wanted = {name: by for name, by in found.items() if name not in busy}
         if not wanted:
             waits = [f"{name}: {busy[name]} is in progress" for name in found]
@@ -118,20 +114,3 @@ def _verify(
         return requests
 
     return verify
-
-
-def _in_time(work: Callable[[], T], deadline: float) -> T | Exception:
-    """What it brings in time, or why it did not."""
-    came: list[T | Exception] = []
-
-    def do() -> None:
-        try:
-            came.append(work())
-        except Exception as error:
-            came.append(error)
-
-    # A daemon: a look that hangs must not keep the code server from ending.
-    thread = threading.Thread(target=do, name="sparkscale-retune", daemon=True)
-    thread.start()
-    thread.join(deadline)
-    return came[0] if came else TimeoutError(f"no answer within {deadline:g} s")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.requests import Refused
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 
 EVERY = "*"
@@ -188,12 +188,7 @@ def _request(
 ) -> tuple[Story, Status | None]:
     """Set what is asked for. The story until then, and what the agent answered; None: nothing was
     to be set."""
-    driver = cluster.find(stream.name)
-    if driver is None or not driver.state.alive:
-        state = driver.state.value if driver else "not started"
-        raise Refused(
-            f"{stream.name!r} is {state}: materialize its asset to start it, then set limits"
-        )
+    driver = alive(stream.name, cluster.find(stream.name), "set limits")
     seen = cluster.status(driver, window=0)
     has: Mapping[str, Mapping[str, float]] = seen.rates or {}
     source, rates = wanted(request, has, seen.limits)
@@ -238,7 +233,7 @@ def _follow(
             seen = None
         except (AgentUnreachable, AgentRefused):
             seen = asked if not over else None
-        newest = cluster.find(story.driver.stream)
+        newest = newest_now(cluster, story.driver)
         if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:
             story.ending = "gone"
             story.notes.append("the driver ended before the source had shown that it heeds it")

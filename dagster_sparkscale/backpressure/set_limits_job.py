@@ -16,7 +16,7 @@ from dagster_sparkscale.backpressure.set_limits import (
 )
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.tuned import in_force
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.observe.status import Limit
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams

@@ -22,6 +22,15 @@ def reason_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--reason", help="Why; shown on the run's page.")(command)
 
 
+def wait_option(what: str) -> Callable[..., Any]:
+    """`--wait SECONDS`.
+
+    Args:
+        what: how long it waits for what, in words for the help, with the default.
+    """
+    return click.option("--wait", metavar="SECONDS", type=click.FloatRange(0), help=what)
+
+
 def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--timeout",
@@ -38,12 +47,7 @@ def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
 @stream_argument
 @click.argument("target", metavar="[N]", type=int, required=False)
 @click.option("--delta", type=int, help="Executors more than there are now; below 0: fewer.")
-@click.option(
-    "--wait",
-    metavar="SECONDS",
-    type=click.FloatRange(0),
-    help="How long to wait for the executors to come or go. Default: 120.",
-)
+@wait_option("How long to wait for the executors to come or go. Default: 120.")
 @reason_option
 @on_a_target
 def scale(
@@ -197,12 +201,7 @@ def retune(
 @click.option("--rate", metavar="N", type=float, help="Records per second, at most.")
 @click.option("--records", metavar="N", type=int, help="Records of a batch, at most.")
 @click.option("--none", "nothing", is_flag=True, help="Take away what was set.")
-@click.option(
-    "--wait",
-    metavar="SECONDS",
-    type=click.FloatRange(0),
-    help="How long to wait for the source to heed it. Default: 60.",
-)
+@wait_option("How long to wait for the source to heed it. Default: 60.")
 @reason_option
 @on_a_target
 def limits(

@@ -24,7 +24,7 @@ from dagster_shared.cli import WorkspaceOpts
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import STREAMS
 from dagster_sparkscale.operations import Streams
 

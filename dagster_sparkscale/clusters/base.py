@@ -24,7 +24,7 @@ from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.store import Desired, DurableHold, Record, Store, Submission
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import explain, unknown
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Status
 
 

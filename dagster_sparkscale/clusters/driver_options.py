@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dagster_sparkscale.clusters.spark_settings import interval_ms
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.clusters.store import Record
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 
 def driver_options(stream: Stream, record: Record, fence: Sequence[str] = ()) -> list[str]:

@@ -26,7 +26,7 @@ from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
 from dagster_sparkscale.clusters.standalone.room import Room
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.fields import check_memory
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 
 class LocalCluster(HostedCluster):

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.receivers import ReceiverCount
-from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.driver.wire import RECEIVERS, RECEIVERS_GENERATION
 
 

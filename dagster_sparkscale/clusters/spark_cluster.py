@@ -20,7 +20,7 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare import checkpoints, drift
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 ANNOUNCE_SECONDS = 30.0
 """How long `submit` waits for the driver's agent before it returns a driver still starting."""

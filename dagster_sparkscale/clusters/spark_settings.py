@@ -10,13 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dagster_sparkscale.declare.limits import ENABLED, INITIAL_RATE
-from dagster_sparkscale.declare.streams import (
-    SHUFFLE_PARTITIONS,
-    STATE_PROVIDER,
-    DStream,
-    Stream,
-    StructuredStream,
-)
+from dagster_sparkscale.declare.state import SHUFFLE_PARTITIONS, STATE_PROVIDER
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
 from dagster_sparkscale.driver.backpressure.plan import Plan
 from dagster_sparkscale.driver.wire import (
     BACKPRESSURE,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from dagster_sparkscale.clusters.spark_settings import limit_settings
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.declare.limits import StreamingLimits
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.checkpoints import normalized
-from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
 
 _INITIAL = ("executors", "initial_executors")
 """The fields that say how many executors to begin with. An older release did not remember them."""

@@ -1,5 +1,6 @@
 """What a user declares of the state that a stream's queries keep, and how it may be changed."""
 
+from collections.abc import Mapping
 from typing import Annotated, Self
 
 from pydantic import Field, StrictBool, model_validator
@@ -11,6 +12,10 @@ from dagster_sparkscale.declare.waves import ROWS_PER_PARTITION
 
 LONGEST_RECONFIGURATION = 86400.0
 """Seconds; a run that waits for longer has been forgotten by whoever started it."""
+
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+"""To Spark, how many partitions the state of a query that is new gets, too."""
 
 
 class State(Declaration):
@@ -65,3 +70,28 @@ class State(Declaration):
                 )
             check_timezone("timezone", self.timezone)
         return self
+
+
+def check_state(state: State, checkpoint: str | None, spark_conf: Mapping[str, str]) -> None:
+    """Refuse a state that has no place, or that settings of the stream say otherwise of.
+
+    Args:
+        checkpoint: where it is; None: none is declared.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if checkpoint is None:
+        raise ValueError(
+            "checkpoint_location = None: must be given for a stream with state, which is in it"
+        )
+    if state.partitions is not None and SHUFFLE_PARTITIONS in spark_conf:
+        raise ValueError(
+            f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
+        )
+    provider = spark_conf.get(STATE_PROVIDER, "").rpartition(".")[2]
+    if provider == "HDFSBackedStateStoreProvider":
+        raise ValueError(
+            f"spark_conf: drop {STATE_PROVIDER}: the partitions of what {provider} keeps can't "
+            "be changed; a query that has run keeps its provider anyway"
+        )

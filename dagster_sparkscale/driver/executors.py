@@ -1,13 +1,23 @@
 """The executors of one SparkContext: how many there are, asking for more, removing some."""
 
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .jvm import Jvm
 from .log import say
-from .private_spark import DECOMMISSION, DETAILS, KILL, KILL_AGAIN, REGISTERED, PrivateSpark
+from .private_spark import (
+    ACTIVE,
+    DECOMMISSION,
+    DETAILS,
+    KILL,
+    KILL_AGAIN,
+    REGISTERED,
+    PrivateSpark,
+)
 from .victims import Candidate, Choice, Rule, choose
 from .wire import Executor
 
@@ -26,7 +36,7 @@ class Leave:
     """An executor that was told to leave."""
 
     kill_at: float
-    """When it is killed (again), if it is still there."""
+    """When it is killed (again), if it is still there; infinite: that is somebody else's affair."""
     killed: bool
 
 
@@ -95,6 +105,8 @@ class Executors:
             return None
         ids = set(listed)
         self._leaving = {id: leave for id, leave in self._leaving.items() if id in ids}
+        if self._decommissions:
+            self._notice_decommissioned(ids)
         # The store lags behind the backend by an event queue: an executor may be missing there.
         nothing: dict[str, Any] = {}
         known = self._private.use(DETAILS, self._details, nothing)
@@ -111,13 +123,24 @@ class Executors:
     def _ids(self) -> list[str]:
         return [*filter(None, self._backend.getExecutorIds().mkString(",").split(","))]
 
+    def _notice_decommissioned(self, ids: Collection[str]) -> None:
+        """Those that somebody else has told to leave: their worker, or what ends their pod.
+
+        Spark gives them no task any more, and tells of them in no other way.
+        """
+        for id in sorted(ids - self._leaving.keys()):
+            if not self._private.use(ACTIVE, partial(self._backend.isExecutorActive, id), True):
+                # Or its connection is gone, and Spark is about to take it off its list.
+                say(f"executor {id} is leaving: decommissioned from outside, or lost")
+                self._leaving[id] = Leave(math.inf, killed=False)
+
     def _details(self) -> dict[str, Any]:
         listed = self._jvm.read(self._jvm.spark.statusStore().executorList(True))
         return {item["id"]: item for item in listed}
 
     @property
     def removing(self) -> int:
-        """Executors told to leave that were still registered when last observed."""
+        """Executors told to leave, by whomever, that were still registered when last observed."""
         return len(self._leaving)
 
     @property

@@ -48,6 +48,11 @@ REGISTERED = Feature(
         "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.getExecutorIds",
     ),
 )
+ACTIVE = Feature(
+    "which executors are being decommissioned",
+    "one that its worker or its pod's end has told to leave counts as one that stays",
+    ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.isExecutorActive",),
+)
 DETAILS = Feature(
     "what executors do",
     "their hosts, cores and tasks are not known, and those to leave are chosen without",

@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.observe.state import in_progress
@@ -15,6 +15,7 @@ from dagster_sparkscale.operations import (
     OperationConfig,
     Report,
     Streams,
+    asked_at,
     location_of,
 )
 
@@ -114,16 +115,10 @@ def _restart(
         restart=not recovering,
         cause="recovery" if recovering else "manual",
         failed_epoch=config.failed_epoch,
-        asked_at=None if recovering else _asked_at(context),
+        asked_at=None if recovering else asked_at(context),
         owner=streams.owner(location_of(context.run)),
     )
     return Report(describe(outcome), story_of(stream, outcome, config.reason))
-
-
-def _asked_at(context: dg.OpExecutionContext) -> float | None:
-    """When the run was asked for, which may have waited in a queue since."""
-    record = context.instance.get_run_record_by_id(context.run.run_id)
-    return record.create_timestamp.timestamp() if record is not None else None
 
 
 def _recovery(decision: Restart, stream: Stream, epoch: int | None) -> RestartConfig:

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.decisions import Hold
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.status import Status
 

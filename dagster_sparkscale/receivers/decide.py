@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ReceiversTo
-from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.driver.private_spark import MOVES
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
@@ -55,15 +56,30 @@ def decide(
     return replace(held, reason=f"{held.reason}; receivers: {'; '.join(said)}")
 
 
-def _counted(stream: DStream, driver: Driver, status: Status, learned: float | None) -> Counted:
+def asked_of(driver: Driver, stream: DStream) -> int:
+    """How many receivers a driver was to start."""
+    return stream.receivers if driver.receivers is None else driver.receivers
+
+
+def most_executors(stream: DStream, status: Status | None) -> int | None:
+    """The most executors that receivers can have to fit on; None: any number.
+
+    Args:
+        status: what its driver tells; None: nothing.
+    """
     most = stream.bounds.maximum
-    if most is None and stream.autoscale is None:
-        most = status.requested  # nobody adds any
+    if most is None and stream.autoscale is None and status is not None:
+        return status.requested  # nobody adds any
+    return most
+
+
+def _counted(stream: DStream, driver: Driver, status: Status, learned: float | None) -> Counted:
+    most = most_executors(stream, status)
     places = most * stream.tasks_at_a_time if most is not None else None
     declared = capacity_of(stream)
     return Counted(
         running=len(status.receivers) if status.receivers is not None else None,
-        asked=stream.receivers if driver.receivers is None else driver.receivers,
+        asked=asked_of(driver, stream),
         places=places,
         capacity=learned if declared is None else declared,
         cause=driver.cause,

@@ -1,11 +1,10 @@
 """The driver that an operation on receivers is about. No Dagster here."""
 
-from contextlib import suppress
-
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
-from dagster_sparkscale.clusters.requests import Overtaken, Refused
-from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.clusters.errors import StaleEpoch
+from dagster_sparkscale.clusters.requests import Overtaken, Refused, alive, newest_now
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream
 
 
 def receiving(stream: Stream) -> DStream:
@@ -33,23 +32,18 @@ def running(cluster: ClusterManager, stream: str, epoch: int | None, decided: bo
         Refused: none runs.
     """
     driver = cluster.find(stream)
-    alive = driver is not None and driver.state.alive
-    if epoch is not None and (driver is None or driver.epoch != epoch or (decided and not alive)):
+    ended = driver is None or not driver.state.alive
+    if epoch is not None and (driver is None or driver.epoch != epoch or (decided and ended)):
         now = (
             "none is known" if driver is None else f"driver {driver.epoch} is {driver.state.value}"
         )
         if decided:
             raise Overtaken(f"decided for driver {epoch}, and {now} by now")
         raise StaleEpoch(f"{stream!r}: asked for driver {epoch}, and {now} by now")
-    if driver is None or not alive:
-        state = driver.state.value if driver else "not started"
-        raise Refused(f"{stream!r} is {state}: materialize its asset to start it")
-    return driver
+    return alive(stream, driver)
 
 
 def gone(cluster: ClusterManager, driver: Driver) -> bool:
     """Whether this driver is known not to be the one that runs any more."""
-    with suppress(ClusterError):  # an outage of the cluster manager ends no driver
-        newest = cluster.find(driver.stream)
-        return newest is None or newest.epoch != driver.epoch or not newest.state.alive
-    return False
+    newest = newest_now(cluster, driver)
+    return newest is None or newest.epoch != driver.epoch or not newest.state.alive

@@ -19,7 +19,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.requests import Overtaken, Refused, ask
 from dagster_sparkscale.declare.decisions import Move
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import active, in_words, receiver_of, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.receivers.balance import Unsettled, moves, no_room, placement

@@ -5,9 +5,16 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import MoveReceivers
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
-from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, nothing_to_do
+from dagster_sparkscale.operations import (
+    DecidedConfig,
+    Operation,
+    Report,
+    Streams,
+    nothing_to_do,
+    rounded,
+)
 from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
 
 
@@ -65,7 +72,7 @@ def _report(reason: str, story: Story) -> Report:
             "spread_before": story.spread_before,
             "spread_after": story.spread_after,
             "moves": rows(story.moved),
-            "seconds": None if story.seconds is None else round(story.seconds, 3),
+            "seconds": rounded(story.seconds),
             "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch,
         },

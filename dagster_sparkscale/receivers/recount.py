@@ -17,19 +17,21 @@ checkpoint, is put back.
 import time
 from collections.abc import Callable
 
-from dagster_sparkscale.clusters.base import ClusterManager, Driver
+from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.clusters.receiver_counts import changed, count_of
 from dagster_sparkscale.clusters.requests import Refused, ask
 from dagster_sparkscale.declare.receivers import ReceiverCount
-from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.receivers.decide import asked_of, most_executors
 from dagster_sparkscale.receivers.looking import receiving, running
-from dagster_sparkscale.receivers.recount_following import NeverRan, NotDone, Story, follow
+from dagster_sparkscale.receivers.recount_following import NeverRan, Story, follow
 from dagster_sparkscale.receivers.recount_restart import Request, go_back, restart
 
-__all__ = ["NotDone", "Request", "Story", "recount"]
+__all__ = ["Request", "Story", "recount"]
 
 
 def recount(
@@ -64,7 +66,7 @@ def recount(
         return _remember(cluster, declared, request, holder, lease_wait)
     driver = running(cluster, stream.name, request.epoch, request.decided)
     status = ask(cluster, driver)
-    before = _number_of(driver, declared)
+    before = asked_of(driver, declared)
     story = Story(before, request.receivers, driver)
     runs = active(status) if status is not None else None
     if before == request.receivers:
@@ -112,9 +114,7 @@ def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
     Raises:
         Refused: they would.
     """
-    most = stream.bounds.maximum
-    if most is None and stream.autoscale is None and status is not None:
-        most = status.requested  # nobody adds any
+    most = most_executors(stream, status)
     if most is None:
         return
     places = most * stream.tasks_at_a_time
@@ -123,11 +123,6 @@ def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
             f"receivers = {receivers}: must be at most {places - 1}; so many would take every core "
             f"of {most} executor(s), the most {stream.name!r} can have, and no batch could run"
         )
-
-
-def _number_of(driver: Driver, stream: DStream) -> int:
-    """How many receivers a driver was to start."""
-    return stream.receivers if driver.receivers is None else driver.receivers
 
 
 def _remember(
@@ -143,7 +138,7 @@ def _remember(
                 f"{stream.name!r}: asked for driver {request.epoch}, and driver {driver.epoch} is "
                 f"{driver.state.value} by now"
             )
-        story = Story(_number_of(driver, stream), request.receivers, driver, ended=driver.ending)
+        story = Story(asked_of(driver, stream), request.receivers, driver, ended=driver.ending)
         if story.before == request.receivers:
             return story
         if not driver.drained and not request.accept_loss:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
-from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.requests import ask
+from dagster_sparkscale.clusters.requests import NotDone, ask, newest_now
 from dagster_sparkscale.lifecycle.reconcile import Outcome
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
@@ -16,10 +15,6 @@ _LOG_LINES = 40
 _BLIND = 5.0
 """Seconds that a driver may have gone without a look, to be known not to have run a query by then:
 executors and a first batch take longer."""
-
-
-class NotDone(ClusterError):
-    """The number is not as it was asked for; the text says why, and what runs now."""
 
 
 class NeverRan(Exception):
@@ -71,7 +66,7 @@ def follow(
     new, last = outcome.driver, outcome.status
     ran = last is not None and _has_run(last)
     while True:
-        newest = cluster.find(new.stream) or new
+        newest = newest_now(cluster, new) or new
         if newest.epoch != new.epoch or newest.state is DriverState.STOPPED:
             raise NotDone(
                 f"driver {new.epoch}, with {story.wanted} receivers, has ended before all of them "

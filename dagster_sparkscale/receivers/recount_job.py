@@ -5,14 +5,16 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import ReceiversTo
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.operations import (
     DecidedConfig,
     Operation,
     Report,
     Streams,
+    asked_at,
     location_of,
     nothing_to_do,
+    rounded,
 )
 from dagster_sparkscale.receivers.recount import Request, Story, recount
 
@@ -49,7 +51,7 @@ def _carry_out(
         decided=config.decided_at is not None,
         accept_loss=config.accept_loss,
         wait=config.wait_seconds,
-        asked_at=_asked_at(context),
+        asked_at=asked_at(context),
         owner=streams.owner(location_of(context.run)),
     )
     try:
@@ -63,12 +65,6 @@ def _carry_out(
     return _report(config.reason, story)
 
 
-def _asked_at(context: dg.OpExecutionContext) -> float | None:
-    """When the run was asked for, which may have waited in a queue since."""
-    record = context.instance.get_run_record_by_id(context.run.run_id)
-    return record.create_timestamp.timestamp() if record is not None else None
-
-
 def _report(reason: str, story: Story) -> Report:
     return Report(
         _line(story),
@@ -80,8 +76,8 @@ def _report(reason: str, story: Story) -> Report:
             "receivers_after": story.after,
             "generation": story.generation,
             "driver_before_ended": story.ended,
-            "seconds": _seconds(story.seconds),
-            "seconds_until_they_ran": _seconds(story.still_seconds),
+            "seconds": rounded(story.seconds),
+            "seconds_until_they_ran": rounded(story.still_seconds),
             "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch if story.driver is not None else None,
         },
@@ -101,10 +97,6 @@ def _line(story: Story) -> str:
     if story.ending == "changed":
         return f"{line}, all run {story.still_seconds or 0:.1f} s after it was started"
     return f"{line}; {'; '.join(story.notes)}"
-
-
-def _seconds(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
 
 
 SET_RECEIVERS = Operation(

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.declare.state import State
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.state import STATE_PROVIDER, State
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.waves import recommend
 from dagster_sparkscale.driver.releases import is_before
 from dagster_sparkscale.driver.state.plans import Plan
@@ -22,7 +22,6 @@ LEAST_SPARK = "4.2"
 """The first Spark that changes the partitions of state."""
 _PROVIDER = "RocksDBStateStoreProvider"
 _CLASS = f"org.apache.spark.sql.execution.streaming.state.{_PROVIDER}"
-_SETTING = "spark.sql.streaming.stateStore.providerClass"
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Barred:
     """It can't be done, or it can't be told whether it can; nothing was touched."""
 
     why: str
@@ -111,7 +110,7 @@ class Change:
             )
 
 
-Aim = Refused | Settled | Change
+Aim = Barred | Settled | Change
 
 
 class _No(Exception):
@@ -140,7 +139,7 @@ def aim(
                 if not asked.again:
                     _refuse_to_repeat(told, each)
     except _No as why:
-        return Refused(str(why))
+        return Barred(str(why))
     if all(each.after == each.before for each in wanted):
         return Settled("; ".join(_settled(each) for each in wanted))
     return _change(state, wanted, asked.query, id)
@@ -222,9 +221,9 @@ def _wanted(
     if kept.provider.rpartition(".")[2] != _PROVIDER:
         raise _No(
             f"query {name!r}: its state is kept by {kept.provider.rpartition('.')[2]}, whose "
-            f"partitions Spark can't change, only those of {_PROVIDER}: set {_SETTING} to {_CLASS} "
-            "and begin with a new checkpoint, for one that exists keeps the provider it was begun "
-            "with"
+            f"partitions Spark can't change, only those of {_PROVIDER}: set {STATE_PROVIDER} "
+            f"to {_CLASS} and begin with a new checkpoint, for one that exists keeps the provider "
+            "it was begun with"
         )
     if kept.partitions is None:
         raise _No(f"query {name!r} has not told its partitions: try again after its next batch")

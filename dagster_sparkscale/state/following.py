@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.requests import newest_now
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 
 GOOD = ("changed", "unchanged")
@@ -55,7 +56,7 @@ class Following:
                 self._note(status)
                 if self._through(status):
                     return driver
-            newest = self._find(driver)
+            newest = newest_now(self.cluster, driver) or driver
             if newest.epoch != driver.epoch or not newest.state.alive:
                 return newest
             driver = newest  # its agent may be known only now
@@ -71,11 +72,6 @@ class Following:
             status = self.cluster.status(driver)
             return status if status.epoch == driver.epoch else None
         return None
-
-    def _find(self, driver: Driver) -> Driver:
-        with suppress(ClusterError):  # an outage of the cluster manager ends no driver
-            return self.cluster.find(driver.stream) or driver
-        return driver
 
     def _through(self, status: Status) -> bool:
         if status.reconfiguring is not None:

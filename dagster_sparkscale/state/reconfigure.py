@@ -19,23 +19,16 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.clusters.requests import NotDone, Refused
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from dagster_sparkscale.observe.status import Reconfiguration, Status
-from dagster_sparkscale.state.aims import Aim, Asked, Change, Refused, Settled, aim
+from dagster_sparkscale.state.aims import Aim, Asked, Barred, Change, Settled, aim
 from dagster_sparkscale.state.following import GOOD, Following, in_words
 
 CAUSE = "reconfigure state"
 """In the history of submissions."""
-
-
-class Refusal(ClusterError):
-    """It can't be done; nothing was touched."""
-
-
-class NotDone(ClusterError):
-    """The state is not as it was planned; the text says why, and what runs now."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,7 @@ def reconfigure(
         lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
-        Refusal: it can't be done, or not now; the stream was not touched.
+        Refused: it can't be done, or not now; the stream was not touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
         NotDone: a query does not have the number that was planned.
@@ -120,8 +113,8 @@ def reconfigure(
             f"{stream.name!r}: this was asked for driver {request.epoch}, and {runs} since; "
             "nothing was done"
         )
-    if isinstance(found, Refused):
-        raise Refusal(found.why)
+    if isinstance(found, Barred):
+        raise Refused(found.why)
     if isinstance(found, Settled):
         return found
     assert driver is not None
@@ -184,7 +177,7 @@ def _restart(
             raise
         return newest
     if outcome.reason is not None:
-        raise Refusal(outcome.reason)
+        raise Refused(outcome.reason)
     return outcome.driver
 
 

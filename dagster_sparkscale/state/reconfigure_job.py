@@ -6,14 +6,23 @@ from typing import Any, ClassVar
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.key_groups import skew
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import rows_of_partitions
 from dagster_sparkscale.observe.status import Reconfiguration
-from dagster_sparkscale.operations import DecidedConfig, Operation, Report, Streams, location_of
-from dagster_sparkscale.state.aims import Asked, Change, OfQuery, Refused, Settled
+from dagster_sparkscale.operations import (
+    DecidedConfig,
+    Operation,
+    Report,
+    Streams,
+    asked_at,
+    location_of,
+    rounded,
+)
+from dagster_sparkscale.state.aims import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.following import in_words
-from dagster_sparkscale.state.reconfigure import Refusal, Request, Story, look, reconfigure
+from dagster_sparkscale.state.reconfigure import Request, Story, look, reconfigure
 
 NAME = "reconfigure_state"
 _MOST_LISTED = 1024
@@ -59,8 +68,8 @@ def _carry_out(
     id = context.run.run_id[:8]
     if config.dry_run:
         _, found = look(cluster, stream, asked, id=id)
-        if isinstance(found, Refused):
-            raise Refusal(found.why)
+        if isinstance(found, Barred):
+            raise Refused(found.why)
         if isinstance(found, Settled):
             return _settled(config, found)
         return _planned(config, found)
@@ -73,7 +82,7 @@ def _carry_out(
             asked,
             id,
             epoch=config.epoch,
-            asked_at=_asked_at(context),
+            asked_at=asked_at(context),
             owner=streams.owner(location_of(context.run)),
         ),
         holder=holder,
@@ -85,12 +94,6 @@ def _carry_out(
     for note in came.notes:
         context.log.warning(note)
     return _done(config, came)
-
-
-def _asked_at(context: dg.OpExecutionContext) -> float | None:
-    """When the run was asked for, which may have waited in a queue since."""
-    record = context.instance.get_run_record_by_id(context.run.run_id)
-    return record.create_timestamp.timestamp() if record is not None else None
 
 
 def _settled(config: ReconfigureConfig, found: Settled) -> Report:
@@ -107,7 +110,7 @@ def _planned(config: ReconfigureConfig, change: Change) -> Report:
             "reason": config.reason,
             "ending": "dry run",
             "dry_run": True,
-            "estimated_seconds": _rounded(change.seconds),
+            "estimated_seconds": rounded(change.seconds),
             "queries": [_of_plan(each) for each in change.queries],
             "left_for_later": [_of_plan(each) for each in change.left],
         },
@@ -124,7 +127,7 @@ def _done(config: ReconfigureConfig, story: Story) -> Report:
             "dry_run": False,
             "epoch": story.driver.epoch,
             "seconds": round(story.seconds, 3),
-            "estimated_seconds": _rounded(story.change.seconds),
+            "estimated_seconds": rounded(story.change.seconds),
             "queries": [_of_result(each) for each in story.results],
             "left_for_later": [_of_plan(each) for each in story.change.left],
             "notes": "; ".join(story.notes) or "none",
@@ -148,7 +151,7 @@ def _of_plan(each: OfQuery) -> dict[str, Any]:
         "moves": each.moves,
         "rows": each.rows,
         "bytes": each.bytes,
-        "estimated_seconds": _rounded(each.seconds),
+        "estimated_seconds": rounded(each.seconds),
     }
 
 
@@ -167,18 +170,14 @@ def _of_result(each: Reconfiguration) -> dict[str, Any]:
         "rows": each.rows,
         "key_groups": each.key_groups,
         "key_groups_per_partition": per_partition,
-        "skew_before": _rounded(skew(each.partition_rows)),
-        "skew_after": _rounded(skew(after)),
-        "skew_of_key_groups": _rounded(skew(each.group_rows)),
+        "skew_before": rounded(skew(each.partition_rows)),
+        "skew_after": rounded(skew(after)),
+        "skew_of_key_groups": rounded(skew(each.group_rows)),
         "seconds": dict(each.seconds) if each.seconds is not None else None,
         "rows_per_partition_before": _listed(each.partition_rows),
         "rows_per_partition_after": _listed(after),
         "rows_per_key_group": _listed(each.group_rows),
     }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
 
 
 def _listed(values: tuple[int, ...] | None) -> list[int] | None:

@@ -1,16 +1,14 @@
 """Schedules of maintenance windows: when state may be reconfigured by itself."""
 
-import threading
 import time
-from collections.abc import Callable
 
 import dagster as dg
 
-from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.clusters.in_time import in_time, why
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams, in_flight
-from dagster_sparkscale.state.aims import Aim, Asked, Change, Refused
+from dagster_sparkscale.state.aims import Asked, Barred, Change
 from dagster_sparkscale.state.reconfigure import look
 from dagster_sparkscale.state.reconfigure_job import NAME, Reconfigure
 
@@ -50,35 +48,16 @@ def _schedule(
         if busy is not None:
             return dg.SkipReason(f"{busy} is in progress: the next window sees to it")
         cluster = streams.cluster(context)
-        seen = _in_time(lambda: look(cluster, stream, Asked(again=False), id=NAME), deadline)
-        if isinstance(seen, str):
-            return dg.SkipReason(f"it can't be told what is to be done: {seen}")
+        seen = in_time(lambda: look(cluster, stream, Asked(again=False), id=NAME), deadline)
+        if isinstance(seen, Exception):
+            return dg.SkipReason(f"it can't be told what is to be done: {why(seen)}")
         driver, found = seen
         if isinstance(found, Change) and driver is not None:
             decision = Reconfigure(f"maintenance window: {'; '.join(found.lines)}")
             (request,) = operations.requests(stream, decision, driver.epoch, now)
             return request
         assert not isinstance(found, Change)
-        word = "refused" if isinstance(found, Refused) else "nothing to do"
+        word = "refused" if isinstance(found, Barred) else "nothing to do"
         return dg.SkipReason(f"{word}: {found.why}")
 
     return maintain
-
-
-def _in_time(
-    look: Callable[[], tuple[Driver | None, Aim]], deadline: float
-) -> tuple[Driver | None, Aim] | str:
-    """What a look brings; why it brought nothing in time, in words, where that is so."""
-    came: list[tuple[Driver | None, Aim] | str] = []
-
-    def work() -> None:
-        try:
-            came.append(look())
-        except Exception as error:
-            came.append(str(error) or type(error).__name__)
-
-    # A daemon: a look that hangs must not keep the code server from ending.
-    thread = threading.Thread(target=work, name="sparkscale-maintenance", daemon=True)
-    thread.start()
-    thread.join(deadline)
-    return came[0] if came else f"no answer within {deadline:g} s"

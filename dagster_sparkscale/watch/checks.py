@@ -13,7 +13,7 @@ from dagster._core.storage.asset_check_execution_record import (
     COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
 )
 
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.operations import Streams, asset_key
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import DESCRIPTIONS, Finding, Health

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.watch.coverage import to_ask_for
 from dagster_sparkscale.watch.sighting import Sighting, look
 

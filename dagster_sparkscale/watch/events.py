@@ -14,7 +14,8 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
-from dagster_sparkscale.declare.streams import DStream, Stream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe import state as states
 from dagster_sparkscale.observe.hidden import hidden

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.declare.decisions import Hold
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.health import Finding, Health

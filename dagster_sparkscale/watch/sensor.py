@@ -14,7 +14,7 @@ from dagster import DagsterInstance
 from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.declare.streams import LONGEST_REPORT, Stream
+from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.store import Submission
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Status
 
 LOG_LINES = 30

@@ -10,7 +10,8 @@ from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.limits import SourceLimits
-from dagster_sparkscale.declare.streams import Stream, StructuredStream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit

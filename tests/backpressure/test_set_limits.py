@@ -7,7 +7,6 @@ import pytest
 from dagster_sparkscale.backpressure import set_limits as module
 from dagster_sparkscale.backpressure.set_limits import (
     ENOUGH_BATCHES,
-    Refused,
     Request,
     heeded,
     in_words,
@@ -16,6 +15,7 @@ from dagster_sparkscale.backpressure.set_limits import (
 )
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, OperationInProgress
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.driver.rates import BadRates
 from dagster_sparkscale.observe.status import Batch, Limit, Query
 from tests.fakes import QUERY, status, structured

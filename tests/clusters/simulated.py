@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.starts import Drivers, begin, refuse_if_held
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from tests.clusters.simulated_world import Launched, World

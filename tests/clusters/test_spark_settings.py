@@ -15,7 +15,8 @@ from dagster_sparkscale.clusters.spark_settings import limit_settings, propertie
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.state import State
-from dagster_sparkscale.declare.streams import DStream, Stream, StructuredStream
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
 from dagster_sparkscale.driver.backpressure.plan import plan_of
 from dagster_sparkscale.driver.stream_options import options_of
 from tests.waiting import HANGS

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.streams import Bounds
 from tests.declare.refusing import refusal
 from tests.fakes import dstream, scaled, structured
 

@@ -6,9 +6,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.decorator import streaming_asset
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
-from dagster_sparkscale.declare.streams import Bounds, DStream, StructuredStream, streaming_asset
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
 from tests.declare.refusing import refusal
 from tests.fakes import dstream, scaled, structured
 

@@ -9,11 +9,12 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.declaration import Declaration, DeclarationError
+from dagster_sparkscale.declare.decorator import streaming_asset
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.declare.receivers import ReceiverCount, ReceiverPolicy
 from dagster_sparkscale.declare.state import State
-from dagster_sparkscale.declare.streams import DStream, StructuredStream, streaming_asset
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
 
 REST: dict[str, Any] = {"name": "clicks", "program": "jobs/a.py", "batch_interval": 10}
 ANYTHING = (None, 0, 3, "", "x", "raw_clicks", [], ["a"], [1], {}, {"a": 1}, {1: 2}, {"a"}, b"\xff")

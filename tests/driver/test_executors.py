@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 
 from dagster_sparkscale.driver import keeper as keeper_module
 from dagster_sparkscale.driver.executors import KILL_AGAIN_AFTER, LEAVE_WITHIN, Executors
@@ -43,6 +44,7 @@ class Backend:
         self.registered = {str(number) for number in range(executors)}
         self.pending: set[str] = set()
         self.decommissioned: list[str] = []
+        self.decommissioned_by_worker: set[str] = set()
         self.master_is_there = True
         self.master_answers = True
 
@@ -52,6 +54,10 @@ class Backend:
     def decommissionExecutor(self, id: str, *_: Any) -> bool:
         self.decommissioned.append(id)
         return True
+
+    def isExecutorActive(self, id: str) -> bool:
+        gone = self.pending | self.decommissioned_by_worker | set(self.decommissioned)
+        return id in self.registered and id not in gone
 
     def killExecutors(self, ids: Iterable[str], adjust: bool, count: bool, force: bool) -> Seq:
         assert (adjust, count, force) == (False, False, True)
@@ -157,6 +163,43 @@ def test_an_executor_whose_kill_was_lost_is_killed_again(master_answers: bool) -
     cluster.turn(3, after=KILL_AGAIN_AFTER)
     seen = cluster.turn(3)
     assert (seen.registered, seen.removing) == (3, 0)
+
+
+def test_an_executor_that_its_worker_decommissions_counts_as_leaving_and_is_let_alone(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    cluster = Cluster(decommissions=True)
+    cluster.backend.decommissioned_by_worker = {"1"}
+    seen = cluster.turn(4)
+    assert (seen.registered, seen.removing) == (4, 1)
+    assert cluster.going.leaving == {"1"}  # so its receivers are moved
+    cluster.turn(4, after=10 * LEAVE_WITHIN)
+    assert cluster.backend.registered == {"0", "1", "2", "3"}
+    assert cluster.backend.decommissioned == []
+    told = "".join(capfd.readouterr())
+    assert told.count("executor 1 is leaving: decommissioned from outside") == 1
+    # It is one of those that are too many.
+    assert cluster.turn(3).removing == 1
+    assert cluster.backend.decommissioned == []
+    assert cluster.turn(2).removing == 2
+    assert cluster.backend.decommissioned == ["3"]
+    cluster.backend.registered -= {"1", "3"}
+    seen = cluster.turn(2)
+    assert (seen.registered, seen.removing) == (2, 0)
+    assert cluster.going.leaving == frozenset()
+
+
+def test_a_spark_that_does_not_tell_who_is_decommissioned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(decommissions=True)
+
+    def absent(id: str) -> bool:
+        raise Py4JError("An error occurred: Method isExecutorActive([]) does not exist")
+
+    monkeypatch.setattr(cluster.backend, "isExecutorActive", absent)
+    seen = cluster.turn(4)
+    assert (seen.registered, seen.removing) == (4, 0)
 
 
 def test_an_executor_that_was_killed_is_given_time_to_go() -> None:

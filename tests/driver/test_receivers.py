@@ -1,6 +1,7 @@
 """Receivers that move: the example of SPARK-12133 on a real cluster, with a source that counts."""
 
 import contextlib
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,22 @@ def test_receivers_of_five_executors_move_to_two_and_on_to_a_third_and_nothing_i
         (empty, _), (_, receivers) = by_number[0], by_number[-1]
         moved(driver, receivers[0], empty, operation=100)
         assert spread(driver.status()) == [2, 2, 1]
+
+        # One that is decommissioned from outside: Spark does not end it while it has receivers.
+        victim = next(id for id, has in hosts(driver.status()).items() if len(has) == 1)
+        driver.executor_process(victim).send_signal(signal.SIGPWR)
+        seen = driver.wait(
+            lambda s: (
+                victim not in {e.id for e in s.executors}
+                and s.registered == 3
+                and sum(spread(s)) == RECEIVERS
+            ),
+            "another executor stands for it",
+            240,
+        )
+        [last] = [each for each in seen.relaunches if each.from_executor == victim][-1:]
+        assert (last.cause, last.to_executor) == ("evacuation", last.wanted)
+        assert spread(seen) == [3, 2, 0]
 
         # An executor that dies by itself, and what it had stored comes from the log.
         victim = next(id for id, has in hosts(driver.status()).items() if len(has) == 2)

@@ -12,7 +12,7 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster_sparkscale import ClusterManager, RatioPolicy, RecoveryPolicy, StructuredStream
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.errors import AgentUnreachable
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Status

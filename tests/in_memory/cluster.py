@@ -22,7 +22,7 @@ from dagster_sparkscale.clusters.store import Claim, Record
 from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Relaunch, Status
 from tests.in_memory.driver import Kept, status_of
 from tests.in_memory.store import MemoryStore

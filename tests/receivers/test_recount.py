@@ -4,9 +4,9 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import OperationInProgress, StaleEpoch
-from dagster_sparkscale.clusters.requests import Refused
+from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount import NotDone, Request, recount
+from dagster_sparkscale.receivers.recount import Request, recount
 from tests.in_memory.cluster import World
 from tests.lifecycle.reconciling import start
 from tests.receivers.recounting import (

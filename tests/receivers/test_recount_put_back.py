@@ -8,10 +8,10 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.requests import NotDone
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Receiver
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount import NotDone
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
 from tests.receivers.recounting import (

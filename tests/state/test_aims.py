@@ -10,7 +10,7 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.driver.state.plans import Plan, plan_of
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.state.aims import Aim, Asked, Change, Refused, Settled, aim
+from dagster_sparkscale.state.aims import Aim, Asked, Barred, Change, Settled, aim
 from tests.fakes import QUERY, batch, driver, dstream, status, structured
 from tests.state.saying import change, kept_by, stateful
 
@@ -26,7 +26,7 @@ def aimed(
 
 def refused(*args, **fields) -> str:
     found = aimed(*args, **fields)
-    assert isinstance(found, Refused), found
+    assert isinstance(found, Barred), found
     return found.why
 
 
@@ -188,7 +188,7 @@ class TestRefusals:
 
     def test_a_stream_that_was_never_started(self):
         found = aim(stateful(), None, None, Asked(), id="p1")
-        assert isinstance(found, Refused)
+        assert isinstance(found, Barred)
         assert found.why.startswith("'clicks' is not started: materialize its asset")
 
     @pytest.mark.parametrize("state", [DriverState.STARTING, DriverState.UNKNOWN])
@@ -197,7 +197,7 @@ class TestRefusals:
 
     def test_an_agent_that_is_silent(self):
         found = aim(stateful(), driver(), None, Asked(), id="p1")
-        assert isinstance(found, Refused)
+        assert isinstance(found, Barred)
         assert found.why == (
             "'clicks': driver 1 is running, and its agent has not answered: try again when it does"
         )
@@ -372,9 +372,9 @@ class TestAMaintenanceWindow:
 
     def test_it_is_refused_with_what_it_came_to(self):
         tried = self.tried(again=False)
-        assert isinstance(tried, Refused)
+        assert isinstance(tried, Barred)
         assert "the last try, to 8 partitions, was refused: it has no keys" in tried.why
-        assert isinstance(self.tried(again=False, outcome="undone"), Refused)
+        assert isinstance(self.tried(again=False, outcome="undone"), Barred)
 
     def test_a_person_may_try_again(self):
         assert isinstance(self.tried(again=True), Change)

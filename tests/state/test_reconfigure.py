@@ -6,9 +6,10 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
+from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.state.aims import Asked, Settled
-from dagster_sparkscale.state.reconfigure import CAUSE, NotDone, Refusal, Request, reconfigure
+from dagster_sparkscale.state.reconfigure import CAUSE, Request, reconfigure
 from tests.fakes import QUERY
 from tests.in_memory.cluster import World
 from tests.state.following import STREAM, Run, submissions
@@ -165,19 +166,19 @@ class TestSeveralQueries:
 
 class TestRefused:
     def test_what_is_refused_stops_nothing(self, world):
-        with pytest.raises(Refusal, match="partitions = 5: must divide 16"):
+        with pytest.raises(Refused, match="partitions = 5: must divide 16"):
             Run(world, partitions=5)
         assert world.streams["clicks"].driver.state is DriverState.RUNNING
         assert len(submissions(world)) == 1
 
     def test_a_silent_agent(self, world):
         world.streams["clicks"].reachable = False
-        with pytest.raises(Refusal, match="its agent has not answered: try again"):
+        with pytest.raises(Refused, match="its agent has not answered: try again"):
             Run(world)
 
     def test_an_agent_that_answers_for_another_driver(self, world):
         world.streams["clicks"].refuses = "it is another's"
-        with pytest.raises(Refusal, match="its agent has not answered: try again"):
+        with pytest.raises(Refused, match="its agent has not answered: try again"):
             Run(world)
 
     def test_a_driver_that_it_was_not_asked_for(self, world):

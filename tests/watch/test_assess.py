@@ -5,7 +5,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
-from dagster_sparkscale.declare.streams import DEFAULT_WINDOW
+from dagster_sparkscale.declare.stream import DEFAULT_WINDOW
 from dagster_sparkscale.observe.status import MalformedStatus, Query, QueryState
 from dagster_sparkscale.watch.assess import assess, judge
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated

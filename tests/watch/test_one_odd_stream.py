@@ -8,7 +8,7 @@ from copy import copy
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.declare.streams import LONGEST_REPORT
+from dagster_sparkscale.declare.stream import LONGEST_REPORT
 from dagster_sparkscale.definitions import OPERATIONS
 from dagster_sparkscale.observe.history import newest
 from dagster_sparkscale.observe.status import Query

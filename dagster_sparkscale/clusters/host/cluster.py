@@ -42,7 +42,7 @@ from dagster_sparkscale.clusters.spark_settings import settings
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare import checkpoints
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from dagster_sparkscale.clusters.java import (
     refuse_if_too_old,
     spark_home,
 )
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 
 def conditions_here(

@@ -15,7 +15,7 @@ from dagster_sparkscale.clusters.host.strangers import marks
 from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 LAST_LINES = 200
 """Of the log of a driver that has failed, in which it is looked what was raised."""

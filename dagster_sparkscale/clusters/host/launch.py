@@ -10,7 +10,7 @@ from dagster_sparkscale.clusters.driver_options import driver_options
 from dagster_sparkscale.clusters.host import environments, processes
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
 from dagster_sparkscale.clusters.store import Record
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 
 @dataclass(frozen=True)

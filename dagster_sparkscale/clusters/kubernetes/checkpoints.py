@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 _ELSEWHERE = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
 """Settings by which a plain path is not one of the pod."""

@@ -49,7 +49,7 @@ from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.clusters.store import Record
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _KNOWN = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.conditions import program_here
 from dagster_sparkscale.clusters.kubernetes.manifests import BEGIN, CODE, LARGEST
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 IN_THE_IMAGE = "local://"
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.spark_settings import settings
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 MASTER = "k8s://https://kubernetes.default.svc"
 DRIVER_PORT, BLOCKS_PORT, AGENT_PORT, UI_PORT = 7078, 7079, 7080, 4040

@@ -28,7 +28,7 @@ from dagster_sparkscale.clusters.standalone.submission import (
 )
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.clusters.store import Record
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver import shipped
 
 ON_WORKERS = "local://"

@@ -3,7 +3,7 @@ never give. Pure."""
 
 from dataclasses import dataclass
 
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 _MEGABYTES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 

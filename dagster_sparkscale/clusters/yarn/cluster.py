@@ -41,7 +41,7 @@ from dagster_sparkscale.clusters.yarn.submission import (
     environment,
     spark_settings,
 )
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 _STAGING = "spark.yarn.stagingDir"
 _BASH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

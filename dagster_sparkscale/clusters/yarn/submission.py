@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.driver_options import driver_options
 from dagster_sparkscale.clusters.spark_settings import settings
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.yarn import applications
-from dagster_sparkscale.declare.streams import Stream
+from dagster_sparkscale.declare.stream import Stream
 
 MAIN = "sparkscale_driver.py"
 """The main file of spark-submit; a copy of the driver's `__main__.py`."""

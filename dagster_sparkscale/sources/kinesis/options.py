@@ -259,34 +259,33 @@ def _text(value: str) -> str:
     return value
 
 
-def _stream_name(value: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,128}", value):
-        raise ValueError("must be the name of a stream: up to 128 letters, digits, _ . and -")
-    return value
+def _matching(pattern: str, must: str) -> Callable[[str], str]:
+    """Reads a value that `pattern` matches as a whole.
+
+    Args:
+        must: what it must be, in words.
+    """
+
+    def read(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"must be {must}")
+        return value
+
+    return read
 
 
-def _region(value: str) -> str:
-    if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]+", value):
-        raise ValueError("must be an AWS region such as eu-central-1")
-    return value
-
-
-def _url(value: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/@]+(/.*)?", value):
-        raise ValueError("must be an address such as https://kinesis.eu-central-1.amazonaws.com")
-    return value
-
-
-def _role(value: str) -> str:
-    if not re.fullmatch(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/\S+", value):
-        raise ValueError("must be the ARN of a role: arn:aws:iam::123456789012:role/name")
-    return value
-
-
-def _session_name(value: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z0-9_+=,.@-]{2,64}", value):
-        raise ValueError("must be 2 to 64 letters, digits and + = , . @ - _")
-    return value
+_stream_name = _matching(
+    r"[a-zA-Z0-9_.-]{1,128}", "the name of a stream: up to 128 letters, digits, _ . and -"
+)
+_region = _matching(r"[a-z]{2}(-[a-z]+)+-[0-9]+", "an AWS region such as eu-central-1")
+_url = _matching(
+    r"https?://[^\s/@]+(/.*)?", "an address such as https://kinesis.eu-central-1.amazonaws.com"
+)
+_role = _matching(
+    r"arn:aws[a-z-]*:iam::[0-9]{12}:role/\S+",
+    "the ARN of a role: arn:aws:iam::123456789012:role/name",
+)
+_session_name = _matching(r"[a-zA-Z0-9_+=,.@-]{2,64}", "2 to 64 letters, digits and + = , . @ - _")
 
 
 def _count(value: str) -> int:

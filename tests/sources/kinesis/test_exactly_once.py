@@ -41,7 +41,7 @@ def test_a_driver_that_is_killed_at_every_bad_moment(
         program.wait(process, "the first batch", lambda: program.latest("commits") == 0)
     made.put(50)
 
-    with made.writing(40):
+    with made.writing(20):
         # While it plans.
         rule = proxy.hang("GetRecords", times=10**9)
         with program.running() as process:
@@ -82,7 +82,7 @@ def test_executors_and_python_workers_that_are_killed(
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", submit_args(local_cluster, tmp_path))
     made = stream(2)
     program = Program(tmp_path, emulator.url, made.name, master=local_cluster._master())
-    with made.writing(40), program.running() as process:
+    with made.writing(20), program.running() as process:
         with program.holding():
             workers = program.wait(process, "a held task", program.held)
             program.executor_of(next(iter(workers))).kill()

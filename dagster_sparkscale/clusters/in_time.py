@@ -1,0 +1,29 @@
+"""A look at a cluster manager that a tick of Dagster can wait for."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def in_time(look: Callable[[], T], seconds: float) -> T | Exception:
+    """What a look brings within `seconds`, or the error that says why it brought nothing."""
+    came: list[T | Exception] = []
+
+    def work() -> None:
+        try:
+            came.append(look())
+        except Exception as error:
+            came.append(error)
+
+    # A daemon: a look that hangs must not keep the code server from ending.
+    thread = threading.Thread(target=work, name="sparkscale-look", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return came[0] if came else TimeoutError(f"no answer within {seconds:g} s")
+
+
+def why(error: Exception) -> str:
+    """What such an error says; some say nothing but their name."""
+    return str(error) or type(error).__name__

@@ -1,0 +1,311 @@
+"""What a user declares of any long-running Spark streaming application, and how it may scale."""
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds
+from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables, is_a
+from dagster_sparkscale.declare.limit_checks import (
+    check_beside_autoscale,
+    check_policy,
+    check_rates,
+)
+from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.declare.receivers import fitting_executors
+from dagster_sparkscale.declare.reserved import refuse_reserved
+from dagster_sparkscale.declare.state import State, check_state
+
+DEFAULT_WINDOW = 60.0
+"""Seconds looked at where a stream has no policy to say."""
+
+LONGEST_REPORT = 3600.0
+"""Seconds; until they are told of, the minutes are stored with each tick."""
+
+# No underscore in front: the names are members of an enum in the launchpad, which can't have those.
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+
+
+class Stream(Declaration):
+    """One long-running Spark application. Declare a `StructuredStream` or a `DStream`."""
+
+    kind: Literal["structured", "dstream"]
+
+    name: str
+    """Names the asset and the Spark application. Letters, digits, underscores; a letter first."""
+
+    program: str
+    """Path of the PySpark program. It runs unchanged."""
+
+    arguments: Arguments = ()
+    """The program's arguments, or a function that returns them when the stream is started.
+    Arguments show in process lists: secrets belong in `env`."""
+
+    env: Variables = Field(default_factory=dict, repr=False)
+    """Variables of the driver, besides those that its cluster gives it of Dagster's."""
+
+    batch_interval: Seconds
+    """Seconds. DStreams: the batch duration. Structured Streaming: the trigger interval, or the
+    latency you want where the trigger has no interval."""
+
+    executor_cores: Count = 1
+    executor_memory: Memory = "1g"
+    driver_memory: Memory = "1g"
+
+    spark_conf: Settings = Field(default_factory=dict, repr=False)
+    """Further Spark settings. They reach the driver in a file only its user can read."""
+
+    checkpoint_location: Place | None = None
+    """Where the program keeps its checkpoint: an absolute path or a URI. No two streams may share
+    one."""
+
+    autoscale: Annotated[
+        AutoscalePolicy | None,
+        is_a(AutoscalePolicy, "a policy, such as RatioPolicy(max_executors=8)"),
+    ] = None
+    """None: the stream keeps its `executors` until somebody rescales it by hand."""
+
+    executors: Count | None = None
+    """Executors of a stream without an `autoscale` policy; 1 if not given."""
+
+    tasks_per_shard: Annotated[Number, Field(gt=0, le=10_000)] = 1.0
+    """How many tasks of a batch can run at a time for each shard of its source. A batch reads each
+    shard with one task; a program that repartitions after reading can use more. For sources that
+    tell how many shards they read: no policy asks for more executors than those tasks keep busy."""
+
+    recovery: RecoveryPolicy | None = RecoveryPolicy()
+    """How a driver that failed is restarted. None: never by itself."""
+
+    state: Annotated[State | None, is_a(State, "a State, such as State(key_groups=128)")] = None
+    """The state of stateful queries: its key groups and partitions, and how these may be changed.
+    None: it stays as it is. Of a `StructuredStream`."""
+
+    backpressure: Annotated[
+        BackpressurePolicy | None,
+        is_a(BackpressurePolicy, "a BackpressurePolicy, such as BackpressurePolicy()"),
+    ] = None
+    """Limits what its sources take while they run, so that batches fit into their interval. None:
+    they take what they like, and what `limits` lets them."""
+
+    retune: Annotated[
+        Retune | None, is_a(Retune, 'a Retune, such as Retune(schedule="0 3 * * *")')
+    ] = None
+    """How its limits are looked over, from what was seen of it. None: only by hand."""
+
+    report_every: Annotated[Seconds, Field(le=LONGEST_REPORT)] = 600.0
+    """Seconds between two events of a stream to which nothing happens. Each has all minutes since
+    the one before; what happens is told at once."""
+
+    # What any Dagster asset has.
+    description: str | None = None
+    key_prefix: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    deps: tuple[Any, ...] = ()
+    group: str | None = None
+    owners: tuple[str, ...] = ()
+    tags: Mapping[str, str] = Field(default_factory=dict)
+    kinds: frozenset[str] = frozenset()
+    automation_condition: Any = None
+    metadata: Mapping[str, Any] = Field(default_factory=dict)
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_safe(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError(
+                "must be letters, digits and underscores, start with a letter, at most 63 long"
+            )
+        if value == "mro":
+            raise ValueError("Python reserves this one word in enums; take another")
+        return value
+
+    @field_validator("program")
+    @classmethod
+    def _program_is_python(cls, value: str) -> str:
+        if not value.endswith(".py"):
+            raise ValueError("must be the path of a Python file (.py)")
+        return value
+
+    @field_validator("recovery", mode="before")
+    @classmethod
+    def _is_a_recovery(cls, value: Any) -> Any:
+        fields = isinstance(value, Mapping) and all(isinstance(field, str) for field in value)
+        if value is not None and not fields and not isinstance(value, RecoveryPolicy):
+            raise ValueError("must be a RecoveryPolicy, or None: never restarted by itself")
+        return value
+
+    @field_validator("autoscale")
+    @classmethod
+    def _policy_decides(cls, value: AutoscalePolicy | None) -> AutoscalePolicy | None:
+        if value is not None and type(value).decide is AutoscalePolicy.decide:
+            raise ValueError(f"{type(value).__name__} does not say how to decide; use RatioPolicy")
+        return value
+
+    @model_validator(mode="after")
+    def _no_setting_twice(self) -> Self:
+        refuse_reserved(self.spark_conf)
+        if self.autoscale is not None and self.executors is not None:
+            raise ValueError(
+                f"executors = {self.executors}: drop it, or drop autoscale; "
+                "with a policy, autoscale.initial_executors says how many to start with"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _state_has_its_place(self) -> Self:
+        if self.state is not None:
+            check_state(self.state, self.checkpoint_location, self.spark_conf)
+        return self
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> Self:
+        if self.retune is not None and self.backpressure is None and not self._has_limits:
+            raise ValueError(
+                "retune: drop it, or give backpressure or limits; there is nothing to tune"
+            )
+        if self.backpressure is None:
+            return self
+        check_policy(self.backpressure, self.spark_conf, self._receivers)
+        check_rates("backpressure", {"min_rate": self.backpressure.min_rate}, self.batch_interval)
+        return self
+
+    @model_validator(mode="after")
+    def _cores_suffice(self) -> Self:
+        text = self.spark_conf.get("spark.cores.max")
+        if text is None:
+            return self
+        if not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
+            raise ValueError(
+                f"spark_conf: spark.cores.max = {text}: must be a whole number above 0"
+            )
+        if int(text) < self.executor_cores * self.bounds.minimum:
+            raise ValueError(
+                f"spark_conf: spark.cores.max = {text}: must be at least "
+                f"{self.executor_cores * self.bounds.minimum}, for {self.bounds.minimum} "
+                f"executor(s) of {self.executor_cores} core(s)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _bounds_leave_room(self) -> Self:
+        bounds, policy = self.bounds, self.autoscale
+        why = f"{bounds.minimum}, the fewest executors this stream can run with"
+        if policy is None or policy.min_executors is None:
+            why += self._why_so_many
+        if bounds.maximum is not None and bounds.maximum < bounds.minimum:
+            raise ValueError(f"autoscale.max_executors = {bounds.maximum}: must be at least {why}")
+        given = policy.initial_executors if policy else self.executors
+        if given is not None and given < bounds.minimum:
+            field = "autoscale.initial_executors" if policy else "executors"
+            raise ValueError(f"{field} = {given}: must be at least {why}")
+        if self.backpressure is not None and policy is not None:
+            check_beside_autoscale(self.backpressure, policy, bounds.minimum)
+        return self
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the stream can really reach: `spark.cores.max / spark.executor.cores` is the
+        ceiling whatever the policy's maximum says (SPARK-12133)."""
+        return self.bounds_with(self._receivers)
+
+    def bounds_with(self, receivers: int) -> Bounds:
+        """The bounds while there are so many receivers."""
+        policy = self.autoscale
+        declared = policy.max_executors if policy else None
+        maximum, note = declared, None
+        if "spark.cores.max" in self.spark_conf:
+            cores = int(self.spark_conf["spark.cores.max"])
+            ceiling = cores // self.executor_cores
+            if declared is None or declared > ceiling:
+                maximum = ceiling
+                wanted = "no maximum" if declared is None else f"a maximum of {declared}"
+                note = (
+                    f"{wanted} was declared, but {ceiling} is all it can reach: spark.cores.max "
+                    f"{cores} / executor_cores {self.executor_cores}"
+                )
+        given = policy.min_executors if policy else None
+        minimum = given or self._least_executors(receivers)
+        if receivers > self._receivers:  # by themselves: as far as they can't do without
+            fitting = fitting_executors(receivers, self.tasks_at_a_time)
+            minimum = max(fitting, minimum if maximum is None else min(minimum, maximum))
+        initial = (policy.initial_executors if policy else self.executors) or minimum
+        if maximum is not None:
+            initial = min(initial, maximum)
+        if receivers > self._receivers:
+            initial = max(initial, minimum)
+        return Bounds(minimum, maximum, initial, note)
+
+    def bounds_for(self, shards: int | None, receivers: int | None = None) -> Bounds:
+        """The bounds while the stream's sources read `shards` shards; None: they do not tell.
+
+        Args:
+            receivers: that there are; None: as declared.
+        """
+        there = self._receivers if receivers is None else receivers
+        return self.bounds_with(there).for_shards(
+            shards,
+            tasks_per_shard=self.tasks_per_shard,
+            executor_cores=self.executor_cores,
+            cores_per_task=self.cores_per_task,
+            receivers=there,
+        )
+
+    @property
+    def tasks_at_a_time(self) -> int:
+        """How many tasks one of its executors runs at a time."""
+        return self.executor_cores // self.cores_per_task or 1
+
+    @property
+    def cores_per_task(self) -> int:
+        """spark.task.cpus; a receiver takes as many."""
+        task_cpus = self.spark_conf.get("spark.task.cpus", "")
+        # Spark itself refuses what is no number.
+        return int(task_cpus) if re.fullmatch("[1-9][0-9]{0,8}", task_cpus) else 1
+
+    @property
+    def _receivers(self) -> int:
+        return 0
+
+    def _least_executors(self, receivers: int) -> int:
+        """Fewest executors for so many receivers, where no minimum is declared."""
+        return 1
+
+    @property
+    def _why_so_many(self) -> str:
+        """What `_least_executors` comes of, as it goes on in an error; empty: nothing to say."""
+        return ""
+
+    @property
+    def _has_limits(self) -> bool:
+        """Whether it declares what Spark reads once, when it starts."""
+        return False
+
+    @property
+    def window(self) -> float:
+        """Seconds of history that an evaluation looks at."""
+        return self.autoscale.interval if self.autoscale else DEFAULT_WINDOW
+
+    def program_arguments(self) -> tuple[str, ...]:
+        """The program's arguments now; calls the declared function if there is one.
+
+        Raises:
+            ValueError: it returned no list, or something in it that is no argument.
+        """
+        given: Any = self.arguments() if callable(self.arguments) else self.arguments
+        if isinstance(given, str | bytes | Set | Mapping) or not isinstance(given, Iterable):
+            raise ValueError(
+                f"{self.name}: arguments: the function returned {shown(given)}; must be a list, "
+                'such as ["--topic", "clicks"]'
+            )
+        arguments = tuple(given)
+        for argument in arguments:
+            if argument is None or "\0" in str(argument):
+                raise ValueError(
+                    f"{self.name}: arguments: the function returned {shown(argument)} among "
+                    "them; each must be text, and have no NUL in it"
+                )
+        return tuple(str(argument) for argument in arguments)
