@@ -19,8 +19,8 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import daemons
 from dagster_sparkscale.lifecycle import reconcile
 from dev.kubernetes.running import Cluster, Reached, start
-from tests.fakes import World
 from tests.given_kubernetes import given, told
+from tests.in_memory.cluster import World
 from tests.kubernetes import PASSED_ON, on_linux_as_root
 from tests.scheduling import Scheduler, by_length, processes
 from tests.short_lives import EXECUTORS, for_short_lives
@@ -71,7 +71,7 @@ def no_hurry() -> Iterator[None]:
 
 @pytest.fixture
 def world() -> World:
-    """A cluster of fakes, on which nothing has run yet."""
+    """A cluster in memory, on which nothing has run yet."""
     return World()
 
 

@@ -12,7 +12,8 @@ from dagster_sparkscale.declare.limits import SourceLimits
 from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
 from dagster_sparkscale.names import STORY, STREAMS
-from tests.fakes import World, dstream, scaled, structured
+from tests.fakes import dstream, scaled, structured
+from tests.in_memory.cluster import World
 from tests.releases import PREFIX
 
 

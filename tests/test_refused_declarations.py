@@ -10,7 +10,8 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.definitions import build_defs
-from tests.fakes import World, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 
 
 @pytest.mark.parametrize(

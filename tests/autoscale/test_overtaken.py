@@ -6,7 +6,8 @@ from dagster_sparkscale.autoscale.rescale import Request, rescale
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.clusters.requests import Overtaken, Refused
-from tests.fakes import World, scaled
+from tests.fakes import scaled
+from tests.in_memory.cluster import World
 
 STREAM = scaled(min_executors=1, max_executors=20)
 

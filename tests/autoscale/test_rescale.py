@@ -16,8 +16,9 @@ from dagster_sparkscale.clusters.errors import (
 )
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.bounds import Bounds
-from tests import fakes
-from tests.fakes import World, dstream, scaled, structured
+from tests.fakes import dstream, scaled, structured
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import status_of
 from tests.waiting import HANGS
 
 BOUNDS = Bounds(minimum=2, maximum=8, initial=2)
@@ -129,13 +130,12 @@ class TestStory:
         """Eight executors, of which six are leaving, one a look."""
         kept = world.run(STREAM, executors=8)
         kept.requested = 2
-        plain = fakes._status
 
         def answer(kept):
             staying = max(2, kept.requested)
-            return replace(plain(kept), removing=max(0, kept.registered - staying))
+            return replace(status_of(kept), removing=max(0, kept.registered - staying))
 
-        monkeypatch.setattr(fakes, "_status", answer)
+        monkeypatch.setattr("tests.in_memory.cluster.status_of", answer)
         return world
 
     @pytest.mark.parametrize(("delta", "executors"), [(-1, 1), (3, 5)])
@@ -149,13 +149,13 @@ class TestStory:
         self, world, monkeypatch
     ):
         world.run(STREAM, executors=3)
-        plain, looks = fakes._status, []
+        looks = []
 
         def answer(kept):
             looks.append(kept.registered)
-            return replace(plain(kept), registered=3, removing=1 if len(looks) < 5 else 0)
+            return replace(status_of(kept), registered=3, removing=1 if len(looks) < 5 else 0)
 
-        monkeypatch.setattr(fakes, "_status", answer)
+        monkeypatch.setattr("tests.in_memory.cluster.status_of", answer)
         assert carry_out(world, asked(3)).ending == "reached"
         assert len(looks) == 5
 

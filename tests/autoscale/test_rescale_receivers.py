@@ -13,7 +13,8 @@ from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Relaunch
-from tests.fakes import Kept, World
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import Kept
 from tests.receivers.streams import counting, on, receiving, spread_over
 from tests.watch.deployment import Deployment, failure_of
 

@@ -20,7 +20,8 @@ from dagster_sparkscale.watch.sighting import Sighting
 from tests.autoscale import reference
 from tests.autoscale.deciding import any_bounds, anything, ratios, target
 from tests.autoscale.test_lag import late_or_not, limited
-from tests.fakes import QUERY, World, batch, driver, dstream, scaled, status, structured
+from tests.fakes import QUERY, batch, driver, dstream, scaled, status, structured
+from tests.in_memory.cluster import World
 
 TWO_CORES = structured(executor_cores=2, autoscale=RatioPolicy(max_executors=10))
 WORDS = "4 shards are read by 4 tasks: 2 executors of 2 cores are as many as can work on a batch"

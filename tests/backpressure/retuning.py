@@ -17,6 +17,7 @@ from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit
 from tests.backpressure.histories import BEGAN, minutes
 from tests.fakes import structured
+from tests.in_memory.driver import Kept
 from tests.observe.stored import store
 from tests.watch.deployment import Deployment
 
@@ -95,3 +96,19 @@ def told(result: dg.ExecuteInProcessResult) -> tuple[str, dict[str, Any]]:
     observation = event.asset_observation_data.asset_observation
     assert observation.asset_key == dg.AssetKey("clicks")
     return observation.description or "", dict(observation.metadata[STORY].value)
+
+
+def kept(deployed: Deployment) -> Kept:
+    """What the cluster keeps of the stream."""
+    return deployed.world.streams["clicks"]
+
+
+def ran(deployed: Deployment, **config: Any) -> dg.ExecuteInProcessResult:
+    """A run of the operation, as a person asks for it."""
+    return deployed.by_hand(JOB, stream="clicks", **config)
+
+
+def ran_again(deployed: Deployment) -> Kept:
+    """What there is after a restart."""
+    assert deployed.by_hand("restart", stream="clicks").success
+    return kept(deployed)

@@ -1,6 +1,5 @@
 """When limits are looked over, and when changes are verified; and why nothing is asked for."""
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,8 +27,8 @@ from tests.backpressure.retuning import (
     tuning,
 )
 from tests.fakes import structured
-from tests.waiting import HANGS
 from tests.watch.deployment import Deployment
+from tests.watch.schedules import evaluated, skipped, skipped_while_hanging
 
 
 @pytest.fixture
@@ -44,21 +43,6 @@ def deployed(instance: dg.DagsterInstance) -> Deployment:
     it = deployment(read_once(), instance)
     has_run(it)
     return it
-
-
-def evaluated(deployed: Deployment, schedule: dg.ScheduleDefinition | str):
-    """What one tick comes to."""
-    found = deployed.defs.resolve_schedule_def(schedule) if isinstance(schedule, str) else schedule
-    with dg.build_schedule_context(
-        instance=deployed.instance, resources=deployed.defs.resources
-    ) as context:
-        return found.evaluate_tick(context)
-
-
-def skipped(deployed: Deployment, schedule: dg.ScheduleDefinition | str) -> str:
-    data = evaluated(deployed, schedule)
-    assert not data.run_requests
-    return data.skip_message
 
 
 def carried_out(deployed: Deployment, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
@@ -161,18 +145,7 @@ class TestNightly:
     def test_a_look_that_hangs_is_not_waited_for(self, deployed):
         known = Streams([read_once()], "spark_cluster")
         schedule, _ = retune_schedules(known, Operations(known, [OPERATION]), deadline=0.01)
-        released, over = threading.Event(), threading.Event()
-
-        def hang(stream):
-            released.wait(HANGS)
-            over.set()
-
-        deployed.world.on_find = hang
-        try:
-            said = skipped(deployed, schedule)
-        finally:
-            released.set()
-        assert over.wait(HANGS)
+        said = skipped_while_hanging(deployed, schedule)
         assert said == "it can't be told what is to be done: no answer within 0.01 s"
 
 

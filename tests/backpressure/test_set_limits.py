@@ -18,7 +18,9 @@ from dagster_sparkscale.clusters.errors import AgentUnreachable, OperationInProg
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.driver.rates import BadRates
 from dagster_sparkscale.observe.status import Batch, Limit, Query
-from tests.fakes import QUERY, Kept, MemoryAgent, World, status, structured
+from tests.fakes import QUERY, status, structured
+from tests.in_memory.cluster import MemoryAgent, World
+from tests.in_memory.driver import Kept
 
 STREAM = structured()
 CLICKS, ORDERS = Limit("clicks", QUERY), Limit("orders", QUERY)

@@ -9,11 +9,13 @@ from click.testing import CliRunner, Result
 
 from dagster_sparkscale.cli.main import main
 from dagster_sparkscale.names import OPERATION_TAG, STREAM_TAG
-from tests.fakes import Kept, World
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import Kept
 
 DEFINITIONS = """
 from dagster_sparkscale import build_defs
-from tests.fakes import MemoryCluster, scaled, structured
+from tests.fakes import scaled, structured
+from tests.in_memory.cluster import MemoryCluster
 from tests.backpressure.retuning import read_once
 from tests.receivers.streams import counting
 from tests.state.saying import stateful

@@ -16,7 +16,8 @@ from dagster._daemon.monitoring.run_monitoring import check_run_timeout, monitor
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import STORY
 from tests.cli.terminal import Terminal, tagged
-from tests.fakes import Kept, structured
+from tests.fakes import structured
+from tests.in_memory.driver import Kept
 from tests.state.saying import change, kept_by, plays, runs, tells
 
 

@@ -15,7 +15,8 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.observe.status import Query
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
-from tests.fakes import QUERY, MemoryCluster, structured
+from tests.fakes import QUERY, structured
+from tests.in_memory.cluster import MemoryCluster
 from tests.watch.deployment import grown
 
 

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from tests.cli.terminal import Terminal
-from tests.fakes import World, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 
 
 def logs_of(terminal: Terminal, *words: str) -> str:

@@ -7,7 +7,8 @@ import pytest
 from dagster_sparkscale.cli.logs import followed
 from dagster_sparkscale.clusters.base import DriverState
 from tests.cli.terminal import Terminal
-from tests.fakes import World, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 
 
 class TestFollowed:

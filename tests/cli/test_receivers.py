@@ -5,9 +5,9 @@ import pytest
 from dagster_sparkscale.observe.status import Relaunch
 from dagster_sparkscale.receivers import rebalance, recount_following
 from tests.cli.terminal import Terminal, tagged
-from tests.fakes import arrive
+from tests.in_memory.driver import arrive
+from tests.receivers.recounting import starts_its_receivers
 from tests.receivers.streams import counting, on, spread_over
-from tests.receivers.test_recount import starts_its_receivers
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STREAM_TAG
 from dagster_sparkscale.observe.status import Limit, Query
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
-from tests.fakes import QUERY, World, structured
+from tests.fakes import QUERY, structured
+from tests.in_memory.cluster import World
 from tests.watch.deployment import grown
 
 

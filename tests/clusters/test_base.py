@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.clusters.errors import AgentUnreachable, LeaseLost, StaleEpoch
-from tests.fakes import World, driver, scaled, structured
+from tests.fakes import driver, scaled, structured
+from tests.in_memory.cluster import World
 
 
 def test_an_operation_on_a_driver_that_another_has_followed_is_void():

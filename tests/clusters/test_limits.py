@@ -8,7 +8,8 @@ from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.clusters.limits import at_start, checked
 from dagster_sparkscale.driver.rates import BadRates, rates_of
 from dagster_sparkscale.driver.wire import RATES
-from tests.fakes import World, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 
 
 def test_numbers_that_a_store_has_made_floats_are_whole_again():

@@ -10,14 +10,9 @@ from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.observe.evaluation import Evaluation
+from tests.declare.refusing import refusal
 
 FAMILY = "spark.streaming.dynamicAllocation."
-
-
-def refusal(make, *args, **kwargs) -> str:
-    with pytest.raises(DeclarationError) as refused:
-        make(*args, **kwargs)
-    return str(refused.value)
 
 
 def test_the_defaults_are_those_of_sparks_allocation_manager():

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.drift import declared, drift, executors_at_start
 from dagster_sparkscale.declare.receivers import (
     WRITE_AHEAD_LOG,
@@ -16,6 +15,7 @@ from dagster_sparkscale.declare.receivers import (
     fitting_executors,
 )
 from dagster_sparkscale.declare.streams import DStream
+from tests.declare.refusing import refusal
 from tests.fakes import dstream, structured
 
 FITTING = ReceiverPolicy(removal="fitting")
@@ -31,9 +31,7 @@ def counting(receivers: int = 2, **fields: Any) -> DStream:
 
 
 def refused(make: Any, *args: Any, **fields: Any) -> str:
-    with pytest.raises(DeclarationError) as why:
-        make(*args, **fields)
-    return str(why.value).partition(": ")[2]
+    return refusal(make, *args, **fields).partition(": ")[2]
 
 
 class TestPolicy:

@@ -4,16 +4,10 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.key_groups import KeyGroups
 from dagster_sparkscale.declare.state import State
+from tests.declare.refusing import refusal
 from tests.fakes import dstream, structured
-
-
-def refusal(make: Any, **fields: Any) -> str:
-    with pytest.raises(DeclarationError) as refused:
-        make(**fields)
-    return str(refused.value)
 
 
 def test_the_defaults() -> None:

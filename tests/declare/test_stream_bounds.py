@@ -7,13 +7,8 @@ from hypothesis import strategies as st
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.declaration import DeclarationError
+from tests.declare.refusing import refusal
 from tests.fakes import dstream, scaled, structured
-
-
-def refusal(make, *args, **fields) -> str:
-    with pytest.raises(DeclarationError) as refused:
-        make(*args, **fields)
-    return str(refused.value)
 
 
 class TestBounds:

@@ -11,15 +11,10 @@ from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.decorator import streaming_asset
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
+from tests.declare.refusing import refusal
 from tests.fakes import dstream, scaled, structured
 
 REST = {"program": "jobs/a.py", "batch_interval": 10}
-
-
-def refusal(make, *args, **fields) -> str:
-    with pytest.raises(DeclarationError) as refused:
-        make(*args, **fields)
-    return str(refused.value)
 
 
 class TestFields:

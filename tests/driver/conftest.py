@@ -1,4 +1,4 @@
-"""A real Standalone cluster with real drivers on it, and the real server without any."""
+"""A real Standalone cluster with real drivers on it; the real server and limits without one."""
 
 import http.client
 from collections.abc import Iterator
@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.rates import Rates
 from dagster_sparkscale.driver.server import Server
+from dagster_sparkscale.driver.wire import RATES_FILE
 from tests.driver.running import Cluster
 from tests.driver.serving import client_of, options, serving
 
@@ -43,3 +45,12 @@ def client(server: Server) -> Iterator[http.client.HTTPConnection]:
     connection = client_of(server)
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rates]:
+    """Live limits of a driver that has just begun, with their file."""
+    monkeypatch.setenv(RATES_FILE, "of-another-driver")
+    made = Rates.prepare()
+    yield made
+    made.close()

@@ -21,7 +21,7 @@ from dagster_sparkscale.driver.reports import (
     report_of,
 )
 from tests.driver.test_progress import KAFKA_END
-from tests.driver.test_queries import Told
+from tests.driver.told import Told
 
 TOLD = {"v": 1, "stream": "clicks", "behind_ms": 1234, "shards": 4, "lost": 0}
 

@@ -1,8 +1,9 @@
-"""Starts of a stream, on fakes."""
+"""Starts of a stream, on a cluster in memory."""
 
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle.reconcile import reconcile
-from tests.fakes import World, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 
 STREAM = structured(executors=3, recovery=RecoveryPolicy(first_delay=1e-9, longest_delay=1e-9))
 

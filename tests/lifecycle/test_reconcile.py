@@ -14,7 +14,7 @@ from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from dagster_sparkscale.observe.status import Query, Reconfiguration
-from tests.fakes import World
+from tests.in_memory.cluster import World
 from tests.lifecycle.reconciling import STREAM, start, submissions
 from tests.waiting import HANGS
 

@@ -11,7 +11,8 @@ from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import Retune
 from dagster_sparkscale.declare.limits import SourceLimits
 from dagster_sparkscale.lifecycle.jobs import describe
-from tests.fakes import World, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 from tests.lifecycle.reconciling import start
 
 SETTING = "spark.sparkscale.options.clicks.maxOffsetsPerTrigger"

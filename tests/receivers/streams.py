@@ -7,7 +7,9 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.receivers import WRITE_AHEAD_LOG, ReceiverCount, ReceiverPolicy
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.observe.status import Executor, Receiver
-from tests.fakes import Kept, World, dstream
+from tests.fakes import dstream
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import Kept
 from tests.watch.deployment import grown
 
 

@@ -16,9 +16,10 @@ from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sighting import Sighting
-from tests.fakes import QUERY, arrive, batch, driver, dstream, status
+from tests.fakes import QUERY, batch, driver, dstream, status
+from tests.in_memory.driver import arrive
+from tests.receivers.recounting import starts_its_receivers
 from tests.receivers.streams import counting, on, receiving, spread_over
-from tests.receivers.test_recount import starts_its_receivers
 from tests.watch.deployment import Deployment, Tick, failure_of
 
 

@@ -12,7 +12,9 @@ from dagster_sparkscale.clusters.requests import Overtaken, Refused
 from dagster_sparkscale.observe.receivers import in_words
 from dagster_sparkscale.observe.status import Receiver, Relaunch
 from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
-from tests.fakes import Kept, World, arrive, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import Kept, arrive
 from tests.receivers.streams import receiving, spread_over
 
 STREAM = receiving()
@@ -162,7 +164,7 @@ class TestByHand:
         def full(*_args: object, **_more: object) -> None:
             raise AgentRefused("executor 1 has no core free")
 
-        monkeypatch.setattr("tests.fakes.MemoryAgent.move_receiver", full)
+        monkeypatch.setattr("tests.in_memory.cluster.MemoryAgent.move_receiver", full)
         with pytest.raises(AgentRefused, match="executor 1 has no core free"):
             carry_out(world, receiver=0, executor="1")
 

@@ -10,7 +10,9 @@ from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.state.plans import Plan, plan_of
 from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration
-from tests.fakes import QUERY, Kept, World, structured
+from tests.fakes import QUERY, structured
+from tests.in_memory.cluster import World
+from tests.in_memory.driver import Kept
 
 
 def stateful(name: str = "clicks", spark_conf: Any = None, **state: Any) -> StructuredStream:

@@ -10,7 +10,8 @@ from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.state.aims import Asked, Settled
 from dagster_sparkscale.state.reconfigure import CAUSE, Request, reconfigure
-from tests.fakes import QUERY, World
+from tests.fakes import QUERY
+from tests.in_memory.cluster import World
 from tests.state.following import STREAM, Run, submissions
 from tests.state.saying import change, kept_by, plan, plays, runs, tells
 from tests.waiting import HANGS

@@ -5,7 +5,8 @@ import pytest
 
 from dagster_sparkscale.names import OPERATION_TAG, STORY, STREAM_TAG
 from dagster_sparkscale.state import reconfigure_job
-from tests.fakes import World, scaled
+from tests.fakes import scaled
+from tests.in_memory.cluster import World
 from tests.state.saying import change, dies, kept_by, plays, runs, stateful, tells
 from tests.watch.deployment import Deployment, failure_of
 

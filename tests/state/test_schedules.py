@@ -1,6 +1,5 @@
 """Maintenance windows: what a schedule asks for, and why it asks for nothing."""
 
-import threading
 from collections.abc import Iterator
 
 import dagster as dg
@@ -14,10 +13,11 @@ from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
 from dagster_sparkscale.state.schedules import maintenance_schedules
 from tests.fakes import scaled
 from tests.state.saying import change, kept_by, plays, runs, stateful
-from tests.waiting import HANGS
+from tests.watch import schedules
 from tests.watch.deployment import Deployment, failure_of
 
 WINDOW = "0 3 * * SUN"
+MAINTENANCE = "maintain_clicks"
 STREAM = stateful(maintenance=WINDOW, timezone="Europe/Berlin")
 
 
@@ -35,25 +35,15 @@ def deployed(instance: dg.DagsterInstance) -> Deployment:
     return it
 
 
-def evaluated(deployed: Deployment, schedule: dg.ScheduleDefinition | None = None):
-    """What one tick of the window comes to."""
-    found = schedule or deployed.defs.resolve_schedule_def("maintain_clicks")
-    with dg.build_schedule_context(
-        instance=deployed.instance, resources=deployed.defs.resources
-    ) as context:
-        return found.evaluate_tick(context)
-
-
-def skipped(deployed: Deployment, schedule: dg.ScheduleDefinition | None = None) -> str:
-    data = evaluated(deployed, schedule)
-    assert not data.run_requests
-    return data.skip_message
+def skipped(deployed: Deployment) -> str:
+    """Why the window of the stream brings no run."""
+    return schedules.skipped(deployed, MAINTENANCE)
 
 
 def test_only_a_stream_with_a_window_has_a_schedule(deployed):
     (one,) = deployed.defs.get_repository_def().schedule_defs
     assert (one.name, one.cron_schedule, one.execution_timezone) == (
-        *("maintain_clicks", WINDOW),
+        *(MAINTENANCE, WINDOW),
         "Europe/Berlin",
     )
     assert one.default_status is dg.DefaultScheduleStatus.RUNNING
@@ -69,7 +59,7 @@ def test_another_cluster_has_schedules_of_its_own(deployed):
 
 
 def test_in_its_window_a_run_is_asked_for_that_does_it(deployed):
-    (request,) = evaluated(deployed).run_requests
+    (request,) = schedules.evaluated(deployed, MAINTENANCE).run_requests
     assert request.tags[STREAM_TAG] == "clicks" and request.tags[EPOCH_TAG] == "1"
     config = request.run_config["ops"]["reconfigure_state"]["config"]
     assert (config["stream"], config["epoch"]) == ("clicks", 1)
@@ -85,7 +75,7 @@ def test_in_its_window_a_run_is_asked_for_that_does_it(deployed):
 
 
 def test_a_run_that_comes_long_after_the_window_does_nothing(deployed):
-    (request,) = evaluated(deployed).run_requests
+    (request,) = schedules.evaluated(deployed, MAINTENANCE).run_requests
     config = dict(request.run_config["ops"]["reconfigure_state"]["config"])
     config["decided_at"] -= 3600
     assert failure_of(deployed.by_hand("reconfigure_state", **config)).startswith("stale: this was")
@@ -126,18 +116,7 @@ def test_what_can_not_be_told_is_skipped_with_why(deployed, error):
 def test_a_look_that_hangs_is_not_waited_for(deployed):
     known = Streams([STREAM], "spark_cluster")
     (schedule,) = maintenance_schedules(known, Operations(known, [RECONFIGURE]), deadline=0.01)
-    released, over = threading.Event(), threading.Event()
-
-    def hang(stream):
-        released.wait(HANGS)
-        over.set()
-
-    deployed.world.on_find = hang
-    try:
-        said = skipped(deployed, schedule)
-    finally:
-        released.set()
-    assert over.wait(HANGS)
+    said = schedules.skipped_while_hanging(deployed, schedule)
     assert said == "it can't be told what is to be done: no answer within 0.01 s"
 
 

@@ -19,7 +19,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.driver.wire import Executor, Query
 from dagster_sparkscale.lifecycle import reconcile
 from dagster_sparkscale.operations import Streams
-from tests.fakes import Kept
+from tests.in_memory.driver import Kept
 from tests.watch.deployment import Deployment
 
 HOURS = 2

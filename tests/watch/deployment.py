@@ -12,7 +12,8 @@ from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.watch.fleet_events import fleet_key, problems_told
 from dagster_sparkscale.watch.memory import Memory
-from tests.fakes import World, scaled
+from tests.fakes import scaled
+from tests.in_memory.cluster import World
 
 HOUR = 3600.0
 FLEET_KEY = fleet_key("spark_cluster")

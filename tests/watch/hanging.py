@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from dagster_sparkscale.watch.collect import Collector
-from tests.fakes import World
+from tests.in_memory.cluster import World
 from tests.waiting import HANGS, wait_for
 
 LOOKS = "sparkscale-look"

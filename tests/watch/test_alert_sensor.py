@@ -11,7 +11,8 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.watch import alert_sensor as alert_sensor_module
 from dagster_sparkscale.watch.alerts import AFTER, AlertMemory
 from dagster_sparkscale.watch.fleet_events import fleet_key, observation
-from tests.fakes import World, scaled
+from tests.fakes import scaled
+from tests.in_memory.cluster import World
 from tests.watch.deployment import Deployment
 from tests.watch.hook_server import SECRET, free_port, serving
 

@@ -11,7 +11,8 @@ from dagster_sparkscale.watch.assess import assess, judge
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import Sighting, look
-from tests.fakes import QUERY, MemoryAgent, World, batch, driver, scaled, status, structured
+from tests.fakes import QUERY, batch, driver, scaled, status, structured
+from tests.in_memory.cluster import MemoryAgent, World
 from tests.state.saying import change
 
 STREAM = scaled(max_executors=10)

@@ -10,7 +10,8 @@ from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import LOG_LINES, Sighting, look
-from tests.fakes import QUERY, World, batch, driver, scaled, status, structured
+from tests.fakes import QUERY, batch, driver, scaled, status, structured
+from tests.in_memory.cluster import World
 
 
 def assessed(stream, **fields):

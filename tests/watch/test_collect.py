@@ -6,7 +6,8 @@ import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.watch.collect import HANGING, Collector
-from tests.fakes import World, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 from tests.waiting import HANGS, wait_for
 from tests.watch.hanging import LOOKS, hanging
 

@@ -13,7 +13,8 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.watch.orphans import OrphanSearch, find_orphans
 from tests.clusters.host.begun import begun
-from tests.fakes import World, structured
+from tests.fakes import structured
+from tests.in_memory.cluster import World
 from tests.waiting import HANGS, wait_for
 from tests.watch.deployment import Deployment, failure_of
 

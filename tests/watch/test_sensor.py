@@ -12,8 +12,9 @@ from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.observe.status import Batch, Limit, Query
-from tests import fakes
 from tests.fakes import QUERY, batch, scaled, structured
+from tests.in_memory.cluster import MemoryAgent
+from tests.in_memory.driver import status_of
 from tests.state.saying import kept_by, stateful
 from tests.watch.deployment import HOUR, STREAM, Deployment, overload
 
@@ -249,13 +250,12 @@ class TestBatchesBetweenTicks:
     def slow(self, deployed, clock, monkeypatch):
         overload(deployed)
         first = clock[0]
-        plain = fakes._status
 
         def answer(kept):
             batches = (batch(25, now=first, ago=-3),) if clock[0] > first else ()
-            return replace(plain(kept), batches=batches, last_seq=len(batches))
+            return replace(status_of(kept), batches=batches, last_seq=len(batches))
 
-        monkeypatch.setattr(fakes, "_status", answer)
+        monkeypatch.setattr("tests.in_memory.cluster.status_of", answer)
         assert "no batch completed in the last 60 s" in deployed.tick().decided()
         return deployed
 
@@ -291,13 +291,13 @@ class TestBatchesBetweenTicks:
 
     def test_an_agent_is_asked_for_as_much_as_that_takes(self, slow, clock, monkeypatch):
         asked = []
-        plain = fakes.MemoryAgent.status
+        plain = MemoryAgent.status
 
         def status(agent, timeout=5.0, window=None):
             asked.append(window)
             return plain(agent, timeout, window)
 
-        monkeypatch.setattr(fakes.MemoryAgent, "status", status)
+        monkeypatch.setattr(MemoryAgent, "status", status)
         clock[0] += 65
         slow.tick()
         clock[0] += 3600

@@ -83,8 +83,14 @@ def own_state(events: Any, _other: Any) -> Any:
     )
 
 
-def transformed(events: Any, _other: Any) -> Any:
-    """transformWithState: a value, a list and a map each."""
+def _counting(**kept: int) -> Any:
+    """transformWithState: a processor with a value, a list and a map.
+
+    Made here and not in the module, so that it is sent to who runs it, as it stands.
+
+    Args:
+        kept: what is said of each of its states.
+    """
     import pandas
     from pyspark.sql.streaming import StatefulProcessor
 
@@ -92,10 +98,9 @@ def transformed(events: Any, _other: Any) -> Any:
 
     class Counting(StatefulProcessor):
         def init(self, handle: Any) -> None:
-            self.handle = handle
-            self.count = handle.getValueState("count", count)
-            self.seen = handle.getListState("seen", count)
-            self.by_value = handle.getMapState("by_value", count, count)
+            self.count = handle.getValueState("count", count, **kept)
+            self.seen = handle.getListState("seen", count, **kept)
+            self.by_value = handle.getMapState("by_value", count, count, **kept)
 
         def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Any]:
             n = self.count.get()[0] if self.count.exists() else 0
@@ -104,8 +109,7 @@ def transformed(events: Any, _other: Any) -> Any:
                 self.seen.appendValue((len(each),))
                 for value in each["value"]:
                     at = (int(value),)
-                    old = self.by_value.getValue(at)[0] if self.by_value.containsKey(at) else 0
-                    self.by_value.updateValue(at, (old + 1,))
+                    self.by_value.updateValue(at, (self.of_value(at, n),))
             self.count.update((n,))
             values = sum(int(k[0]) * int(v[0]) for k, v in self.by_value.iterator())
             listed = sum(int(each[0]) for each in self.seen.get())
@@ -113,15 +117,29 @@ def transformed(events: Any, _other: Any) -> Any:
                 {"key": [int(key[0])], "n": [int(n)], "listed": [listed], "values": [values]}
             )
 
+        def of_value(self, at: tuple[int], n: int) -> int:
+            """How often it has come."""
+            old = self.by_value.getValue(at)[0] if self.by_value.containsKey(at) else 0
+            return old + 1
+
         def close(self) -> None:
             pass
 
+    return Counting
+
+
+def _counted(events: Any, processor: Any, time_mode: str) -> Any:
     return events.groupBy("key").transformWithStateInPandas(
-        statefulProcessor=Counting(),
+        statefulProcessor=processor,
         outputStructType="key int, n long, listed long, values long",
         outputMode="update",
-        timeMode="none",
+        timeMode=time_mode,
     )
+
+
+def transformed(events: Any, _other: Any) -> Any:
+    """transformWithState: a value, a list and a map each."""
+    return _counted(events, _counting()(), "none")
 
 
 def timed(events: Any, _other: Any) -> Any:
@@ -169,41 +187,14 @@ def timed(events: Any, _other: Any) -> Any:
 
 def expiring(events: Any, _other: Any) -> Any:
     """transformWithState: a value, a list and a map that are forgotten after an hour."""
-    import pandas
-    from pyspark.sql.streaming import StatefulProcessor
+    counting = _counting(ttlDurationMs=3_600_000)
 
-    count = t.StructType([t.StructField("n", t.LongType())])
-    hour = 3_600_000
+    class Expiring(counting):
+        def of_value(self, at: tuple[int], n: int) -> int:
+            """How many of its key there were when it came last."""
+            return n
 
-    class Counting(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self.count = handle.getValueState("count", count, ttlDurationMs=hour)
-            self.seen = handle.getListState("seen", count, ttlDurationMs=hour)
-            self.by_value = handle.getMapState("by_value", count, count, ttlDurationMs=hour)
-
-        def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Any]:
-            n = self.count.get()[0] if self.count.exists() else 0
-            for each in rows:
-                n += len(each)
-                self.seen.appendValue((len(each),))
-                for value in each["value"]:
-                    self.by_value.updateValue((int(value),), (n,))
-            self.count.update((n,))
-            values = sum(int(k[0]) * int(v[0]) for k, v in self.by_value.iterator())
-            listed = sum(int(each[0]) for each in self.seen.get())
-            yield pandas.DataFrame(
-                {"key": [int(key[0])], "n": [int(n)], "listed": [listed], "values": [values]}
-            )
-
-        def close(self) -> None:
-            pass
-
-    return events.groupBy("key").transformWithStateInPandas(
-        statefulProcessor=Counting(),
-        outputStructType="key int, n long, listed long, values long",
-        outputMode="update",
-        timeMode="processingTime",
-    )
+    return _counted(events, Expiring(), "processingTime")
 
 
 def by_rows(events: Any, _other: Any) -> Any:

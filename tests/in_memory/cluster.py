@@ -1,0 +1,295 @@
+"""A cluster manager in memory, for tests of the Dagster side.
+
+It keeps the contract of `clusters/base.py`: epochs only grow, a lease is held by one operation at a
+time and needed for every change, one driver a stream, executors arrive one a look and only as far
+as the cores go. There is no Spark in it; what real clusters do is tested on real clusters.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dagster_sparkscale.clusters import receiver_counts
+from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
+from dagster_sparkscale.clusters.leases import Lease, hold
+from dagster_sparkscale.clusters.starts import Drivers, begin
+from dagster_sparkscale.clusters.store import Claim, Record
+from dagster_sparkscale.clusters.tuned import declared_limits, standing
+from dagster_sparkscale.declare.checkpoints import normalized
+from dagster_sparkscale.declare.drift import declared, executors_at_start
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.observe.status import Relaunch, Status
+from tests.in_memory.driver import Kept, status_of
+from tests.in_memory.store import MemoryStore
+
+
+@dataclass
+class World:
+    """Everything behind the cluster manager, for tests to arrange and to look at."""
+
+    cores: int = 1000
+    master_answers: bool = True
+    streams: dict[str, Kept] = field(default_factory=dict)
+    records: dict[str, Record] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    swapping: threading.Lock = field(default_factory=threading.Lock)
+    calls: list[str] = field(default_factory=list)
+    numbers: list[int | None] = field(default_factory=list)
+    """Fencing numbers of the operations that have asked an agent for a change."""
+    on_submit: Callable[[Kept], None] = lambda kept: None
+    """Called with a driver that was just launched: makes it crash, hang, ..."""
+    on_look: Callable[[Kept], None] = lambda kept: None
+    """Called before each answer of an agent: time passes here and nowhere else."""
+    on_find: Callable[[str], None] = lambda stream: None
+    on_prepare: Callable[[], None] = lambda: None
+    on_check: Callable[[Stream], None] = lambda stream: None
+    on_wait: Callable[[str], None] = lambda stream: None
+    """Called with a stream whose lease is waited for: whoever holds it may give it back here."""
+
+    def __post_init__(self) -> None:
+        self.key = str(id(self))
+        _WORLDS[self.key] = self
+
+    @property
+    def cluster(self) -> "MemoryCluster":
+        return MemoryCluster(world=self.key)
+
+    @property
+    def leases(self) -> set[str]:
+        """Streams whose lease is held."""
+        return {name for name, record in self.records.items() if record.lease is not None}
+
+    @property
+    def free_cores(self) -> int:
+        return self.cores - sum(k.registered * k.executor_cores for k in self.streams.values())
+
+    def run(self, stream: Stream, executors: int = 2, **fields: Any) -> Kept:
+        """A driver of `stream` that runs with this many executors."""
+        cluster = self.cluster
+        with cluster.lease(stream.name, "test") as lease:
+            cluster.submit(stream, lease)
+        kept = self.streams[stream.name]
+        kept.registered = kept.requested = executors
+        for name, value in fields.items():
+            setattr(kept, name, value)
+        return kept
+
+    def end(self, stream: str, state: DriverState = DriverState.FAILED, **fields: Any) -> Driver:
+        """End the stream's driver."""
+        kept = self.streams[stream]
+        plain: dict[str, Any] = {"ended_at": time.time(), "exit_reason": "exit code 1"}
+        kept.driver = replace(kept.driver, state=state, agent_url=None, **plain | fields)
+        kept.registered = kept.requested = 0
+        return kept.driver
+
+
+_WORLDS: dict[str, World] = {}
+
+
+class MemoryCluster(ClusterManager):
+    """Dagster copies resources, so what it holds is looked up by `world`."""
+
+    world: str
+
+    @property
+    def _world(self) -> World:
+        return _WORLDS[self.world]
+
+    def store(self) -> "MemoryStore":
+        world = self._world
+        return MemoryStore(world.records, world.claims, world.swapping)
+
+    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        def sleep(seconds: float) -> None:
+            self._world.on_wait(stream)
+            time.sleep(seconds)
+
+        return hold(self.store(), stream, holder, wait, keeping=_unkept, sleep=sleep)
+
+    def submit(
+        self,
+        stream: Stream,
+        lease: Lease,
+        cause: str = "manual",
+        settings: Mapping[str, str] | None = None,
+    ) -> Driver:
+        world = self._world
+        lease.check(stream.name)
+        before = world.streams.get(stream.name)
+        if before is not None and before.driver.state.alive:
+            raise AlreadyRunning(f"driver {before.driver.epoch} of {stream.name!r} runs")
+        self.prepare()
+        checkpoint = stream.checkpoint_location
+        start = begin(
+            self.store(),
+            lease,
+            Drivers(self._who_runs, lambda *_: True, lambda name: self.lease(name, lease.holder)),
+            cause=cause,
+            checkpoint=None if checkpoint is None else normalized(checkpoint),
+            declared=declared(stream),
+            executors=executors_at_start(
+                stream,
+                lease.record.executors,
+                lease.record.declared,
+                receiver_counts.in_force(stream, lease.record),
+            ),
+        )
+        epoch = start.record.epoch
+        kept = Kept(
+            driver=Driver(
+                stream.name,
+                epoch,
+                DriverState.RUNNING,
+                start.record.submitted_at,
+                agent_url=f"http://memory/{stream.name}/{epoch}",
+                ui_url=f"http://memory/{stream.name}/ui",
+                app_id=f"app-{epoch}",
+                where=f"memory process {epoch}",
+            ),
+            requested=start.record.executors or 0,
+            executor_cores=stream.executor_cores,
+            settings={
+                **standing(lease.record.tuning, declared_limits(stream)),
+                **receiver_counts.settings_of(stream, lease.record),
+                **(settings or {}),
+            },
+            rates=dict(start.record.rates or {}),
+        )
+        world.streams[stream.name] = kept
+        world.calls.append(f"submit {stream.name} {epoch}")
+        world.on_submit(kept)
+        return kept.driver
+
+    def _who_runs(self, stream: str) -> str | None:
+        driver = self.find(stream)
+        return driver.where if driver and driver.state.alive else None
+
+    def find(self, stream: str) -> Driver | None:
+        self._world.on_find(stream)
+        kept, record = self._world.streams.get(stream), self.store().read(stream)
+        if kept is None or record is None:
+            return None
+        driver = replace(
+            kept.driver,
+            declared=record.declared,
+            hold=record.hold,
+            asked_to_stop_at=record.asked_to_stop_at,
+            restarted_at=record.restarted_at,
+            cause=record.cause,
+            receivers=record.receivers,
+        )
+        if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:
+            reason = f"declared gone by {record.gone_by}"
+            return replace(driver, state=DriverState.FAILED, exit_reason=reason)
+        return driver
+
+    def agent(self, driver: Driver) -> "MemoryAgent":
+        return MemoryAgent(self._world, driver)
+
+    def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
+        kept = self._world.streams[driver.stream]
+        how = "gracefully" if graceful else "at once"
+        self._world.calls.append(f"stop {driver.stream} {how}")
+        if graceful and kept.ends_after > timeout:
+            self._world.calls.append(f"kill {driver.stream}")
+        told = {"drained": kept.drained}
+        if kept.drained is not None:
+            told["ending"] = "drained" if kept.drained else "cut"
+        if lease.record.desired == "restarting":
+            return self._world.end(driver.stream, exit_reason="stopped to be restarted", **told)
+        end, why = DriverState.STOPPED, "stop requested"
+        return self._world.end(driver.stream, end, exit_reason=why, **told)
+
+    def check(self, stream: Stream) -> None:
+        self._world.calls.append("check")
+        self._world.on_check(stream)
+
+    def logs(self, driver: Driver, lines: int = 50) -> str:
+        kept = self._world.streams[driver.stream]
+        return "\n".join(kept.log[-lines:]) if kept.driver.epoch == driver.epoch else ""
+
+    def capacity(self) -> Capacity | None:
+        world = self._world
+        return Capacity(world.cores, world.free_cores, 1) if world.master_answers else None
+
+    def prepare(self) -> None:
+        self._world.calls.append("prepare")
+        self._world.on_prepare()
+
+
+@contextmanager
+def _unkept(lease: Lease) -> Iterator[None]:
+    yield
+
+
+@dataclass
+class MemoryAgent:
+    world: World
+    driver: Driver
+
+    def status(self, timeout: float = 5.0, window: float | None = None) -> Status:
+        self.world.on_look(self.world.streams[self.driver.stream])
+        kept = self._answering()
+        if kept.registered > kept.requested:
+            kept.registered -= 1
+        elif kept.registered < kept.requested and self.world.free_cores >= kept.executor_cores:
+            kept.registered += 1
+        return status_of(kept)
+
+    def scale(self, target: int, timeout: float = 10.0, operation: int | None = None) -> Status:
+        kept = self._answering()
+        self.world.numbers.append(operation)
+        kept.requested = target
+        self.world.calls.append(f"scale {self.driver.stream} {target}")
+        return status_of(kept)
+
+    def set_rates(
+        self,
+        rates: Mapping[str, Any],
+        timeout: float = 10.0,
+        operation: int | None = None,
+        absolute: bool = False,
+    ) -> Status:
+        kept = self._answering()
+        self.world.numbers.append(operation)
+        assert absolute
+        kept.rates = dict(rates)
+        self.world.calls.append(f"limits {self.driver.stream} {json.dumps(rates)}")
+        return status_of(kept)
+
+    def move_receiver(
+        self,
+        stream_id: int,
+        executor: str,
+        timeout: float = 10.0,
+        operation: int | None = None,
+    ) -> Status:
+        """It is on its way; `World.on_look` is where it arrives."""
+        kept = self._answering()
+        self.world.numbers.append(operation)
+        self.world.calls.append(f"move {self.driver.stream} {stream_id} {executor}")
+        assert kept.receivers is not None
+        was = next(each for each in kept.receivers if each.stream_id == stream_id)
+        kept.receivers = tuple(
+            replace(each, executor=None, moving_to=executor) if each == was else each
+            for each in kept.receivers
+        )
+        left = Relaunch(
+            *(stream_id, "move", was.executor, time.time()), wanted=executor, operation=operation
+        )
+        kept.relaunches = (*kept.relaunches, left)
+        return status_of(kept)
+
+    def _answering(self) -> Kept:
+        driver = self.driver
+        kept = self.world.streams[driver.stream]
+        if kept.refuses:
+            raise AgentRefused(kept.refuses)
+        if kept.driver.epoch != driver.epoch or not kept.driver.agent_url or not kept.reachable:
+            raise AgentUnreachable(f"the agent of driver {driver.epoch} does not answer")
+        return kept
