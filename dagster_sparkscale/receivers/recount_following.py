@@ -12,7 +12,7 @@ from dagster_sparkscale.observe.status import Status
 
 _POLL = 0.5
 _LOG_LINES = 40
-_BLIND = 5.0
+BLIND = 5.0
 """Seconds that a driver may have gone without a look, to be known not to have run a query by then:
 executors and a first batch take longer."""
 
@@ -85,7 +85,7 @@ def follow(
                 f"driver {newest.epoch}, with {story.wanted} receivers, has ended "
                 f"({newest.exit_reason}). Its last log lines:\n{log}"
             )
-            if not ran and blind <= _BLIND:
+            if not ran and blind <= BLIND:
                 raise NeverRan(said)
             raise NotDone(f"{said}\nThe number stays set: the stream's recovery starts it again")
         story.after = active(status) if status is not None else None

@@ -15,7 +15,7 @@ from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, Outcome, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount_following import Story
+from dagster_sparkscale.receivers.recount_following import BLIND, Story
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,7 @@ def go_back(
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         record, newest = lease.record, cluster.find(stream.name)
         alive = newest is not None and newest.state.alive
-        # One whose agent was up had a SparkContext, and soon receivers.
-        began = newest is not None and newest.epoch > before.epoch and newest.agent_url is not None
+        began = newest is not None and newest.epoch > before.epoch and _may_have_run(newest)
         # One that may run has received something by now, and so may one that came after it.
         if alive or record.epoch > before.epoch + 1 or (began and not idle):
             raise NotDone(
@@ -175,3 +174,10 @@ def go_back(
         f"{said}, and driver {back.driver.epoch} was started with {story.before} as before. With "
         f"{request.receivers} it failed of: {why}"
     )
+
+
+def _may_have_run(ended: Driver) -> bool:
+    """Whether a driver that nobody has followed may have had receivers."""
+    if ended.app_id is None:  # nobody knows of an application
+        return False
+    return ended.ended_at is None or ended.ended_at - ended.submitted_at > BLIND

@@ -28,6 +28,7 @@ from tests.backpressure.retuning import (
     tuned_before,
     tuning,
 )
+from tests.in_memory.cluster import MemoryCluster
 from tests.watch.deployment import failure_of
 
 
@@ -182,6 +183,50 @@ class TestARestart:
         assert failure_of(ran(deployed)) == "no such program"
         assert record(deployed).tuning is None
         assert kept(deployed).driver.epoch == 1
+
+    def test_an_outage_of_the_cluster_manager_is_no_failure(self, deployed, monkeypatch):
+        find, failed = MemoryCluster.find, []
+
+        def fails_once(cluster, stream):
+            found = find(cluster, stream)
+            if found is not None and found.epoch == 2 and not failed:
+                failed.append(1)
+                raise ClusterError("the API server gives no answer")
+            return found
+
+        monkeypatch.setattr(MemoryCluster, "find", fails_once)
+        _, story = told(ran(deployed))
+        assert failed and story["ending"] == "restarted"
+        assert kept(deployed).settings == tuning(deployed).settings == {SETTING: "9000"}
+
+    def test_what_a_driver_that_lives_was_started_with_stays_set(self, deployed, monkeypatch):
+        submit = MemoryCluster.submit
+
+        def says_no(cluster, *given, **how):
+            submit(cluster, *given, **how)
+            raise ClusterError("no answer")
+
+        monkeypatch.setattr(MemoryCluster, "submit", says_no)
+        text = failure_of(ran(deployed))
+        assert text.startswith(
+            "'clicks': these limits stay set: driver 2 has them, though its start was not seen "
+            "through: no answer"
+        )
+        assert kept(deployed).settings == tuning(deployed).settings == {SETTING: "9000"}
+        assert tuning(deployed).verify_at is not None
+
+    def test_so_does_what_nobody_can_tell_of(self, deployed, monkeypatch):
+        def says_no(cluster, *given, **how):
+            monkeypatch.setattr(MemoryCluster, "find", unknown)
+            raise ClusterError("no answer")
+
+        def unknown(cluster, stream):
+            raise ClusterError("the API server is away")
+
+        monkeypatch.setattr(MemoryCluster, "submit", says_no)
+        text = failure_of(ran(deployed))
+        assert "whether a driver runs with them can't be told (the API server is away)" in text
+        assert tuning(deployed).settings == {SETTING: "9000"}
 
     def test_a_driver_without_a_batch_is_not_waited_for_without_end(self, deployed, monkeypatch):
         monkeypatch.setattr(applying, "FOLLOW", 0.01)

@@ -130,7 +130,7 @@ class TestPutBack:
     def test_nor_one_that_nobody_could_look_at_for_long(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("dagster_sparkscale.receivers.recount_following._BLIND", -1.0)
+        monkeypatch.setattr("dagster_sparkscale.receivers.recount_following.BLIND", -1.0)
         looks = []
 
         def silent(kept: Kept) -> None:
@@ -159,6 +159,28 @@ class TestPutBack:
         with pytest.raises(NotDone, match="3 receivers stay set, as driver 2 runs with them"):
             carry_out(world, 3)
         assert number_and_generation(world) == (3, 1)
+
+    @pytest.mark.parametrize("began", [True, False])
+    def test_nor_may_one_have_run_that_has_ended_before_anybody_looked(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, began: bool
+    ) -> None:
+        """A launch of which it was said that it failed. Where there was an application, there may
+        have been receivers."""
+        submit = type(world.cluster).submit
+
+        def says_no(cluster: Any, stream: Any, lease: Lease, *given: Any, **how: Any) -> Any:
+            driver = submit(cluster, stream, lease, *given, **how)
+            if lease.record.receivers != 3:
+                return driver
+            kept = world.streams["clicks"]
+            world.end("clicks", ended_at=kept.driver.submitted_at + (6.0 if began else 4.0))
+            raise ClusterError("no answer")
+
+        monkeypatch.setattr("tests.in_memory.cluster.MemoryCluster.submit", says_no)
+        stays = "3 receivers stay set, as driver 2 runs with them, or has: no answer"
+        with pytest.raises(NotDone, match=stays if began else "started with 2 as before"):
+            carry_out(world, 3)
+        assert number_and_generation(world) == ((3, 1) if began else (2, 0))
 
     def test_one_whose_number_could_not_be_remembered_is_started_as_it_was(
         self, world: World, monkeypatch: pytest.MonkeyPatch
