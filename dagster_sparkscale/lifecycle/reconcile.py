@@ -8,8 +8,9 @@ from enum import Enum
 
 from dagster_sparkscale.clusters import receiver_counts, tuned
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
-from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError, StaleEpoch
+from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.requests import ask, newest_now
 from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.decisions import Hold
@@ -140,7 +141,7 @@ def reconcile(
             if not restart:
                 _wish_it_to_run(lease)
                 return Outcome(
-                    Action.ATTACHED, driver, _ask(cluster, driver), time.monotonic() - begun
+                    Action.ATTACHED, driver, ask(cluster, driver), time.monotonic() - begun
                 )
             # What would keep the new driver from being launched is found while the old one runs.
             cluster.check(stream)
@@ -227,10 +228,10 @@ def _wait_for_first_query(
 ) -> tuple[Driver, Status | None]:
     driver, status = submitted, None
     while True:
-        status = _ask(cluster, driver) if driver.agent_url else None
+        status = ask(cluster, driver) if driver.agent_url else None
         if status is not None and not status.reconfiguring and _queries_run(status):
             return driver, status
-        driver = cluster.find(submitted.stream) or driver
+        driver = newest_now(cluster, driver) or driver
         if driver.epoch != submitted.epoch or driver.state is DriverState.STOPPED:
             return driver, status
         if driver.state is DriverState.FAILED:
@@ -245,10 +246,3 @@ def _wait_for_first_query(
 
 def _queries_run(status: Status) -> bool:
     return any(query.active for query in status.queries)
-
-
-def _ask(cluster: ClusterManager, driver: Driver) -> Status | None:
-    try:
-        return cluster.status(driver, window=0)
-    except AgentUnreachable:
-        return None

@@ -14,7 +14,7 @@ from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, StartFailed, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from dagster_sparkscale.observe.status import Query, Reconfiguration
-from tests.in_memory.cluster import World
+from tests.in_memory.cluster import MemoryCluster, World
 from tests.lifecycle.reconciling import STREAM, start, submissions
 from tests.waiting import HANGS
 
@@ -179,6 +179,22 @@ class TestWaiting:
 
         world.on_look = look
         assert start(world).driver.state is DriverState.STOPPED
+
+    def test_nor_is_an_outage_of_the_cluster_manager_meanwhile(self, world, monkeypatch):
+        find, asked = MemoryCluster.find, []
+
+        def fails_once(cluster, stream):
+            asked.append(stream)
+            if len(asked) == 2:
+                world.streams["clicks"].queries = (Query("counts", active=True),)
+                raise ClusterError("the API server gives no answer")
+            return find(cluster, stream)
+
+        monkeypatch.setattr(MemoryCluster, "find", fails_once)
+        world.on_submit = lambda kept: setattr(kept, "queries", ())
+        outcome = start(world)
+        assert len(asked) == 2
+        assert outcome.driver.epoch == 1 and outcome.status.queries[0].active
 
     def test_another_driver_while_it_is_waited_for_ends_the_wait(self, world):
         def look(kept):
