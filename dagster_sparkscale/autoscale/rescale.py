@@ -52,6 +52,8 @@ class Story:
     requested_before: int | None
     target: int
     registered_after: int | None = None
+    leaving: int = 0
+    """How many of them had been told to leave."""
     requested_seconds: float | None = None
     """From the start of the operation until the cluster had been asked."""
     seconds: float | None = None
@@ -221,7 +223,7 @@ def _overtaken(cluster: ClusterManager, request: Request) -> str | None:
 
 
 def _running(cluster: ClusterManager, stream: Stream, request: Request) -> Driver:
-    driver = alive(stream.name, cluster.find(stream.name), "rescale")
+    driver = alive(stream.name, cluster.find(stream.name), "scale it")
     if request.epoch is not None and driver.epoch != request.epoch:
         raise StaleEpoch(
             f"{stream.name!r}: decided for driver {request.epoch}, but driver {driver.epoch} runs "
@@ -256,6 +258,7 @@ def _follow(
             if status.registered is not None and status.registered != story.registered_after:
                 tell(f"{status.registered} registered, {story.target} requested")
                 story.registered_after = status.registered
+            story.leaving = status.removing
             _see_receivers(story, status, tell)
             # On the way down there may be as many as are to come, and some of them leaving.
             reached = status.registered == story.target and not status.removing
@@ -314,3 +317,8 @@ def _explain_shortfall(cluster: ClusterManager, story: Story) -> None:
             )
     elif missing < 0:
         story.notes.append(f"{-missing} executors have not left yet")
+    elif story.leaving:
+        story.notes.append(
+            f"{story.leaving} of the {story.target} that are registered are leaving, and have not "
+            "left yet; others come in their place then"
+        )

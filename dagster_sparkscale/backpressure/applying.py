@@ -78,7 +78,7 @@ def apply(
         Refused: it is not as it was looked at any more; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
-        NotDone: the driver did not take it, or a start failed: what was before is in force again.
+        NotDone: the driver did not take it, or a start failed; says what is in force now.
         ClusterError: the cluster manager could not do its part.
     """
     begun = time.monotonic()
@@ -165,8 +165,7 @@ def _restart(
         _follow(cluster, outcome.driver)
         return outcome.driver
     except ClusterError as error:
-        record = cluster.store().read(stream.name)
-        if record is None or record.tuning != tuning:
+        if not _is_set(cluster, stream.name, tuning, error):
             raise  # nothing was touched
         _refuse_while_it_lives(cluster, looked.driver, error)
         tell(f"a start with these limits failed, those of before are put back: {error}")
@@ -182,8 +181,28 @@ def _restart(
         raise NotDone(f"{said}in force again. It failed of: {error}") from error
 
 
+def _is_set(cluster: ClusterManager, stream: str, tuning: Tuning, error: ClusterError) -> bool:
+    """Whether it is remembered by now.
+
+    Raises:
+        NotDone: that can't be told.
+    """
+    try:
+        record = cluster.store().read(stream)
+    except ClusterError as unknown:
+        raise NotDone(
+            f"{stream!r}: whether these limits are set can't be told ({unknown}); if so, they stay "
+            f"set. The start with them was not seen through: {error}"
+        ) from error
+    return record is not None and record.tuning == tuning
+
+
 def _refuse_while_it_lives(cluster: ClusterManager, old: Driver, error: ClusterError) -> None:
     """What a driver that lives was started with is not put back behind its back.
+
+    Args:
+        old: the driver before.
+        error: why its start was not seen through.
 
     Raises:
         NotDone: one has come after `old`, and lives, or may.
@@ -192,6 +211,8 @@ def _refuse_while_it_lives(cluster: ClusterManager, old: Driver, error: ClusterE
     try:
         newest = cluster.find(old.stream)
     except ClusterError as unknown:
+        if isinstance(error, NotDone):
+            return  # it was seen to end
         raise NotDone(
             f"{said}whether a driver runs with them can't be told ({unknown}). Its start was not "
             f"seen through: {error}"
@@ -257,7 +278,7 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
             return
         try:
             status = cluster.status(newest)
-        except (AgentUnreachable, AgentRefused):
+        except ClusterError:
             status = None
         if status is not None and any(not batch.failed for batch in status.batches):
             return

@@ -66,7 +66,7 @@ def retune(
         Refused: it is not as it was looked at any more; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
-        NotDone: a start failed with these limits: those of before are in force again.
+        NotDone: a start failed with these limits, or was not seen through; says which are set now.
         ClusterError: the cluster manager could not do its part.
     """
     found = looked.change

@@ -10,7 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
+from dagster_sparkscale.clusters.errors import (
+    AgentRefused,
+    AgentUnreachable,
+    ClusterError,
+    StaleEpoch,
+)
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
@@ -188,7 +193,7 @@ def _request(
 ) -> tuple[Story, Status | None]:
     """Set what is asked for. The story until then, and what the agent answered; None: nothing was
     to be set."""
-    driver = alive(stream.name, cluster.find(stream.name), "set limits")
+    driver = alive(stream.name, cluster.find(stream.name), "set its limits")
     seen = cluster.status(driver, window=0)
     has: Mapping[str, Mapping[str, float]] = seen.rates or {}
     source, rates = wanted(request, has, seen.limits)
@@ -231,7 +236,7 @@ def _follow(
             seen = cluster.status(story.driver)
         except StaleEpoch:
             seen = None
-        except (AgentUnreachable, AgentRefused):
+        except ClusterError:
             seen = asked if not over else None
         newest = newest_now(cluster, story.driver)
         if newest is None or newest.epoch != story.driver.epoch or not newest.state.alive:

@@ -1,7 +1,7 @@
 """What may come of a request about a stream's driver, whichever operation makes it."""
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.observe.status import Status
 
 
@@ -50,5 +50,7 @@ def ask(cluster: ClusterManager, driver: Driver) -> Status | None:
     """What the driver's agent says; None: nothing, at the moment."""
     try:
         return cluster.status(driver, window=0)
-    except (AgentUnreachable, AgentRefused):  # refused: another driver may have its address by now
+    except ClusterError:
+        # Refused: another driver may have its address by now. An agent on Kubernetes can't be asked
+        # during an outage of the API server.
         return None

@@ -13,7 +13,7 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.fate import Seen, driver_of
+from dagster_sparkscale.clusters.fate import Fate, Seen, driver_of
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.store import Record
 
@@ -117,14 +117,19 @@ class SubmittedDriver(ABC):
             raise AlreadyRunning(self.occupied(driver))
 
     def await_agent(self, seconds: float) -> Driver:
-        """The driver once its agent is known, or still starting after `seconds`.
+        """The driver once its agent is known; after `seconds` as it is then, as far as that can be
+        told.
 
         Raises:
             ClusterError: it has ended; shows the end of its log.
         """
         deadline = time.monotonic() + seconds
         while True:
-            driver = self.describe()
+            try:
+                driver = self.describe()
+            except ClusterError as error:  # it was launched: an outage since then is no end of it
+                unseen = Seen(Fate(DriverState.UNKNOWN, reason=str(error)))
+                driver = driver_of(self.stream, self.record, unseen)
             if driver.state is DriverState.FAILED:
                 place = f" ({self.log_place()})" if self.log_place() else ""
                 try:

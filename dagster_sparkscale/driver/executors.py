@@ -1,6 +1,5 @@
 """The executors of one SparkContext: how many there are, asking for more, removing some."""
 
-import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ class Leave:
     """An executor that was told to leave."""
 
     kill_at: float
-    """When it is killed (again), if it is still there; infinite: that is somebody else's affair."""
+    """When it is killed (again), if it is still there."""
     killed: bool
 
 
@@ -105,8 +104,7 @@ class Executors:
             return None
         ids = set(listed)
         self._leaving = {id: leave for id, leave in self._leaving.items() if id in ids}
-        if self._decommissions:
-            self._notice_decommissioned(ids)
+        self._notice_decommissioned(ids)
         # The store lags behind the backend by an event queue: an executor may be missing there.
         nothing: dict[str, Any] = {}
         known = self._private.use(DETAILS, self._details, nothing)
@@ -126,13 +124,14 @@ class Executors:
     def _notice_decommissioned(self, ids: Collection[str]) -> None:
         """Those that somebody else has told to leave: their worker, or what ends their pod.
 
-        Spark gives them no task any more, and tells of them in no other way.
+        Spark gives them no task any more, and tells of them in no other way. They have as long as
+        those that we tell to leave.
         """
         for id in sorted(ids - self._leaving.keys()):
             if not self._private.use(ACTIVE, partial(self._backend.isExecutorActive, id), True):
                 # Or its connection is gone, and Spark is about to take it off its list.
                 say(f"executor {id} is leaving: decommissioned from outside, or lost")
-                self._leaving[id] = Leave(math.inf, killed=False)
+                self._leaving[id] = Leave(self._clock() + LEAVE_WITHIN, killed=False)
 
     def _details(self) -> dict[str, Any]:
         listed = self._jvm.read(self._jvm.spark.statusStore().executorList(True))

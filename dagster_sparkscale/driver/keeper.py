@@ -166,7 +166,8 @@ class Keeper:
             blocked = self._shrink(bound, registered, target, before)
         else:
             self._placing_since = None  # the next scale-down waits anew
-        self._tell_going(Going(self._evacuated, executors.leaving))
+        # In a stop receivers end where they are.
+        self._tell_going(Going() if stopping else Going(self._evacuated, executors.leaving))
         settled = registered is None or not executors.scalable or len(registered) == target
         self._unsettled_since = None if settled else (self._unsettled_since or self._clock())
         return Spark(

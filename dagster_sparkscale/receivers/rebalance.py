@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import (
-    AgentUnreachable,
+    AgentRefused,
     ClusterError,
     OperationInProgress,
     StaleEpoch,
@@ -196,7 +196,9 @@ def _ask_for(cluster: ClusterManager, driver: Driver, move: Move, lease: Lease) 
     while True:
         try:
             return cluster.move_receiver(driver, move.stream_id, move.to_executor, lease=lease)
-        except AgentUnreachable:
+        except AgentRefused:
+            raise
+        except ClusterError:
             if time.monotonic() >= deadline:
                 raise
             time.sleep(_POLL)

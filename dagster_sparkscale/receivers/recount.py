@@ -55,8 +55,8 @@ def recount(
         Refused: the request makes no sense, or not now.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
-        NotDone: it was not drained in time, or no driver with the new number came up: the number is
-            what it was, and the stream runs as before, as far as the text says.
+        NotDone: it was not drained in time, or no driver with the new number came up; says which
+            number stays, and what runs.
         ClusterError: the cluster manager could not do its part.
     """
     begun = time.monotonic()
@@ -80,10 +80,8 @@ def recount(
     try:
         follow(cluster, story, outcome, time.monotonic() + request.wait, tell)
     except NeverRan as error:
-        go_back(
-            *(cluster, declared, request, story, record, str(error), holder, tell, lease_wait),
-            idle=True,
-        )
+        why = str(error)
+        go_back(cluster, declared, request, story, record, why, holder, tell, lease_wait)
     story.seconds = time.monotonic() - begun
     return story
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
-from dagster_sparkscale.clusters.requests import NotDone, ask, newest_now
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.requests import NotDone, ask
 from dagster_sparkscale.lifecycle.reconcile import Outcome
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
@@ -65,19 +66,23 @@ def follow(
     began = seen_at = time.monotonic()
     new, last = outcome.driver, outcome.status
     ran = last is not None and _has_run(last)
+    known = new
     while True:
-        newest = newest_now(cluster, new) or new
+        try:
+            newest, answered = cluster.find(new.stream) or new, True
+        except ClusterError:  # an outage ends no driver, and shows none to be starting either
+            newest, answered = known, False
         if newest.epoch != new.epoch or newest.state is DriverState.STOPPED:
             raise NotDone(
                 f"driver {new.epoch}, with {story.wanted} receivers, has ended before all of them "
                 f"ran: driver {newest.epoch} is {newest.state.value} now. The number stays set"
             )
-        story.driver = newest
+        story.driver = known = newest
         status = ask(cluster, newest) if newest.agent_url else None
         if status is not None:
             ran, last = ran or _has_run(status), status
         blind = time.monotonic() - seen_at
-        if status is not None or newest.state is DriverState.STARTING:
+        if status is not None or (answered and newest.state is DriverState.STARTING):
             seen_at = time.monotonic()
         if newest.state is DriverState.FAILED:
             log = cluster.logs(newest, _LOG_LINES)

@@ -15,7 +15,7 @@ from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, Outcome, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount_following import BLIND, Story
+from dagster_sparkscale.receivers.recount_following import Story
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,8 @@ def restart(
     except ClusterError as error:
         if before is None or kept:
             raise
-        # It was to have its number. Whether it was launched before that went wrong is not known.
-        go_back(
-            *(cluster, stream, request, story, before, str(error), holder, tell, lease_wait),
-            idle=False,
-        )
+        # It was to have its number. It was not launched, or has ended before its program ran.
+        go_back(cluster, stream, request, story, before, str(error), holder, tell, lease_wait)
     if outcome.reason is not None:
         raise Refused(outcome.reason)
     if kept:
@@ -121,13 +118,8 @@ def go_back(
     holder: str,
     tell: Callable[[str], None],
     lease_wait: float,
-    *,
-    idle: bool,
 ) -> NoReturn:
     """Have the number and the checkpoint folder of before again, and a driver with them.
-
-    Args:
-        idle: whether the driver with the new number is known to have run nothing.
 
     Raises:
         NotDone: always; says what is so now.
@@ -138,9 +130,8 @@ def go_back(
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         record, newest = lease.record, cluster.find(stream.name)
         alive = newest is not None and newest.state.alive
-        began = newest is not None and newest.epoch > before.epoch and _may_have_run(newest)
         # One that may run has received something by now, and so may one that came after it.
-        if alive or record.epoch > before.epoch + 1 or (began and not idle):
+        if alive or record.epoch > before.epoch + 1:
             raise NotDone(
                 f"{stream.name!r}: {request.receivers} receivers stay set, as driver "
                 f"{record.epoch} runs with them, or has: {why}"
@@ -174,10 +165,3 @@ def go_back(
         f"{said}, and driver {back.driver.epoch} was started with {story.before} as before. With "
         f"{request.receivers} it failed of: {why}"
     )
-
-
-def _may_have_run(ended: Driver) -> bool:
-    """Whether a driver that nobody has followed may have had receivers."""
-    if ended.app_id is None:  # nobody knows of an application
-        return False
-    return ended.ended_at is None or ended.ended_at - ended.submitted_at > BLIND

@@ -11,13 +11,14 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
+    ClusterError,
     OperationInProgress,
     StaleEpoch,
 )
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.bounds import Bounds
 from tests.fakes import dstream, scaled, structured
-from tests.in_memory.cluster import World
+from tests.in_memory.cluster import MemoryAgent, MemoryCluster, World
 from tests.in_memory.driver import status_of
 from tests.waiting import HANGS
 
@@ -206,6 +207,36 @@ class TestStory:
         story = carry_out(world, asked(2, wait=0))
         assert (story.ending, story.missing) == ("short", -2)
         assert story.notes == ["executor 3 holds a receiver", "2 executors have not left yet"]
+
+    def test_those_that_are_there_and_are_to_leave_are_told_of(self, world):
+        """As when a node is taken back, and an executor on it has not left yet."""
+        kept = world.run(STREAM, executors=3)
+        kept.removing = 1
+        story = carry_out(world, asked(3, wait=0))
+        assert (story.ending, story.missing) == ("short", 0)
+        assert story.notes == [
+            "1 of the 3 that are registered are leaving, and have not left yet; others come in "
+            "their place then"
+        ]
+
+    def test_an_outage_through_which_agents_are_asked_is_no_end(self, world, monkeypatch):
+        """Nor any other: on Kubernetes it is the API server's."""
+        world.run(STREAM, executors=2)
+        status, find, failed = MemoryAgent.status, MemoryCluster.find, []
+
+        def fails_once(what):
+            if world.streams["clicks"].requested == 5 and what not in failed:
+                failed.append(what)
+                raise ClusterError("the API server gives no answer")
+
+        monkeypatch.setattr(
+            MemoryAgent, "status", lambda *given, **how: (fails_once("a"), status(*given, **how))[1]
+        )
+        monkeypatch.setattr(
+            MemoryCluster, "find", lambda *given: (fails_once("find"), find(*given))[1]
+        )
+        assert carry_out(world, asked(5)).ending == "reached"
+        assert sorted(failed) == ["a", "find"]
 
     def test_what_kept_executors_for_a_while_is_no_news_once_they_have_left(self, world):
         world.run(STREAM, executors=5).blocked = "executor 3 holds a receiver"

@@ -28,7 +28,8 @@ from tests.backpressure.retuning import (
     tuned_before,
     tuning,
 )
-from tests.in_memory.cluster import MemoryCluster
+from tests.in_memory.cluster import MemoryAgent, MemoryCluster
+from tests.in_memory.store import MemoryStore
 from tests.watch.deployment import failure_of
 
 
@@ -185,19 +186,40 @@ class TestARestart:
         assert kept(deployed).driver.epoch == 1
 
     def test_an_outage_of_the_cluster_manager_is_no_failure(self, deployed, monkeypatch):
-        find, failed = MemoryCluster.find, []
+        """Nor where the agent is asked through it, as on Kubernetes."""
+        find, status, failed = MemoryCluster.find, MemoryAgent.status, []
 
-        def fails_once(cluster, stream):
-            found = find(cluster, stream)
-            if found is not None and found.epoch == 2 and not failed:
-                failed.append(1)
+        def fails_once(what):
+            if kept(deployed).driver.epoch == 2 and what not in failed:
+                failed.append(what)
                 raise ClusterError("the API server gives no answer")
-            return found
 
-        monkeypatch.setattr(MemoryCluster, "find", fails_once)
+        monkeypatch.setattr(
+            MemoryCluster, "find", lambda *given: (fails_once("find"), find(*given))[1]
+        )
+        monkeypatch.setattr(
+            MemoryAgent, "status", lambda *given, **how: (fails_once("a"), status(*given, **how))[1]
+        )
         _, story = told(ran(deployed))
-        assert failed and story["ending"] == "restarted"
+        assert sorted(failed) == ["a", "find"] and story["ending"] == "restarted"
         assert kept(deployed).settings == tuning(deployed).settings == {SETTING: "9000"}
+
+    def test_nor_is_one_in_which_not_even_what_is_remembered_can_be_read(
+        self, deployed, monkeypatch
+    ):
+        def says_no(cluster, *given, **how):
+            monkeypatch.setattr(MemoryStore, "read", unreadable)
+            raise ClusterError("no answer")
+
+        def unreadable(store, stream):
+            raise ClusterError("the API server is away")
+
+        read = MemoryStore.read
+        monkeypatch.setattr(MemoryCluster, "submit", says_no)
+        text = failure_of(ran(deployed))
+        monkeypatch.setattr(MemoryStore, "read", read)
+        assert "whether these limits are set can't be told (the API server is away)" in text
+        assert tuning(deployed).settings == {SETTING: "9000"}
 
     def test_what_a_driver_that_lives_was_started_with_stays_set(self, deployed, monkeypatch):
         submit = MemoryCluster.submit

@@ -165,28 +165,43 @@ def test_an_executor_whose_kill_was_lost_is_killed_again(master_answers: bool) -
     assert (seen.registered, seen.removing) == (3, 0)
 
 
-def test_an_executor_that_its_worker_decommissions_counts_as_leaving_and_is_let_alone(
-    capfd: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("decommissions", [True, False])
+def test_an_executor_that_its_worker_decommissions_counts_as_leaving(
+    decommissions: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster(decommissions=True)
+    """Whether or not the application's settings enable that: a worker does not ask."""
+    cluster = Cluster(decommissions)
     cluster.backend.decommissioned_by_worker = {"1"}
     seen = cluster.turn(4)
     assert (seen.registered, seen.removing) == (4, 1)
     assert cluster.going.leaving == {"1"}  # so its receivers are moved
-    cluster.turn(4, after=10 * LEAVE_WITHIN)
+    cluster.turn(4, after=LEAVE_WITHIN - 1)
     assert cluster.backend.registered == {"0", "1", "2", "3"}
-    assert cluster.backend.decommissioned == []
     told = "".join(capfd.readouterr())
     assert told.count("executor 1 is leaving: decommissioned from outside") == 1
     # It is one of those that are too many.
     assert cluster.turn(3).removing == 1
-    assert cluster.backend.decommissioned == []
     assert cluster.turn(2).removing == 2
-    assert cluster.backend.decommissioned == ["3"]
+    assert cluster.going.leaving == {"1", "3"}
     cluster.backend.registered -= {"1", "3"}
     seen = cluster.turn(2)
     assert (seen.registered, seen.removing) == (2, 0)
     assert cluster.going.leaving == frozenset()
+
+
+def test_one_that_its_worker_decommissions_and_that_does_not_go_is_killed() -> None:
+    cluster = Cluster(decommissions=True)
+    cluster.backend.decommissioned_by_worker = {"1"}
+    cluster.turn(3)
+    cluster.turn(3, after=LEAVE_WITHIN)
+    assert cluster.backend.registered == {"0", "2", "3"}
+
+
+def test_in_a_stop_no_receiver_is_sent_away_from_one() -> None:
+    cluster = Cluster(decommissions=True)
+    cluster.backend.decommissioned_by_worker = {"1"}
+    assert cluster.turn(4, stopping=True).removing == 1
+    assert cluster.going == Going()
 
 
 def test_a_spark_that_does_not_tell_who_is_decommissioned(

@@ -26,6 +26,7 @@ class Kept:
     driver: Driver
     registered: int = 0
     requested: int = 0
+    removing: int = 0
     executor_cores: int = 1
     phase: str = "running"
     spark_age: float | None = 0.0
@@ -99,6 +100,7 @@ def status_of(kept: Kept) -> Status:
         spark_age=kept.spark_age,
         registered=kept.registered,
         requested=kept.requested,
+        removing=kept.removing,
         blocked=kept.blocked,
         executors=kept.executors,
         queries=kept.queries,

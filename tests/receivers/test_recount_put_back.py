@@ -1,6 +1,8 @@
 """A number that fails is put back, unless drivers have run with it."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.requests import NotDone
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Receiver
+from dagster_sparkscale.receivers import recount_following
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
@@ -160,27 +163,36 @@ class TestPutBack:
             carry_out(world, 3)
         assert number_and_generation(world) == (3, 1)
 
-    @pytest.mark.parametrize("began", [True, False])
-    def test_nor_may_one_have_run_that_has_ended_before_anybody_looked(
-        self, world: World, monkeypatch: pytest.MonkeyPatch, began: bool
+    def test_so_does_one_that_came_up_and_ended_while_nobody_could_look(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A launch of which it was said that it failed. Where there was an application, there may
-        have been receivers."""
-        submit = type(world.cluster).submit
+        """An outage shows no driver to be starting still."""
+        now = [0.0]
+        clock = SimpleNamespace(
+            monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds)
+        )
+        monkeypatch.setattr(recount_following, "time", clock)
+        looks = []
 
-        def says_no(cluster: Any, stream: Any, lease: Lease, *given: Any, **how: Any) -> Any:
-            driver = submit(cluster, stream, lease, *given, **how)
-            if lease.record.receivers != 3:
-                return driver
-            kept = world.streams["clicks"]
-            world.end("clicks", ended_at=kept.driver.submitted_at + (6.0 if began else 4.0))
-            raise ClusterError("no answer")
+        def slowly(kept: Kept) -> None:
+            kept.drained = True
+            if self.with_three(kept):
+                kept.driver = replace(kept.driver, state=DriverState.STARTING, agent_url=None)
 
-        monkeypatch.setattr("tests.in_memory.cluster.MemoryCluster.submit", says_no)
-        stays = "3 receivers stay set, as driver 2 runs with them, or has: no answer"
-        with pytest.raises(NotDone, match=stays if began else "started with 2 as before"):
-            carry_out(world, 3)
-        assert number_and_generation(world) == ((3, 1) if began else (2, 0))
+        def outage(stream: str) -> None:
+            if world.streams[stream].driver.epoch < 2:
+                return
+            looks.append(now[0])
+            if len(looks) > 1 and now[0] < 120:  # the first is of the start itself
+                raise ClusterError("the API server gives no answer")
+            if now[0] >= 120 and world.streams[stream].driver.state.alive:
+                world.end(stream)
+
+        world.on_look = lambda kept: setattr(kept, "drained", True)
+        world.on_submit, world.on_find = slowly, outage
+        with pytest.raises(NotDone, match="The number stays set: the stream's recovery starts it"):
+            carry_out(world, 3, wait=300)
+        assert number_and_generation(world) == (3, 1)
 
     def test_one_whose_number_could_not_be_remembered_is_started_as_it_was(
         self, world: World, monkeypatch: pytest.MonkeyPatch

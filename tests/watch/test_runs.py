@@ -113,7 +113,7 @@ class TestRescaleRuns:
 
     def test_a_stream_that_is_not_running_fails_with_what_to_do(self, deployed):
         text = failure_of(deployed.by_hand("rescale", stream="clicks", target=3))
-        assert text == "'clicks' is not started: materialize its asset to start it, then rescale"
+        assert text == "'clicks' is not started: materialize its asset to start it, then scale it"
 
     def test_an_agent_that_is_silent_fails_the_run(self, deployed):
         overload(deployed).reachable = False

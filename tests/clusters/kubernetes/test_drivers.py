@@ -223,6 +223,19 @@ def test_a_driver_that_ended_at_once_says_why_also_where_its_log_can_not_be_had(
     assert "i/o timeout" in str(caught.value)
 
 
+def test_one_that_was_launched_and_can_not_be_looked_at_may_run():
+    record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),))
+
+    class Unread(PodDriver):
+        def look(self):
+            raise ClusterError("what is remembered of it can't be read")
+
+    driver = Unread(Mute(), "clicks", record, False).await_agent(0.2)  # type: ignore[arg-type]
+    assert (driver.epoch, driver.state) == (3, DriverState.UNKNOWN)
+    assert driver.state.alive
+    assert driver.exit_reason == "what is remembered of it can't be read"
+
+
 def test_one_that_was_declared_gone_may_have_left_its_mark_whatever_its_node_has_told_of_it():
     waits = pod("Pending", state={"waiting": {"reason": "ContainerCreating"}}, started=False)
     record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),), gone=3)
