@@ -169,7 +169,7 @@ class TestPutBack:
         """An outage shows no driver to be starting still."""
         now = [0.0]
         clock = SimpleNamespace(
-            monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds)
+            monotonic=lambda: now[0], sleep=lambda _: now.__setitem__(0, now[0] + 0.5)
         )
         monkeypatch.setattr(recount_following, "time", clock)
         looks = []
