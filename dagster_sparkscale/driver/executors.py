@@ -23,6 +23,10 @@ from .wire import Executor
 LEAVE_WITHIN = 120.0
 """Seconds a decommissioned executor is given to move its blocks and leave before it is killed."""
 
+LOST_WITHIN = 6.0
+"""Seconds in which Spark takes an executor off its list whose connection is gone (5 on Standalone).
+Until then it looks like one that is being decommissioned."""
+
 KILL_AGAIN_AFTER = 15.0
 """Seconds an executor that was killed is given to go before it is killed again."""
 
@@ -57,6 +61,8 @@ class Executors:
         self._clock = clock
         self._backend = private.use(REGISTERED, jvm.spark.schedulerBackend, None)
         self._leaving: dict[str, Leave] = {}
+        self._inactive: dict[str, float] = {}
+        """Those that nobody has told to leave from here and that get no tasks: since when."""
         conf = jvm.spark.conf()
         self._decommissions = conf.getBoolean("spark.decommission.enabled", False)
         self.scalable = not jvm.spark.isLocal()
@@ -127,11 +133,16 @@ class Executors:
         Spark gives them no task any more, and tells of them in no other way. They have as long as
         those that we tell to leave.
         """
-        for id in sorted(ids - self._leaving.keys()):
-            if not self._private.use(ACTIVE, partial(self._backend.isExecutorActive, id), True):
-                # Or its connection is gone, and Spark is about to take it off its list.
-                say(f"executor {id} is leaving: decommissioned from outside, or lost")
-                self._leaving[id] = Leave(self._clock() + LEAVE_WITHIN, killed=False)
+        now, before = self._clock(), self._inactive
+        self._inactive = {
+            id: before.get(id, now)
+            for id in sorted(ids - self._leaving.keys())
+            if not self._private.use(ACTIVE, partial(self._backend.isExecutorActive, id), True)
+        }
+        for id in [id for id, since in self._inactive.items() if now - since >= LOST_WITHIN]:
+            say(f"executor {id} is leaving: decommissioned from outside")
+            self._leaving[id] = Leave(now + LEAVE_WITHIN, killed=False)
+            del self._inactive[id]
 
     def _details(self) -> dict[str, Any]:
         listed = self._jvm.read(self._jvm.spark.statusStore().executorList(True))
@@ -141,6 +152,11 @@ class Executors:
     def removing(self) -> int:
         """Executors told to leave, by whomever, that were still registered when last observed."""
         return len(self._leaving)
+
+    @property
+    def unclear(self) -> bool:
+        """Whether one is either lost or being decommissioned, which the next looks will tell."""
+        return bool(self._inactive)
 
     @property
     def leaving(self) -> frozenset[str]:

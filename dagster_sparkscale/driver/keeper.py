@@ -169,6 +169,7 @@ class Keeper:
         # In a stop receivers end where they are.
         self._tell_going(Going() if stopping else Going(self._evacuated, executors.leaving))
         settled = registered is None or not executors.scalable or len(registered) == target
+        settled = settled and not executors.unclear
         self._unsettled_since = None if settled else (self._unsettled_since or self._clock())
         return Spark(
             registered=None if registered is None else len(registered),

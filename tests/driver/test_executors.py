@@ -15,7 +15,12 @@ import pytest
 from py4j.protocol import Py4JError
 
 from dagster_sparkscale.driver import keeper as keeper_module
-from dagster_sparkscale.driver.executors import KILL_AGAIN_AFTER, LEAVE_WITHIN, Executors
+from dagster_sparkscale.driver.executors import (
+    KILL_AGAIN_AFTER,
+    LEAVE_WITHIN,
+    LOST_WITHIN,
+    Executors,
+)
 from dagster_sparkscale.driver.keeper import (
     PLACING_WITHIN,
     Bound,
@@ -172,9 +177,12 @@ def test_an_executor_that_its_worker_decommissions_counts_as_leaving(
     """Whether or not the application's settings enable that: a worker does not ask."""
     cluster = Cluster(decommissions)
     cluster.backend.decommissioned_by_worker = {"1"}
-    seen = cluster.turn(4)
+    assert cluster.turn(4).removing == 0
+    assert cluster.keeper.pause() < LOST_WITHIN
+    seen = cluster.turn(4, after=LOST_WITHIN)
     assert (seen.registered, seen.removing) == (4, 1)
     assert cluster.going.leaving == {"1"}  # so its receivers are moved
+    assert cluster.keeper.pause() > LOST_WITHIN
     cluster.turn(4, after=LEAVE_WITHIN - 1)
     assert cluster.backend.registered == {"0", "1", "2", "3"}
     told = "".join(capfd.readouterr())
@@ -192,15 +200,29 @@ def test_an_executor_that_its_worker_decommissions_counts_as_leaving(
 def test_one_that_its_worker_decommissions_and_that_does_not_go_is_killed() -> None:
     cluster = Cluster(decommissions=True)
     cluster.backend.decommissioned_by_worker = {"1"}
-    cluster.turn(3)
+    cluster.turn(4)
+    cluster.turn(4, after=LOST_WITHIN)
     cluster.turn(3, after=LEAVE_WITHIN)
     assert cluster.backend.registered == {"0", "2", "3"}
+
+
+def test_one_that_is_lost_is_none_that_leaves() -> None:
+    """Spark keeps it on its list for a moment."""
+    cluster = Cluster()
+    cluster.backend.decommissioned_by_worker = {"1"}
+    assert cluster.turn(4).removing == 0
+    assert cluster.turn(4, after=LOST_WITHIN - 1).removing == 0
+    cluster.backend.registered -= {"1"}
+    assert cluster.turn(4, after=1).removing == 0
+    cluster.backend.registered |= {"1"}  # a test's short cut: there is none of that number again
+    assert cluster.turn(4).removing == 0
 
 
 def test_in_a_stop_no_receiver_is_sent_away_from_one() -> None:
     cluster = Cluster(decommissions=True)
     cluster.backend.decommissioned_by_worker = {"1"}
-    assert cluster.turn(4, stopping=True).removing == 1
+    cluster.turn(4, stopping=True)
+    assert cluster.turn(4, after=LOST_WITHIN, stopping=True).removing == 1
     assert cluster.going == Going()
 
 
