@@ -27,21 +27,19 @@ BOUND ?=
 MINUTES ?= 10
 SEED ?= 1
 
-# With it the JVMs of tests start in half the time (tests/short_lives.py). Made once for a Java and a Spark.
-CLASS_DATA = { XDG_CACHE_HOME="$(CURDIR)/.cache" $(PY) -m dagster_sparkscale.clusters.class_data || true; }
-
-# Several tests at a time, as they often wait. Those that take long begin first (tests/scheduling.py).
+# Several tests at a time, as they often wait. The quick ones begin (tests/scheduling.py).
 PYTEST = $(PY) -m pytest -n auto --max-worker-restart=2
+SLOWEST = --durations=25 --durations-min=5
 
 # Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.
 WITH_JAVA = JAVA_HOME="$$($(PY) -m dev.java)" && export JAVA_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo screenshots test test-spark test-dagster soak lint types bench mutants clean
+.PHONY: help venv java demo screenshots test quick test-clusters test-spark test-dagster soak lint types bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r n t; do \
-		printf '  make %-12s %s\n' "$$n" "$$t"; done
+		printf '  make %-13s %s\n' "$$n" "$$t"; done
 
 venv: $(STAMP) ## set up .venv; VENV= and PYTHON= for others
 
@@ -67,26 +65,33 @@ demo: $(STAMP) ## three streams that scale under a load, with the Dagster UI, un
 screenshots: $(STAMP) ## the README's pictures anew, of the demo in a browser, in four to eight minutes
 	@$(WITH_JAVA) && exec $(PY) -m demo.run --pictures docs --state /tmp/streams
 
-test: $(STAMP) ## set up and run all tests; ARGS="-k ratio -x" for pytest
-	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) --durations=25 --durations-min=5 $(ARGS)
+test: $(STAMP) ## set up and run the tests: all that decides, one story of each capability; ARGS="-k ratio -x" for pytest
+	@$(WITH_JAVA) && $(PYTEST) -m "not clusters" $(SLOWEST) $(ARGS)
+
+quick: $(STAMP) ## the tests that need no Spark, no Java and no browser, in two minutes; ARGS="tests/watch -x"
+	@$(PYTEST) -m "not spark and not browser and not clusters" $(ARGS)
+
+test-clusters: $(STAMP) ## the tests of Kubernetes, YARN, HDFS and Standalone, and stories told again; ARGS as above
+	@$(if $(ARGS)$(SPARKSCALE_TEST_KUBECONFIG),,$(PY) -m dev.kubernetes.building &&) $(WITH_JAVA) && \
+		$(PYTEST) -m clusters $(SLOWEST) $(ARGS)
 
 # All that another release of Spark may do otherwise: a stream's life, the contract of a cluster, the
-# driver. No archive of class data is made for it.
+# driver. No archive of class data is made for it (tests/short_lives.py).
 ON_SPARK = tests/e2e/test_faults.py tests/e2e/soak_standalone_rest.py tests/clusters/test_local.py \
 	tests/clusters/test_standalone.py tests/clusters/test_standalone_rest.py \
 	tests/driver tests/sources/kinesis/test_any_spark.py tests/sources/kinesis/test_dstream.py \
 	-m spark -k "not kinesalite"
 
 test-spark: ## the tests of Spark itself on another release, SPARK=3.5; ARGS for pytest in place of which tests
-	@JDK_JAVA_OPTIONS="-Xshare:auto $$JDK_JAVA_OPTIONS" $(MAKE) --no-print-directory test VENV=.cache/spark-$(SPARK) \
-		BOUND='pyspark==$(SPARK).*' CLASS_DATA=true ARGS='$(or $(ARGS),$(ON_SPARK))'
+	@JDK_JAVA_OPTIONS="-Xshare:auto $$JDK_JAVA_OPTIONS" TESTS_WITHOUT_CLASS_DATA=1 \
+		$(MAKE) --no-print-directory test VENV=.cache/spark-$(SPARK) BOUND='pyspark==$(SPARK).*' ARGS='$(or $(ARGS),$(ON_SPARK))'
 
 test-dagster: ## the tests that need no Spark on another release of Dagster, DAGSTER=1.11; ARGS as above
 	@$(MAKE) --no-print-directory test VENV=.cache/dagster-$(DAGSTER) BOUND='dagster==$(DAGSTER).*' \
-		CLASS_DATA=true ARGS='$(or $(ARGS),-m "not spark")'
+		ARGS='$(or $(ARGS),-m "not spark and not clusters")'
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
-	@$(WITH_JAVA) && $(CLASS_DATA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
+	@$(WITH_JAVA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
 
 lint: $(STAMP) ## check style, formatting and which room imports which
 	$(VENV)/bin/ruff check .

@@ -1,13 +1,13 @@
 """What all tests share: how they run side by side, their JVMs, a real Spark cluster, and an end.
 
-Tests run in several processes (pytest-xdist), `make test` says in how many. What is shared by a
-module or a class stays in one process, and a cluster is started once in each process that needs one
-(`tests/scheduling.py`). Whatever a run of tests has started and not ended is ended and told of in
-the end (`tests/leftovers.py`).
+Tests run in several processes (pytest-xdist); `tests/scheduling.py` says in how many, and in which
+order. What a module or a class shares stays in one process. All processes share a Spark cluster.
+Whatever a run of tests has started and not ended is ended and told of in the end
+(`tests/leftovers.py`).
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,17 @@ from dev.kubernetes.running import Cluster, Reached, start
 from tests.given_kubernetes import given, told
 from tests.in_memory.cluster import World
 from tests.kubernetes import PASSED_ON, on_linux_as_root
-from tests.scheduling import Scheduler, by_length, processes
-from tests.short_lives import EXECUTORS, for_short_lives
+from tests.scheduling import RIGS, Scheduler, by_length, processes, tier
+from tests.short_lives import EXECUTORS, begin_archive, for_short_lives, with_archive
 from tests.soaking import Soak, minutes
 from tests.waiting import HANGS
 
-pytest_plugins = ["tests.leftovers"]
+pytest_plugins = ["tests.leftovers", "tests.progress"]
 
 PROGRAMS = Path(__file__).parent / "programs"
+ALL = "SPARKSCALE_TESTS_ALL"
+"""Environment variable: if it is set, a test fails where it lacks what its marker names. Else a
+machine without root, say, would skip all of Kubernetes and call it a success."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,8 +58,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
     return Scheduler(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks which markers are asked for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        tier(item)
     items.sort(key=by_length)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
+    if session.config.getoption("collectonly") or not first:
+        return
+    if any(item.get_closest_marker("spark") for item in session.items):
+        begin_archive()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("spark"):
+        with_archive(os.environ)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    report = yield
+    if report.skipped and os.environ.get(ALL) and any(map(item.get_closest_marker, RIGS)):
+        report.outcome, report.longrepr = "failed", f"{ALL} is set, and: {report.longrepr[2]}"
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -76,23 +103,41 @@ def world() -> World:
 
 
 @pytest.fixture(scope="session")
-def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A LocalCluster of 2 workers with 6 cores each; whatever it runs in the end is stopped."""
+def local_cluster(request: pytest.FixtureRequest) -> LocalCluster:
+    """A LocalCluster of 2 workers with 16 cores each, which all processes of tests share.
+
+    Whoever comes first starts it, and the run of tests ends it. Streams on it need names that no
+    other test uses; a test that breaks a cluster starts one of its own.
+    """
+    cluster = _shared_cluster(request.config)
+    cluster.prepare()
+    return cluster
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """End the shared cluster when all processes of tests have ended."""
+    yield
+    if not hasattr(session.config, "workerinput"):
+        cluster = _shared_cluster(session.config)
+        if cluster.state_path().exists():
+            cluster.shutdown(force=True)
+
+
+def _shared_cluster(config: pytest.Config) -> LocalCluster:
     from tests.leftovers import MARK  # here, as pytest wants to be the first to import a plugin
 
-    cluster = LocalCluster(
-        state_dir=str(tmp_path_factory.mktemp("local") / "state"),
+    folder = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    if hasattr(config, "workerinput"):
+        folder = folder.parent
+    return LocalCluster(
+        state_dir=str(folder / "local"),
         workers=2,
-        cores_per_worker=6,
-        memory_per_worker="8g",
+        cores_per_worker=16,
+        memory_per_worker="16g",
         spark_conf=EXECUTORS,
         pass_environment=[MARK],
     )
-    try:
-        cluster.prepare()
-        yield cluster
-    finally:
-        cluster.shutdown(force=True)
 
 
 @pytest.fixture(scope="session")

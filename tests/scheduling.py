@@ -1,8 +1,11 @@
-"""Which tests run in one process, in how many processes, and which of them begin first."""
+"""Which tests run in which tier, in one process, in how many processes, and which begin first."""
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+LONG_TO_BRING_UP = ("kubernetes", "yarn", "hdfs")
+RIGS = (*LONG_TO_BRING_UP, "kafka", "browser")
+"""Markers of tests that need more than Spark and Dagster."""
 _BESIDE_CORES = 1
 _MEMORY_PER_PROCESS = 4 << 30
 """Bytes: a process of tests with a cluster, a driver and some executors."""
@@ -15,8 +18,12 @@ _APART = (
 )
 """Modules whose tests take long and share nothing but what a process has once."""
 
-_TOGETHER = ("tests/clusters/kubernetes/", "tests/dev/kubernetes/")
-"""Modules that share what is long to make: a Kubernetes cluster, and its program before that."""
+_TOGETHER = {
+    "tests/clusters/kubernetes/": "kubernetes",
+    "tests/dev/kubernetes/": "kubernetes",
+    "tests/kafka/": "kafka",
+}
+"""Modules that share what is long to make: a Kubernetes cluster, a broker."""
 
 _LONGEST_FIRST = (
     "tests/clusters/kubernetes/test_contract.py",
@@ -71,17 +78,26 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
 
 def scope_of(test: str) -> str:
     """What runs in one process with a test: its class or its module, as they share fixtures."""
-    if test.startswith(_TOGETHER):
-        return "kubernetes"
+    for folder, scope in _TOGETHER.items():
+        if test.startswith(folder):
+            return scope
     return test if _module_of(test) in _APART else test.split("[")[0].rsplit("::", 1)[0]
 
 
-def by_length(item: pytest.Item) -> tuple[int, int]:
-    """Sorts what takes long to the front, the rest as it stands; the many quick tests fill the
-    gaps at the end."""
+def by_length(item: pytest.Item) -> tuple[bool, int]:
+    """Sorts the many quick tests to the front, as they stand: what they find is told within two
+    minutes. Of the others the longest begin first."""
     module = _module_of(item.nodeid)
     place = _LONGEST_FIRST.index(module) if module in _LONGEST_FIRST else len(_LONGEST_FIRST)
-    return (0 if item.get_closest_marker("spark") else 1, place)
+    slow = any(map(item.get_closest_marker, ("spark", *RIGS)))
+    return (slow, place if slow else 0)
+
+
+def tier(item: pytest.Item) -> None:
+    """Mark a test that needs a cluster manager which is long to bring up as one of
+    `make test-clusters`."""
+    if any(map(item.get_closest_marker, LONG_TO_BRING_UP)):
+        item.add_marker("clusters")
 
 
 def _module_of(test: str) -> str:

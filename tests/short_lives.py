@@ -2,13 +2,16 @@
 
 Measured with one session and one query of Spark 4.3 on Java 17, in seconds of CPU: 24 as Java does
 by itself; 12.5 with the first of its two compilers and its simplest garbage collector only; 6 with
-an archive of class data on top. `make test` has that made before. A Python process of Spark's takes
-1.1 by itself and 0.4 with `quick_python` on its path.
+an archive of class data on top. The first run that has a test of Spark makes that archive, while
+tests that need no Spark run. A Python process of Spark's takes 1.1 by itself and 0.4 with
+`quick_python` on its path.
 """
 
 import contextlib
 import os
 import re
+import subprocess
+import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
@@ -36,6 +39,8 @@ _CHECKPOINTS = (
     ".FileSystemBasedCheckpointFileManager"
 )
 _READ_BY_EVERY_JVM = "JDK_JAVA_OPTIONS"
+NO_ARCHIVE = "TESTS_WITHOUT_CLASS_DATA"
+"""Environment variable: if it is set, no archive is made. For a Spark that one test runs on."""
 
 
 def for_short_lives(environ: MutableMapping[str, str]) -> None:
@@ -48,13 +53,36 @@ def for_short_lives(environ: MutableMapping[str, str]) -> None:
     # Where a LocalCluster looks for its archive: the tests leave nothing in a user's own folder.
     environ.setdefault(USERS_CACHE, environ.get("XDG_CACHE_HOME", ""))
     environ["XDG_CACHE_HOME"] = str(CACHE)
-    given = environ.get(_READ_BY_EVERY_JVM, "")
     # Two collectors are one too many for a JVM.
     all_given = " ".join(environ.get(name, "") for name in class_data.VARIABLES)
     ours = [each for each in _OPTIONS if not ("GC" in each and re.search(r"Use\w+GC", all_given))]
-    ours += [_CHECKPOINTS, *_archive(CACHE)]
-    options = [f'"{each}"' if " " in each else each for each in ours]
-    environ[_READ_BY_EVERY_JVM] = " ".join([*options, given]).strip()
+    _put_first(environ, [*ours, _CHECKPOINTS, *_archive(CACHE)])
+
+
+def begin_archive() -> None:
+    """Have the archive of class data made in the background, unless it is there."""
+    if not (os.environ.get(NO_ARCHIVE) or _archive(CACHE)):
+        command = [sys.executable, "-m", class_data.__name__]
+        nowhere = subprocess.DEVNULL
+        subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+
+
+def with_archive(environ: MutableMapping[str, str]) -> None:
+    """Wait for the archive, and have every JVM that is started with `environ` use it.
+
+    Does nothing the second time, nor where the archive can't be made: JVMs only start slower then.
+    """
+    if environ.get(NO_ARCHIVE) or _IN_PLACE[-1] in environ.get(_READ_BY_EVERY_JVM, ""):
+        return
+    with contextlib.suppress(ClusterError, OSError):
+        class_data.make(java_home(), spark_home(), class_data.user_folder())
+    _put_first(environ, _archive(CACHE))
+
+
+def _put_first(environ: MutableMapping[str, str], options: list[str]) -> None:
+    quoted = [f'"{each}"' if " " in each else each for each in options]
+    given = environ.get(_READ_BY_EVERY_JVM, "")
+    environ[_READ_BY_EVERY_JVM] = " ".join([*quoted, given]).strip()
 
 
 def _archive(cache: Path) -> list[str]:

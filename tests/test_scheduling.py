@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduling import by_length, processes, scope_of
+from tests.scheduling import by_length, processes, scope_of, tier
 
 GIB = 1 << 30
 
@@ -18,6 +18,7 @@ GIB = 1 << 30
         ("tests/a/test_b.py::test_c[x::y-1]", "tests/a/test_b.py"),
         ("tests/a/test_b.py::TestC::test_d[1]", "tests/a/test_b.py::TestC"),
         ("tests/clusters/kubernetes/test_a.py::TestB::test_c", "kubernetes"),
+        ("tests/kafka/test_a.py::test_b", "kafka"),
         ("tests/e2e/test_faults.py::test_c", "tests/e2e/test_faults.py::test_c"),
     ],
 )
@@ -37,11 +38,38 @@ def test_it_is_as_many_processes_as_cores_and_memory_allow(
     assert processes(cores, memory) == expected
 
 
-def test_what_takes_long_comes_first_and_the_rest_as_it_stands() -> None:
-    def item(nodeid: str, spark: bool) -> Any:
-        return SimpleNamespace(nodeid=nodeid, get_closest_marker=lambda name: spark or None)
+def item(nodeid: str, *markers: str) -> Any:
+    marked = list(markers)
+    return SimpleNamespace(
+        nodeid=nodeid,
+        get_closest_marker=lambda name: name in marked or None,
+        add_marker=marked.append,
+    )
 
-    quick = [item("tests/test_b.py::test_1", False), item("tests/test_a.py::test_1", False)]
-    some = item("tests/driver/test_sources.py::test_1", True)
-    long = item("tests/e2e/test_demo.py::test_1", True)
-    assert sorted([*quick, some, long], key=by_length) == [long, some, *quick]
+
+def test_what_is_quick_comes_first_as_it_stands_and_then_what_takes_longest() -> None:
+    quick = [item("tests/test_b.py::test_1"), item("tests/test_a.py::test_1")]
+    some = item("tests/driver/test_sources.py::test_1", "spark")
+    seen = item("tests/ui/test_pages.py::test_1", "browser")
+    long = item("tests/e2e/test_faults.py::test_1", "spark")
+    given = [some, quick[0], seen, long, quick[1]]
+    assert sorted(given, key=by_length) == [*quick, long, some, seen]
+
+
+@pytest.mark.parametrize(
+    ("markers", "of_clusters"),
+    [
+        ((), False),
+        (("spark",), False),
+        (("spark", "kafka"), False),
+        (("kubernetes",), True),
+        (("spark", "yarn"), True),
+        (("spark", "hdfs"), True),
+    ],
+)
+def test_what_is_long_to_bring_up_is_of_the_second_tier(
+    markers: tuple[str, ...], of_clusters: bool
+) -> None:
+    of_it = item("tests/test_b.py::test_1", *markers)
+    tier(of_it)
+    assert bool(of_it.get_closest_marker("clusters")) is of_clusters

@@ -1,4 +1,7 @@
-"""The program of the control plane, built from its sources where it is not built yet."""
+"""The program of the control plane, built from its sources where it is not built yet.
+
+`python -m dev.kubernetes.building` builds it and says how long that took.
+"""
 
 import hashlib
 import os
@@ -6,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from filelock import FileLock
@@ -106,9 +110,27 @@ def _build(go: str, built: Path) -> None:
     said = f"-s -w -X k8s.io/component-base/version.gitVersion=v{version}"
     command = [go, "build", *_FLAGS, f"-ldflags={said}", "-o", str(being_built), "."]
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
-    command = ["nice", "-n", "5", *command]  # tests run meanwhile
+    command = ["nice", "-n", "5", *command]  # tests may run meanwhile
+    begun = time.monotonic()
     try:
         call("building Kubernetes", command, _BUILD_SECONDS, cwd=SOURCE, env=env)
+        say(f"Kubernetes is built, after {time.monotonic() - begun:.0f} s.")
         being_built.rename(built)
     finally:
         being_built.unlink(missing_ok=True)
+
+
+def main() -> int:
+    if sys.platform != "linux" or os.geteuid() != 0:
+        say("Kubernetes is not built: only root on Linux can run it here.")
+        return 0
+    try:
+        program()
+    except InstallFailed as error:
+        say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

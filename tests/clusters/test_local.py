@@ -25,7 +25,6 @@ from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.spark_daemons import MARKER
-from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import (
@@ -33,7 +32,6 @@ from tests.clusters.running import (
     kill,
     newest,
     scale,
-    see_ended,
     see_to,
     status,
     stream,
@@ -43,6 +41,7 @@ from tests.clusters.running import (
 from tests.files import below
 from tests.leftovers import MARK
 from tests.ports import kept_port
+from tests.short_lives import EXECUTORS
 from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
@@ -97,21 +96,22 @@ class TestRepair:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def tough_stream(cls, local_cluster: LocalCluster) -> Iterator[StructuredStream]:
-        yield stream("tough", "rate.py")
-        see_ended(local_cluster, "tough")
+    def own(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+        own = own_cluster(tmp_path_factory.mktemp("repaired") / "state", workers=2)
+        yield own
+        own.shutdown(force=True)
 
     @pytest.fixture
-    def cluster(self, local_cluster: LocalCluster, tough_stream: StructuredStream) -> LocalCluster:
-        """The session's cluster, whole, with the stream `tough` that runs with one executor."""
-        local_cluster.prepare()
-        see_to(local_cluster, tough_stream)
-        return local_cluster
+    def cluster(self, own: LocalCluster) -> LocalCluster:
+        """A whole cluster, with the stream `tough` that runs with one executor."""
+        own.prepare()
+        see_to(own, stream("tough", "rate.py"))
+        return own
 
-    def test_a_healthy_cluster_is_left_alone(self, local_cluster: LocalCluster) -> None:
-        before = daemons(local_cluster)
-        local_cluster.prepare()
-        assert daemons(local_cluster) == before
+    def test_a_healthy_cluster_is_left_alone(self, cluster: LocalCluster) -> None:
+        before = daemons(cluster)
+        cluster.prepare()
+        assert daemons(cluster) == before
 
     def test_a_killed_master_comes_back_and_the_stream_can_still_be_scaled(
         self, cluster: LocalCluster
@@ -170,14 +170,18 @@ class TestRepair:
         assert failed and "ended without a trace" in str(failed.exit_reason)
 
 
-def own_cluster(folder: Path) -> LocalCluster:
+def own_cluster(folder: Path, workers: int = 1) -> LocalCluster:
     return LocalCluster(
-        state_dir=str(folder), workers=1, cores_per_worker=3, pass_environment=[MARK]
+        state_dir=str(folder),
+        workers=workers,
+        cores_per_worker=3,
+        spark_conf=EXECUTORS,
+        pass_environment=[MARK],
     )
 
 
 class TestCluster:
-    """The embedded cluster itself. A second one, beside that of the session."""
+    """The embedded cluster itself. One of its own, beside that of the session."""
 
     @pytest.fixture(scope="class")
     @classmethod

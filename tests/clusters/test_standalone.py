@@ -21,7 +21,7 @@ from tests.leftovers import MARK
 from tests.short_lives import EXECUTORS
 from tests.waiting import HANGS, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 class TestStandaloneCluster(ClientModeContract):

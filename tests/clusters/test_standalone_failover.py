@@ -14,7 +14,7 @@ from tests.clusters.rest_mode import environment, nothing_left, on
 from tests.clusters.running import newest, scale, see_ended, see_to, stop, stream, wait_running
 from tests.waiting import HANGS, patience, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 WORKERS = "worker 0", "worker 1"
 

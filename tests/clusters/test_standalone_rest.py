@@ -17,7 +17,7 @@ from tests.clusters.running import kill, newest, see_ended, stop, stream, submit
 from tests.files import below
 from tests.waiting import HANGS, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 class TestStandaloneRestCluster(ClusterContract):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.rates import Rates
 from dagster_sparkscale.driver.server import Server
@@ -17,10 +18,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A master and one worker with 6 cores, on loopback; all it runs is ended in the end."""
-    with Cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+def cluster(local_cluster: LocalCluster) -> Cluster:
+    return Cluster(local_cluster)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import psutil
 import pyspark
 import requests
 
+from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.observe.last_words import LastWords, read_last_words
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.observe.stopped import Stopped, read_stopped
@@ -34,69 +34,12 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 class Cluster:
-    """A Standalone master and a worker, from the pip package, on free loopback ports."""
+    """The LocalCluster of the tests, for drivers that a test starts by itself."""
 
-    def __init__(self, folder: Path, cores: int = 6, memory: str = "6g") -> None:
-        self.folder = folder
-        self.work = (folder / "work").resolve()
-        self._cores, self._memory = cores, memory
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._drivers: list[Driver] = []
-
-    def __enter__(self) -> "Cluster":
-        try:
-            log = self._start("master.Master", "--port", "0", "--webui-port", "0")
-            self.master = self._logged(log, r"Starting Spark master at (spark://\S+)")
-            log = self._start(
-                *("worker.Worker", "--cores", str(self._cores), "--memory", self._memory),
-                *("--webui-port", "0", "--work-dir", str(self.work), self.master),
-            )
-            self._logged(log, r"(Successfully registered) with master")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for driver in self._drivers:
-            driver.kill()
-        for process in reversed(self._processes):
-            # A worker that is asked ends its executors; one that is killed may leave them.
-            process.terminate()
-            with contextlib.suppress(AssertionError):
-                wait_for("its end", lambda each=process: each.poll() is not None, 30)
-            end(process)
-        for process in self._executors():
-            process.kill()
-
-    def _executors(self) -> list[psutil.Process]:
-        """What still runs in the folders that this worker gives to its executors."""
-        return [process for process, folder in _folders() if self.work in folder.parents]
-
-    def _start(self, name: str, *arguments: str) -> Path:
-        home = Path(pyspark.__file__).parent
-        log = self.folder / f"{name}.log"
-        with log.open("wb") as output:
-            self._processes.append(
-                subprocess.Popen(
-                    [
-                        *(home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}"),
-                        *("--host", "127.0.0.1", *arguments),
-                    ],
-                    env=environment(SPARK_LOCAL_DIRS=str(self.folder / "local")),
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
-            )
-        return log
-
-    def _logged(self, log: Path, pattern: str) -> str:
-        def found() -> str | None:
-            match = re.search(pattern, log.read_text())
-            return match and match[1]
-
-        return wait_for(f"{pattern} in {log.name}", found, about=log.read_text) or ""
+    def __init__(self, local: LocalCluster) -> None:
+        self.master = local._master()
+        self._work = (local.state_path() / "cluster" / "work").resolve()
+        self._access = local._access()
 
     @contextlib.contextmanager
     def driver(
@@ -107,10 +50,10 @@ class Cluster:
             "spark.master": self.master,
             "spark.cores.max": 6,
             "spark.driver.host": "127.0.0.1",
+            **self._access,
             **more.pop("settings", {}),
         }
-        driver = Driver(folder, program, *arguments, settings=settings, work=self.work, **more)
-        self._drivers.append(driver)
+        driver = Driver(folder, program, *arguments, settings=settings, work=self._work, **more)
         try:
             yield driver
         finally:

@@ -14,10 +14,9 @@ pytestmark = pytest.mark.spark
 
 
 def test_one_that_was_given_an_executor_without_a_core_for_it_comes_up_on_the_next(
-    tmp_path: Path,
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     """Spark starts it for ever on the one executor that had registered by then, which is full."""
-    (folder := tmp_path / "cluster").mkdir()
     settings = {
         "spark.cores.max": 6,
         "spark.executor.cores": 2,
@@ -25,7 +24,6 @@ def test_one_that_was_given_an_executor_without_a_core_for_it_comes_up_on_the_ne
         "spark.jars": jar_of_the_receiver(tmp_path),
     }
     with (
-        Cluster(folder, cores=6) as cluster,
         contextlib.closing(Source()) as source,
         cluster.driver(
             *(tmp_path / "driver", PROGRAMS / "acking.py", str(source.port), "3"),

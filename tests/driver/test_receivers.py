@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,6 @@ SETTINGS = {
     "spark.streaming.receiver.writeAheadLog.enable": "true",
     "spark.sparkscale.receivers.removal": "fitting",
 }
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("large"), cores=5 * CORES) as running:
-        yield running
 
 
 def hosts(seen: Status) -> dict[str, list[int]]:
@@ -82,12 +75,12 @@ def processed(folder: Path) -> set[int]:
 
 
 def test_receivers_of_five_executors_move_to_two_and_on_to_a_third_and_nothing_is_lost(
-    large: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     settings = {**SETTINGS, "spark.jars": jar_of_the_receiver(tmp_path)}
     with (
         contextlib.closing(Source()) as source,
-        large.driver(
+        cluster.driver(
             *(tmp_path / "driver", PROGRAMS / "acking.py", str(source.port), str(RECEIVERS)),
             str(tmp_path / "out"),
             initial=5,

@@ -1,4 +1,4 @@
-"""The code location of `test_restart`: one stream on the cluster of the tests."""
+"""The code location of `test_restart` and `test_cli`: one stream on the cluster of the tests."""
 
 import os
 from pathlib import Path
@@ -10,12 +10,12 @@ from tests.leftovers import MARK
 FOLDER = Path(os.environ["SPARKSCALE_TEST_FOLDER"])
 
 defs = build_defs(
-    [paced_stream("survivor", FOLDER, autoscale=None, executor_cores=6)],
+    [paced_stream(os.environ["SPARKSCALE_TEST_STREAM"], FOLDER, autoscale=None, executor_cores=9)],
     LocalCluster(
         state_dir=os.environ["SPARKSCALE_TEST_STATE"],
         workers=2,
-        cores_per_worker=6,
-        memory_per_worker="8g",
+        cores_per_worker=16,
+        memory_per_worker="16g",
         pass_environment=[MARK],
     ),
     autoscaler_running=False,

@@ -10,7 +10,7 @@ import pytest
 from dagster_sparkscale import LocalCluster
 from tests.waiting import HANGS, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "dagster_sparkscale"]
@@ -36,12 +36,13 @@ def row() -> dict[str, object]:
 def answered() -> str:
     """What `doctor` tells of a stream that answers."""
     told = typed("doctor", code=1)
-    return told if "ok     survivor: answers, Spark 4." in told else ""
+    return told if "ok     commanded: answers, Spark 4." in told else ""
 
 
 def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
     local_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SPARKSCALE_TEST_STREAM", "commanded")
     monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
     monkeypatch.setenv("SPARKSCALE_TEST_STATE", local_cluster.state_dir)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
@@ -49,37 +50,37 @@ def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
     (tmp_path / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
 
     assert row()["state"] != "running"
-    assert "started driver" in typed("start", "survivor")
+    assert "started driver" in typed("start", "commanded")
     try:
         assert row()["state"] == "running"
-        assert "target 2: reached after" in typed("scale", "survivor", "2")
+        assert "target 2: reached after" in typed("scale", "commanded", "2")
         # An agent that is busy is shown as one that does not answer.
         wait_for("2 of 2", lambda: (r := row()) and (r["registered"], r["requested"]) == (2, 2))
-        assert "has a minimum of 1" in typed("scale", "survivor", "0", code=1)
+        assert "has a minimum of 1" in typed("scale", "commanded", "0", code=1)
 
         told = wait_for("its answer", answered)
         assert "WRONG  daemon: " in told  # none runs here
 
-        driver = local_cluster.find("survivor")
+        driver = local_cluster.find("commanded")
         assert driver is not None
         (last,) = local_cluster.logs(driver, 1).splitlines()
-        assert last in typed("logs", "survivor")
+        assert last in typed("logs", "commanded")
         following = subprocess.Popen(
-            [*COMMAND, "logs", "survivor", "--follow", *THERE],
+            [*COMMAND, "logs", "commanded", "--follow", *THERE],
             **{"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
         )
         try:
             assert following.stdout is not None
             following.stdout.readline()  # it looks
-            assert "is stopped now" in typed("stop", "survivor")
+            assert "is stopped now" in typed("stop", "commanded")
             written, _ = following.communicate(timeout=HANGS)
         finally:
             following.kill()
         assert following.returncode == 0
         assert "is stopped (stop requested)" in written
-        assert "is stopped: " in typed("scale", "survivor", "1", code=1)
+        assert "is stopped: " in typed("scale", "commanded", "1", code=1)
     finally:
-        driver = local_cluster.find("survivor")
+        driver = local_cluster.find("commanded")
         if driver is not None and driver.state.alive:
-            with local_cluster.lease("survivor", "end of the test", wait=60) as lease:
+            with local_cluster.lease("commanded", "end of the test", wait=60) as lease:
                 local_cluster.stop(driver, lease, graceful=False, timeout=20)

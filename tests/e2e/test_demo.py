@@ -9,7 +9,7 @@ from demo.play import STREAMS
 from tests.e2e.demo_run import DemoRun
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 def test_all_streams_start_and_are_evaluated_and_scaled_by_tracked_runs(tmp_path: Path) -> None:

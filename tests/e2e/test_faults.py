@@ -121,8 +121,8 @@ def test_a_program_that_crashes_at_start_shows_its_last_lines_and_its_crash_loop
 def test_a_target_above_what_the_cluster_has_says_how_many_came(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
-    # No maximum: nothing but the cluster's own 12 cores limits it.
-    stream = paced_stream("greedy", tmp_path, executor_cores=4, autoscale=RatioPolicy(interval=10))
+    # No maximum: nothing but the cluster's own 32 cores limits it.
+    stream = paced_stream("greedy", tmp_path, executor_cores=6, autoscale=RatioPolicy(interval=10))
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
         assert told(d.run("rescale", target=2, wait_seconds=HANGS))["ending"] == "reached"

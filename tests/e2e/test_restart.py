@@ -71,6 +71,7 @@ def processes(folder: Path) -> Iterator[Children]:
 def test_a_rescale_cut_off_by_a_restart_of_dagster_leaves_a_stream_that_is_found_and_scaled_again(
     local_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SPARKSCALE_TEST_STREAM", "survivor")
     monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
     monkeypatch.setenv("SPARKSCALE_TEST_STATE", local_cluster.state_dir)
     (tmp_path / "home").mkdir()

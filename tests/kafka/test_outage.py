@@ -14,7 +14,7 @@ from tests.kafka.test_lag import caught_up
 from tests.waiting import wait_for
 from tests.watch.hook_server import free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.clusters]
 
 
 def test_a_broker_that_can_t_be_reached_is_told_of(
