@@ -18,6 +18,7 @@ BENCHMARKS = (
     "state",
     "backpressure",
     "receivers",
+    "suite",
 )
 
 
