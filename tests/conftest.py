@@ -49,8 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    return processes(os.cpu_count() or 1, psutil.virtual_memory().total)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return processes(config.args, os.cpu_count() or 1, psutil.virtual_memory().total)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -59,13 +59,18 @@ _LONGEST_FIRST = (
 when one process still works and the others have nothing left; nothing else."""
 
 
-def processes(cores: int, memory: int) -> int:
-    """How many processes run tests: one more than cores, as each waits now and then for what it has
-    started. With two more, two cores only have more clusters to start and more to switch between.
+def processes(arguments: list[str], cores: int, memory: int) -> int:
+    """How many processes run tests besides this one: one more than cores, as each waits now and
+    then for what it has started. With two more, two cores only have more to switch between.
+
+    One module runs here: another process would first import all that it needs.
 
     Args:
+        arguments: the files and folders that pytest is given.
         memory: of the machine, in bytes.
     """
+    if len(arguments) == 1 and _module_of(arguments[0]).endswith(".py"):
+        return 0
     return max(1, min(cores + _BESIDE_CORES, memory // _MEMORY_PER_PROCESS))
 
 

@@ -29,13 +29,21 @@ def test_a_test_runs_with_its_class_or_its_module_unless_it_stands_alone(
 
 
 @pytest.mark.parametrize(
-    ("cores", "memory", "expected"),
-    [(2, 24 * GIB, 3), (1, 24 * GIB, 2), (16, 24 * GIB, 6), (2, GIB, 1)],
+    ("arguments", "cores", "memory", "expected"),
+    [
+        (["tests"], 2, 24 * GIB, 3),
+        (["tests"], 1, 24 * GIB, 2),
+        (["tests/watch", "tests/cli"], 16, 24 * GIB, 6),
+        (["tests"], 2, GIB, 1),
+        (["tests/test_b.py"], 2, 24 * GIB, 0),
+        (["tests/test_b.py::test_1"], 2, 24 * GIB, 0),
+        (["tests/test_b.py", "tests/test_a.py"], 2, 24 * GIB, 3),
+    ],
 )
-def test_it_is_as_many_processes_as_cores_and_memory_allow(
-    cores: int, memory: int, expected: int
+def test_it_is_as_many_processes_as_cores_and_memory_allow_and_none_for_one_module(
+    arguments: list[str], cores: int, memory: int, expected: int
 ) -> None:
-    assert processes(cores, memory) == expected
+    assert processes(arguments, cores, memory) == expected
 
 
 def item(nodeid: str, *markers: str) -> Any:

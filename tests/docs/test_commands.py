@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def test_commands_in_backticks_are_there(page: str) -> None:
     wrong = {}
     for text in code(page):
         if re.match(r"(make|sparkscale|python -m (dagster_sparkscale|dev)\S*)( |$)", text):
-            wrong[text] = fault(text.replace("...", "7").split())
+            wrong[text] = fault(shlex.split(text.replace("...", "7")))
     assert {text: why for text, why in wrong.items() if why} == {}
 
 
