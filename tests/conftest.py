@@ -22,7 +22,7 @@ from dev.kubernetes.running import Cluster, Reached, start
 from tests.given_kubernetes import given, told
 from tests.in_memory.cluster import World
 from tests.kubernetes import PASSED_ON, on_linux_as_root
-from tests.scheduling import RIGS, Scheduler, by_length, processes, tier
+from tests.scheduling import ALL, Scheduler, by_length, fail_what_lacks_its_rig, processes, tier
 from tests.short_lives import EXECUTORS, begin_archive, for_short_lives, with_archive
 from tests.soaking import Soak, minutes
 from tests.waiting import HANGS
@@ -30,9 +30,6 @@ from tests.waiting import HANGS
 pytest_plugins = ["tests.leftovers", "tests.progress"]
 
 PROGRAMS = Path(__file__).parent / "programs"
-ALL = "SPARKSCALE_TESTS_ALL"
-"""Environment variable: if it is set, a test fails where it lacks what its marker names. Else a
-machine without root, say, would skip all of Kubernetes and call it a success."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,8 +78,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
-    if report.skipped and os.environ.get(ALL) and any(map(item.get_closest_marker, RIGS)):
-        report.outcome, report.longrepr = "failed", f"{ALL} is set, and: {report.longrepr[2]}"
+    if os.environ.get(ALL):
+        fail_what_lacks_its_rig(item, report)
     return report
 
 

@@ -6,6 +6,9 @@ from xdist.scheduler import LoadScopeScheduling
 LONG_TO_BRING_UP = ("kubernetes", "yarn", "hdfs")
 RIGS = (*LONG_TO_BRING_UP, "kafka", "browser")
 """Markers of tests that need more than Spark and Dagster."""
+ALL = "SPARKSCALE_TESTS_ALL"
+"""Environment variable: if it is set, a test fails where it lacks its rig. Else a machine without
+root, say, would skip all of Kubernetes and call it a success."""
 _BESIDE_CORES = 1
 _MEMORY_PER_PROCESS = 4 << 30
 """Bytes: a process of tests with a cluster, a driver and some executors."""
@@ -103,6 +106,13 @@ def tier(item: pytest.Item) -> None:
     `make test-clusters`."""
     if any(map(item.get_closest_marker, LONG_TO_BRING_UP)):
         item.add_marker("clusters")
+
+
+def fail_what_lacks_its_rig(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Turn the report of a test that was skipped into a failure if its marker names a rig."""
+    if report.skipped and any(map(item.get_closest_marker, RIGS)):
+        assert isinstance(report.longrepr, tuple)
+        report.outcome, report.longrepr = "failed", f"{ALL} is set, and: {report.longrepr[2]}"
 
 
 def _module_of(test: str) -> str:

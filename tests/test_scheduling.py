@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduling import by_length, processes, scope_of, tier
+from tests.scheduling import by_length, fail_what_lacks_its_rig, processes, scope_of, tier
 
 GIB = 1 << 30
 
@@ -81,3 +81,23 @@ def test_what_is_long_to_bring_up_is_of_the_second_tier(
     of_it = item("tests/test_b.py::test_1", *markers)
     tier(of_it)
     assert bool(of_it.get_closest_marker("clusters")) is of_clusters
+
+
+@pytest.mark.parametrize(
+    ("outcome", "marker", "expected"),
+    [
+        ("skipped", "kubernetes", "failed"),
+        ("skipped", "browser", "failed"),
+        ("skipped", "spark", "skipped"),
+        ("passed", "kubernetes", "passed"),
+    ],
+)
+def test_where_all_must_run_a_test_that_lacks_its_rig_has_failed(
+    outcome: Any, marker: str, expected: str
+) -> None:
+    why = ("test_b.py", 7, "Skipped: only root may do that")
+    report = pytest.TestReport("test_b", ("", 7, ""), {}, outcome, why, "setup")
+    fail_what_lacks_its_rig(item("tests/test_b.py::test_1", marker), report)
+    assert report.outcome == expected
+    assert (report.longrepr == why) is (outcome == expected)
+    assert "only root may do that" in str(report.longrepr)
