@@ -305,4 +305,4 @@ class Starts(RuleBasedStateMachine):
 
 
 TestStarts = pytest.mark.filterwarnings("ignore:The `__fields__`")(Starts.TestCase)
-TestStarts.settings = settings(max_examples=1500, stateful_step_count=12, deadline=None)
+TestStarts.settings = settings(max_examples=300, stateful_step_count=12, deadline=None)
