@@ -1,15 +1,22 @@
 """A source that knows what was taken of it, and the receiver that takes it."""
 
+import base64
 import contextlib
+import hashlib
 import json
+import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zipfile
 from pathlib import Path
 
+import pyspark
+
+from tests.short_lives import CACHE
 from tests.waiting import HANGS
 
 SOURCE = Path(__file__).parent / "AckingReceiver.java"
@@ -25,19 +32,27 @@ print(json.dumps({name: base64.b64encode(found[name]).decode() for name in found
 """
 
 
-def jar_of_the_receiver(folder: Path) -> Path:
-    """`AckingReceiver`, compiled by the Janino that Spark brings: a JRE has no compiler."""
+def jar_of_the_receiver() -> Path:
+    """`AckingReceiver`, compiled by the Janino that Spark brings: a JRE has no compiler. Kept for
+    the next test, as that takes a JVM."""
+    by = (pyspark.__version__, os.environ.get("JAVA_HOME"), SOURCE.read_text())
+    of = hashlib.sha256(repr(by).encode()).hexdigest()
+    jar = CACHE / f"acking-{of[:16]}.jar"
+    if jar.exists():
+        return jar
     done = subprocess.run(
         [sys.executable, "-c", _COMPILE, str(SOURCE)],
         **{"capture_output": True, "text": True, "check": False, "timeout": HANGS},
     )
     assert done.returncode == 0, done.stderr
-    import base64
-
-    jar = folder / "acking.jar"
-    with zipfile.ZipFile(jar, "w") as file:
+    CACHE.mkdir(exist_ok=True)
+    with (
+        tempfile.NamedTemporaryFile(dir=CACHE, suffix=".part", delete=False) as draft,
+        zipfile.ZipFile(draft, "w") as file,
+    ):
         for name, code in json.loads(done.stdout.splitlines()[-1]).items():
             file.writestr(name.replace(".", "/") + ".class", base64.b64decode(code))
+    Path(draft.name).replace(jar)  # at once: another process may look for it
     return jar
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +43,50 @@ class Cluster:
 
     @contextlib.contextmanager
     def driver(
-        self, folder: Path, program: Path, *arguments: str, **more: Any
+        self,
+        folder: Path,
+        program: Path,
+        *arguments: str,
+        initial: int = 1,
+        most: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> Iterator["Driver"]:
-        """A driver of this cluster, killed when the context ends."""
+        """A driver of this cluster, killed when the context ends.
+
+        Args:
+            most: executors that it may have, if those are more than the initial ones. Standalone
+                launches all of them, and those that are too many are ended before they register.
+        """
+        given = {"spark.executor.cores": 1, **(settings or {})}
         settings = {
             "spark.master": self.master,
-            "spark.cores.max": 6,
+            "spark.cores.max": max(initial, most) * given["spark.executor.cores"],
             "spark.driver.host": "127.0.0.1",
             **self._access,
-            **more.pop("settings", {}),
+            **given,
         }
-        driver = Driver(folder, program, *arguments, settings=settings, work=self._work, **more)
+        more |= {"initial": initial, "settings": settings, "work": self._work}
+        driver = Driver(folder, program, *arguments, **more)
         try:
             yield driver
         finally:
             driver.kill()
+
+
+@contextlib.contextmanager
+def local_driver(folder: Path, program: Path, *arguments: str, **more: Any) -> Iterator["Driver"]:
+    """A driver without executors, of two cores; killed when the context ends."""
+    settings = {"spark.master": "local[2]", **more.pop("settings", {})}
+    driver = Driver(folder, program, *arguments, settings=settings, **more)
+    try:
+        yield driver
+    finally:
+        driver.kill()
+
+
+Start = Callable[..., contextlib.AbstractContextManager["Driver"]]
+"""How a driver is started: `local_driver`, or `Cluster.driver`."""
 
 
 def _folders() -> Iterator[tuple[psutil.Process, Path]]:
@@ -98,10 +127,11 @@ class Driver:
         program: Path,
         *arguments: str,
         settings: Mapping[str, Any],
-        initial: int = 2,
+        initial: int = 1,
         interval_ms: int = 1000,
         work: Path | None = None,
         env: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -134,7 +164,8 @@ class Driver:
                     *("--epoch", str(EPOCH), "--interval-ms", str(interval_ms)),
                     *("--initial-executors", str(initial), "--token-file", str(token)),
                     *("--record", "tested-record", "--last-words", str(folder / "last-words")),
-                    *("--announce", str(folder / "agent.json"), str(program), *arguments),
+                    *("--announce", str(folder / "agent.json"), *options),
+                    *(str(program), *arguments),
                 ],
                 env=environment(
                     PYSPARK_SUBMIT_ARGS=f"--properties-file {properties} pyspark-shell",

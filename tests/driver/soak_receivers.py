@@ -21,7 +21,7 @@ def test_one_that_was_given_an_executor_without_a_core_for_it_comes_up_on_the_ne
         "spark.cores.max": 6,
         "spark.executor.cores": 2,
         "spark.streaming.receiver.writeAheadLog.enable": "true",
-        "spark.jars": jar_of_the_receiver(tmp_path),
+        "spark.jars": jar_of_the_receiver(),
     }
     with (
         contextlib.closing(Source()) as source,

@@ -142,6 +142,7 @@ class TestReceivers:
             driver.wait(lambda s: (full(s)[-1].records or 0) > MANY, "the other is free again")
             assert full(driver.status())[-1].limit is None
 
+    @pytest.mark.clusters
     def test_limits_of_an_earlier_driver_hold_from_the_first_batch_on(
         self, tmp_path: Path, flood: Flood
     ) -> None:
@@ -152,6 +153,7 @@ class TestReceivers:
             assert max(batch.records or 0 for batch in full(seen)) <= 120
             assert limit_of(seen, "receiver-0").by == "set"
 
+    @pytest.mark.clusters
     def test_a_receiver_whose_limit_is_taken_away_has_what_is_declared_again(
         self, tmp_path: Path, flood: Flood
     ) -> None:
@@ -166,6 +168,7 @@ class TestReceivers:
             seen = driver.wait(later(0, lambda b: 500 < (b.records or 0) < MANY), "600 a batch")
             assert full(seen)[-1].limit == 600
 
+    @pytest.mark.clusters
     def test_sparks_own_estimator_in_our_place(self, tmp_path: Path, flood: Flood) -> None:
         plan = Plan("pid", min_rate=20, initial_rate=100)
         settings = {**LIMITED, BACKPRESSURE: plan.to_json()}

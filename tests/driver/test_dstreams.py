@@ -77,11 +77,12 @@ class Started:
 
 
 def start(
-    cluster: Cluster, feed: Feed, data: Path, name: str, initial: int
+    cluster: Cluster, feed: Feed, data: Path, name: str, initial: int, cores: int = 1
 ) -> AbstractContextManager[Driver]:
     arguments = (str(feed.port), "2", str(data / "out"))
+    settings = {**_SETTINGS, "spark.executor.cores": cores}
     return cluster.driver(
-        data / name, PROGRAMS / "sockets.py", *arguments, initial=initial, settings=_SETTINGS
+        data / name, PROGRAMS / "sockets.py", *arguments, initial=initial, settings=settings
     )
 
 
@@ -186,7 +187,7 @@ def test_what_was_received_is_processed_before_it_stops_and_the_next_goes_on_fro
     # The next one finds the checkpoint.
     connected = len(feed.connections)
     (data / "out-pause").write_text("0")
-    with start(cluster, feed, data, "second", 3) as again:
+    with start(cluster, feed, data, "second", 1, cores=3) as again:
         wait_for("connected", lambda: len(feed.connections) >= connected + 2, about=again.log)
         feed.send(50)
         wait_for("processed", lambda: set(feed.sent) <= set(written(data)), about=again.log)
@@ -205,7 +206,7 @@ def test_the_agent_acts_and_answers_while_the_graph_waits_for_executors(
     arguments = ("1", "1", str(tmp_path / "out"))  # no receiver is ever started
     settings = {"spark.executor.memory": "64g"}  # more than the worker has
     with cluster.driver(
-        tmp_path / "driver", PROGRAMS / "sockets.py", *arguments, initial=1, settings=settings
+        tmp_path / "driver", PROGRAMS / "sockets.py", *arguments, most=2, settings=settings
     ) as driver:
 
         def held_up(seen: Status) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.fence import FENCED, FILE, TOOK, Mark
+from dagster_sparkscale.driver.last_words import LastWords
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, last_words
 from tests.waiting import wait_for
@@ -50,7 +51,8 @@ def test_a_file_system_that_its_program_sets_up_has_the_mark_from_then_on(tmp_pa
 
 
 def test_a_program_that_fails_may_work_on_for_a_moment_so_its_mark_stays(tmp_path: Path) -> None:
-    """What it has set up of file systems meanwhile is heeded, although they were used before."""
+    """What it has set up of file systems meanwhile is heeded, although they were used before. It
+    ends with its traceback and code 1."""
     with mounting(tmp_path, "ck", ends="fails") as driver:
         mark = tmp_path / "ck" / FILE
         assert says_ended(mark, False)
@@ -58,6 +60,11 @@ def test_a_program_that_fails_may_work_on_for_a_moment_so_its_mark_stays(tmp_pat
         (tmp_path / "go").touch()
         assert driver.exit_code() == 1
         assert says_ended(mark, False)
+        assert "RuntimeError: the program is broken" in driver.log()
+        assert "runpy" not in driver.log()  # nor anything else of ours in its traceback
+        assert last_words(driver) == LastWords(
+            took=True, raised="RuntimeError: the program is broken"
+        )
 
 
 def test_a_state_folder_that_hangs_keeps_no_driver_alive_that_has_lost_its_checkpoint(

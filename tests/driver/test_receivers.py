@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,31 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
-CORES, RECEIVERS = 4, 5
-SETTINGS = {
-    "spark.cores.max": 5 * CORES,
-    "spark.executor.cores": CORES,
-    "spark.streaming.receiver.writeAheadLog.enable": "true",
-    "spark.sparkscale.receivers.removal": "fitting",
-}
+
+@dataclass(frozen=True)
+class Size:
+    """Of a story, in which there are as many receivers as executors.
+
+    Attributes:
+        of_two: how many receivers run on each of two executors, the most first.
+        of_three: likewise, once one of them has moved to a third.
+    """
+
+    executors: int
+    cores: int
+    of_two: tuple[int, int]
+    of_three: tuple[int, int, int]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {
+            "spark.executor.cores": self.cores,
+            # Or Spark would place receivers on those that have come by then, cores or none.
+            "spark.scheduler.minRegisteredResourcesRatio": 1,
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
+            "spark.streaming.receiver.writeAheadLog.enable": "true",
+            "spark.sparkscale.receivers.removal": "fitting",
+        }
 
 
 def hosts(seen: Status) -> dict[str, list[int]]:
@@ -74,51 +93,67 @@ def processed(folder: Path) -> set[int]:
     return {int(line) for file in files for line in file.read_text().split()}
 
 
-def test_receivers_of_five_executors_move_to_two_and_on_to_a_third_and_nothing_is_lost(
+def test_receivers_of_three_executors_move_to_two_and_on_to_a_third_and_nothing_is_lost(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    settings = {**SETTINGS, "spark.jars": jar_of_the_receiver(tmp_path)}
+    receivers_move(cluster, tmp_path, Size(3, 2, (2, 1), (1, 1, 1)))
+
+
+@pytest.mark.clusters
+def test_receivers_of_five_executors_of_which_three_leave_at_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    receivers_move(cluster, tmp_path, Size(5, 4, (3, 2), (2, 2, 1)))
+
+
+def receivers_move(cluster: Cluster, tmp_path: Path, size: Size) -> None:
+    """Receivers move to two executors and on to a third, and nothing is lost."""
+    receivers = size.executors
+    settings = {**size.settings, "spark.jars": jar_of_the_receiver()}
     with (
         contextlib.closing(Source()) as source,
         cluster.driver(
-            *(tmp_path / "driver", PROGRAMS / "acking.py", str(source.port), str(RECEIVERS)),
+            *(tmp_path / "driver", PROGRAMS / "acking.py", str(source.port), str(receivers)),
             str(tmp_path / "out"),
-            initial=5,
+            initial=size.executors,
             settings=settings,
         ) as driver,
     ):
         driver.wait(
-            lambda s: s.registered == 5 and sum(spread(s)) == RECEIVERS,
-            "5 executors, and all receivers run",
+            lambda s: s.registered == size.executors and sum(spread(s)) == receivers,
+            "all executors are there, and all receivers run",
             240,
         )
-        one_each(driver)
-        refusals(driver)
+        one_each(driver, receivers)
+        refusals(driver, receivers)
 
-        # Down to two: [3, 2].
+        # Down to two: [2, 1], or [3, 2].
         operations = [each.operation for each in driver.status().relaunches]
         seen = driver.scaled(2)
-        assert seen.receivers is not None and len(seen.receivers) == RECEIVERS
-        assert spread(driver.wait(lambda s: sum(spread(s)) == RECEIVERS, "all run")) == [3, 2]
+        assert seen.receivers is not None and len(seen.receivers) == receivers
+        all_run = driver.wait(lambda s: sum(spread(s)) == receivers, "all run")
+        assert tuple(spread(all_run)) == size.of_two
         evacuated = [each for each in seen.relaunches if each.cause == "evacuation"]
-        assert len(evacuated) == 3 == len({each.from_executor for each in evacuated})
-        assert {each.to_executor for each in evacuated} == {e.id for e in seen.executors}
+        left = size.executors - 2
+        assert len(evacuated) == left == len({each.from_executor for each in evacuated})
+        hosting = {each.to_executor for each in evacuated}
+        assert hosting <= {e.id for e in seen.executors} and len(hosting) == min(left, 2)
         assert all(each.wanted == each.to_executor for each in evacuated)
         # Each had moved before its executor was told to leave.
         assert {each.cause for each in seen.relaunches} <= {"move", "evacuation"}
         assert [each.operation for each in seen.relaunches if each.cause == "move"] == operations
-        # One executor of four cores would have none for batches.
+        # The cores of one executor would not do.
         assert driver.scale(1).status_code == 200
         blocked = driver.wait(lambda s: s.blocked, "it says why no more go").blocked or ""
-        assert "would not run all 5 receivers and a task of a batch beside them" in blocked
+        assert f"not run all {receivers} receivers and a task of a batch beside them" in blocked
 
-        # Up to three: [3, 2, 0]; one moves: [2, 2, 1].
+        # Up to three: the third has none, and gets one.
         seen = driver.scaled(3)
-        assert spread(seen) == [3, 2, 0]
+        assert tuple(spread(seen)) == (*size.of_two, 0)
         by_number = sorted(hosts(seen).items(), key=lambda each: len(each[1]))
-        (empty, _), (_, receivers) = by_number[0], by_number[-1]
-        moved(driver, receivers[0], empty, operation=100)
-        assert spread(driver.status()) == [2, 2, 1]
+        (empty, _), (_, hosted) = by_number[0], by_number[-1]
+        moved(driver, hosted[0], empty, operation=100)
+        assert tuple(spread(driver.status())) == size.of_three
 
         # One that is decommissioned from outside: Spark does not end it while it has receivers.
         victim = next(id for id, has in hosts(driver.status()).items() if len(has) == 1)
@@ -127,14 +162,14 @@ def test_receivers_of_five_executors_move_to_two_and_on_to_a_third_and_nothing_i
             lambda s: (
                 victim not in {e.id for e in s.executors}
                 and s.registered == 3
-                and sum(spread(s)) == RECEIVERS
+                and sum(spread(s)) == receivers
             ),
             "another executor stands for it",
             240,
         )
         [last] = [each for each in seen.relaunches if each.from_executor == victim][-1:]
         assert (last.cause, last.to_executor) == ("evacuation", last.wanted)
-        assert spread(seen) == [3, 2, 0]
+        assert tuple(spread(seen)) == (*size.of_two, 0)
 
         # An executor that dies by itself, and what it had stored comes from the log.
         victim = next(id for id, has in hosts(driver.status()).items() if len(has) == 2)
@@ -143,7 +178,7 @@ def test_receivers_of_five_executors_move_to_two_and_on_to_a_third_and_nothing_i
         driver.executor_process(victim).kill()
         seen = driver.wait(
             lambda s: (
-                sum(spread(s)) == RECEIVERS
+                sum(spread(s)) == receivers
                 and sum(each.cause == "executor lost" for each in s.relaunches) == 2
             ),
             "its receivers run elsewhere",
@@ -157,7 +192,7 @@ def test_receivers_of_five_executors_move_to_two_and_on_to_a_third_and_nothing_i
         wait_for("more is taken", lambda: len(source.acknowledged) > before + 100)
         rates = driver.wait(lambda s: s.receivers and s.receivers[0].rate, "rates").receivers
         assert rates is not None and all((each.rate or 0) > 0 for each in rates)
-        assert {each.name for each in rates} == {f"AckingReceiver-{n}" for n in range(RECEIVERS)}
+        assert {each.name for each in rates} == {f"AckingReceiver-{n}" for n in range(receivers)}
         source.end()
         wait_for("all is taken", lambda: source.all_taken, about=driver.log)
         driver.stop()
@@ -166,13 +201,13 @@ def test_receivers_of_five_executors_move_to_two_and_on_to_a_third_and_nothing_i
         assert source.acknowledged - processed(tmp_path / "out") == set()
 
 
-def one_each(driver: Driver) -> None:
+def one_each(driver: Driver, receivers: int) -> None:
     """Have each executor host one receiver, whatever Spark made of it; by decided moves."""
     operation = 10
-    while spread(seen := driver.status()) != [1] * RECEIVERS:
+    while spread(seen := driver.status()) != [1] * receivers:
         by_number = sorted(hosts(seen).items(), key=lambda each: len(each[1]))
-        (empty, _), (_, receivers) = by_number[0], by_number[-1]
-        moved(driver, receivers[0], empty, operation)
+        (empty, _), (_, hosted) = by_number[0], by_number[-1]
+        moved(driver, hosted[0], empty, operation)
         operation += 1
     # There and back again; asked for twice, and once more when it is there.
     (_, [receiver]), (away, _) = sorted(hosts(seen).items())[:2]
@@ -189,12 +224,13 @@ def one_each(driver: Driver) -> None:
     assert ask(driver, receiver, away, operation=51).status_code == 409
 
 
-def refusals(driver: Driver) -> None:
+def refusals(driver: Driver, receivers: int) -> None:
     there_are = ", ".join(sorted(hosts(driver.status())))
+    numbers = ", ".join(map(str, range(receivers)))
     answer = ask(driver, 99, "0")
     assert (answer.status_code, answer.json()["error"]) == (
         400,
-        "receiver: 99: there is none of that number; there are 0, 1, 2, 3, 4",
+        f"receiver: 99: there is none of that number; there are {numbers}",
     )
     answer = ask(driver, 0, "nonsense")
     assert (answer.status_code, answer.json()["error"]) == (

@@ -9,6 +9,7 @@ import pytest
 from dagster_sparkscale.driver.session import executors_python, receivers_begin_with
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver
+from tests.waiting import wait_for
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ def test_executors_run_the_python_that_is_named_or_the_one_they_find(
 def test_a_program_has_the_settings_that_it_would_have_without_a_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where the state folder has no room for a second word of the driver's."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # as where Dagster uses Spark Connect
     monkeypatch.setenv("SPARK_API_MODE", "connect")
     # Nobody has the one of the settings, so that it is seen which one is taken.
@@ -48,6 +50,10 @@ def test_a_program_has_the_settings_that_it_would_have_without_a_driver(
     program = PROGRAMS / "settings.py"
     driver = Driver(tmp_path, program, str(said), sys.executable, settings=settings)
     try:
+        word = tmp_path / "agent.json"
+        wait_for("the agent to be announced", word.exists, about=driver.log)
+        word.unlink()  # while Spark starts
+        (word / "in the way").mkdir(parents=True)
         assert driver.exit_code() == 0, driver.log()
     finally:
         driver.kill()
@@ -63,6 +69,7 @@ def test_a_program_has_the_settings_that_it_would_have_without_a_driver(
     assert len(told) == 1
     assert "spark.executor.memory = 3g (it is spark.executor.memory = 512m)" in told[0]
     assert "SPARK_CONNECT_MODE_ENABLED is not heeded" in driver.log()
+    assert "cannot be told: [Errno 21] Is a directory" in driver.log()
 
 
 @pytest.mark.parametrize(

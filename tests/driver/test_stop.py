@@ -12,19 +12,25 @@ from dagster_sparkscale.driver.fence import FILE
 from dagster_sparkscale.driver.stopped import NOT_CLEAN, StoppedQuery
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, last_words, told
-from tests.waiting import wait_for
+from tests.waiting import HANGS, wait_for
 
 pytestmark = pytest.mark.spark
 
 
 @contextlib.contextmanager
-def running(folder: Path, *queries: str) -> Iterator[Driver]:
+def running(folder: Path, *queries: str, within: float | None = None) -> Iterator[Driver]:
+    """A driver with these queries.
+
+    Args:
+        within: seconds that a SIGTERM gives it; None: as many as it gives by itself.
+    """
     program = PROGRAMS / "busy.py"
     settings = {
         "spark.master": "local[2]",
         "spark.sparkscale.checkpointLocation": str(folder / "marked"),
     }
-    driver = Driver(folder, program, str(folder), *queries, settings=settings)
+    options = () if within is None else ("--term-seconds", f"{within:g}")
+    driver = Driver(folder, program, str(folder), *queries, settings=settings, options=options)
     try:
         driver.wait(lambda s: len(s.queries) == len(queries), f"it runs {queries}")
         yield driver
@@ -48,44 +54,39 @@ def begun(folder: Path, query: str, number: int) -> None:
     wait_for(f"batch {number} of {query}", (offsets / str(number)).exists)
 
 
-def test_queries_are_ended_between_two_batches_wherever_they_are(tmp_path: Path) -> None:
-    with running(tmp_path, "busy", "asleep", "quiet") as driver:
+def test_a_sigterm_ends_queries_between_two_batches_and_the_program_after_the_last_of_them(
+    tmp_path: Path,
+) -> None:
+    """The program would end Spark once one query has ended, which is held back."""
+    with running(tmp_path, "busy", "asleep", "quiet", "slow", within=HANGS) as driver:
         begun(tmp_path, "busy", 3)
         wait_for("the sleeper's batch", (tmp_path / "of-asleep" / "commits" / "0").exists)
-        driver.stop()
-        assert driver.exit_code() == 0
-    last = batches(tmp_path / "of-busy", "commits")[-1]
-    assert batches(tmp_path / "of-busy", "offsets")[-1] == last
-    assert {each.name for each in tmp_path.glob("worked-*")} == {
-        f"worked-{number}" for number in range(last + 1)
-    }
-    stopped = told(driver)
-    assert stopped.clean and stopped.graceful and stopped.ended_itself
-    assert not stopped.sigterm
-    assert {query.name: query for query in stopped.queries} == {
-        "busy": StoppedQuery("busy", True, last),
-        "asleep": StoppedQuery("asleep", True, 0),
-        "quiet": StoppedQuery("quiet", True, None),
-    }
-    assert f"busy: drained, batch {last} done" in driver.log()
-    assert "the program has ended by itself" in driver.log()
-
-
-def test_a_program_ends_spark_only_when_its_last_query_has_been_finished(tmp_path: Path) -> None:
-    with running(tmp_path, "slow", "quiet") as driver:
-        wait_for("its batch", (tmp_path / "waits").exists)
-        driver.stop()
+        wait_for("the slow one's batch", (tmp_path / "waits").exists)
+        driver.process.send_signal(signal.SIGTERM)
         wait_for("the program sees one end", (tmp_path / "ending").exists, about=driver.log)
         assert driver.status().phase == "stopping"
-        assert not mark_says_ended(tmp_path)  # the other query's batch goes on
+        assert not mark_says_ended(tmp_path)  # the slow one's batch goes on
         (tmp_path / "go").touch()
         assert driver.exit_code() == 0
     assert mark_says_ended(tmp_path)
-    assert batches(tmp_path / "of-slow", "commits") == batches(tmp_path / "of-slow", "offsets")
-    assert {(query.name, query.drained) for query in told(driver).queries} == {
-        ("slow", True),
-        ("quiet", True),
+    last = {name: batches(tmp_path / f"of-{name}", "commits")[-1] for name in ("busy", "slow")}
+    for name, number in last.items():
+        assert batches(tmp_path / f"of-{name}", "offsets")[-1] == number
+    assert {each.name for each in tmp_path.glob("worked-*")} == {
+        f"worked-{number}" for number in range(last["busy"] + 1)
     }
+    stopped = told(driver)
+    assert stopped.clean and stopped.graceful and stopped.ended_itself and stopped.sigterm
+    assert {query.name: query for query in stopped.queries} == {
+        "busy": StoppedQuery("busy", True, last["busy"]),
+        "asleep": StoppedQuery("asleep", True, 0),
+        "quiet": StoppedQuery("quiet", True, None),
+        "slow": StoppedQuery("slow", True, last["slow"]),
+    }
+    assert last_words(driver).stopped == stopped
+    assert f"stop requested, by SIGTERM, graceful, within {HANGS:g} s" in driver.log()
+    assert f"busy: drained, batch {last['busy']} done" in driver.log()
+    assert "the program has ended by itself" in driver.log()
 
 
 def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
@@ -95,6 +96,7 @@ def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
         assert driver.exit_code() == NOT_CLEAN
     stopped = told(driver)
     assert (stopped.clean, stopped.graceful, stopped.ended_itself) == (False, True, False)
+    assert not stopped.sigterm
     assert set(stopped.queries) == {
         StoppedQuery("slow", False, None),
         StoppedQuery("quiet", True, None),
@@ -102,21 +104,12 @@ def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
     assert "slow: cut, no batch done" in driver.log()
 
 
-def test_sigterm_is_a_graceful_stop(tmp_path: Path) -> None:
-    with running(tmp_path, "busy") as driver:
-        begun(tmp_path, "busy", 2)
-        driver.process.send_signal(signal.SIGTERM)
-        assert driver.exit_code() == 0
-    assert told(driver).clean and told(driver).sigterm
-    assert last_words(driver).stopped == told(driver)
-    assert "stop requested, by SIGTERM, graceful, within 30 s" in driver.log()
-
-
 def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
     with running(tmp_path, "slow") as driver:
         wait_for("its batch", (tmp_path / "waits").exists)
         driver.process.send_signal(signal.SIGTERM)
         driver.wait(lambda s: s.phase == "stopping", "it stops")
+        assert "stop requested, by SIGTERM, graceful, within 30 s" in driver.log()
         driver.process.send_signal(signal.SIGTERM)
         assert driver.exit_code() == NOT_CLEAN
     assert (told(driver).graceful, told(driver).ended_itself) == (False, False)
@@ -124,6 +117,7 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "stopped.json").read_text())["queries"][0]["drained"] is False
 
 
+@pytest.mark.clusters
 def test_a_query_that_cannot_be_made_to_wait_is_stopped_and_told_of_truly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

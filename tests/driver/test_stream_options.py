@@ -99,23 +99,24 @@ def test_a_real_program_gets_what_its_spark_was_given(tmp_path: Path) -> None:
         "from pyspark.sql import SparkSession\n"
         "from dagster_sparkscale import stream_options\n"
         "print('before', stream_options('clicks'))\n"
-        "builder = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')\n"
-        "for setting in sys.argv[1:]:\n"
-        "    builder = builder.config(*setting.split('=', 1))\n"
-        "spark = builder.getOrCreate()\n"
-        "print('after', stream_options('clicks'), stream_options('clicks', spark),\n"
-        "      stream_options('clicks', spark.sparkContext))\n"
-        "rows = spark.readStream.format('rate').options(**stream_options('clicks')).load()\n"
-        "print('a source', rows.isStreaming)\n"
+        "for settings in ([], sys.argv[1:]):\n"
+        "    builder = SparkSession.builder.master('local[1]')\n"
+        "    builder = builder.config('spark.ui.enabled', 'false')\n"
+        "    for setting in settings:\n"
+        "        builder = builder.config(*setting.split('=', 1))\n"
+        "    spark = builder.getOrCreate()\n"
+        "    print('after', stream_options('clicks'), stream_options('clicks', spark),\n"
+        "          stream_options('clicks', spark.sparkContext))\n"
+        "    rows = spark.readStream.format('rate').options(**stream_options('clicks')).load()\n"
+        "    print('a source', rows.isStreaming)\n"
+        "    spark.stop()\n"
     )
-
-    def printed(*settings: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, str(program), *settings], capture_output=True, text=True, check=True
-        )
-        return done.stdout.splitlines()
-
-    options = {"rowsPerSecond": "7"}
     given = f"{key('clicks', 'rowsPerSecond')}=7"
-    assert printed(given) == ["before {}", f"after {options} {options} {options}", "a source True"]
-    assert printed() == ["before {}", "after {} {} {}", "a source True"]
+    done = subprocess.run(
+        [sys.executable, str(program), given], capture_output=True, text=True, check=True
+    )
+    options = {"rowsPerSecond": "7"}
+    assert done.stdout.splitlines() == [
+        *("before {}", "after {} {} {}", "a source True"),
+        *(f"after {options} {options} {options}", "a source True"),
+    ]

@@ -18,14 +18,14 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.spark
 
 
-def receiving(folder: Path, port: int, drain: float = 300.0) -> DStream:
+def receiving(folder: Path, port: int, name: str = "receiving", executors: int = 3) -> DStream:
     """Two receivers, and there may be three. One executor has cores for all of them: Spark places
     receivers on those that have come by then, on a busy machine on the first, and on no other."""
     (folder / "out").mkdir(exist_ok=True)
     pause(folder, 0)
     base = str(folder / "checkpoint")
     return DStream(
-        name="receiving",
+        name=name,
         program=str(PROGRAMS / "receiving.py"),
         arguments=(str(port), str(folder / "out"), base),
         batch_interval="1s",
@@ -35,10 +35,10 @@ def receiving(folder: Path, port: int, drain: float = 300.0) -> DStream:
         checkpoint_location=base,
         receivers=2,
         receiver_policy=ReceiverPolicy(
-            removal="fitting", count=ReceiverCount(maximum=3, drain=drain)
+            removal="fitting", count=ReceiverCount(maximum=3, drain=300.0)
         ),
-        autoscale=RatioPolicy(interval=10, min_executors=3, max_executors=3),
-        spark_conf={WRITE_AHEAD_LOG: "true", "spark.jars": str(jar_of_the_receiver(folder))},
+        autoscale=RatioPolicy(interval=10, min_executors=executors, max_executors=executors),
+        spark_conf={WRITE_AHEAD_LOG: "true", "spark.jars": str(jar_of_the_receiver())},
     )
 
 
@@ -59,11 +59,13 @@ def log_of(d: Deployment) -> Callable[[], str]:
 
 
 def runs(d: Deployment, receivers: int) -> None:
-    """So many receivers run, on three executors."""
+    """So many receivers run, and all executors are there."""
+    assert d.stream.autoscale is not None
+    executors = d.stream.autoscale.max_executors
 
     def has() -> bool:
         status = d.status()
-        return status is not None and active(status) == receivers and status.registered == 3
+        return status is not None and active(status) == receivers and status.registered == executors
 
     wait_for(f"{receivers} receivers", has, about=log_of(d))
 
@@ -79,11 +81,13 @@ def processed(folder: Path) -> set[int]:
     return {int(line) for file in files for line in file.read_text().split()}
 
 
+@pytest.mark.parametrize("executors", [2, pytest.param(3, marks=pytest.mark.clusters)])
 def test_receivers_are_moved_balanced_and_counted_and_nothing_is_lost(
-    local_cluster: ClusterManager, tmp_path: Path
+    local_cluster: ClusterManager, tmp_path: Path, executors: int
 ) -> None:
+    none = [0] * (executors - 2)
     with contextlib.closing(Source()) as source:
-        stream = receiving(tmp_path, source.port)
+        stream = receiving(tmp_path, source.port, f"receiving_on_{executors}", executors)
         with deployed(local_cluster, stream, tmp_path) as d:
             told(d.materialize())
             runs(d, 2)
@@ -93,13 +97,15 @@ def test_receivers_are_moved_balanced_and_counted_and_nothing_is_lost(
             first, second = seen(d).receivers or ()
             if first.executor != second.executor:
                 story = told(d.run("rebalance_receivers", receiver=0, executor=second.executor))
-                assert (story["ending"], story["spread_after"]) == ("moved", "[2, 0, 0]")
+                assert (story["ending"], story["spread_after"]) == ("moved", str([2, 0, *none]))
                 [move] = story["moves"]
                 assert (move["receiver"], move["to_executor"]) == (0, second.executor)
                 assert move["away_seconds"] > 0
             story = told(d.run("rebalance_receivers"))
             assert (story["ending"], story["receivers_after"]) == ("moved", 2)
-            assert (story["spread_before"], story["spread_after"]) == ("[2, 0, 0]", "[1, 1, 0]")
+            assert (story["spread_before"], story["spread_after"]) == (
+                *(str([2, 0, *none]), str([1, 1, *none])),
+            )
             assert told(d.run("rebalance_receivers"))["ending"] == "balanced"
             taken(d, source)
 
@@ -113,8 +119,21 @@ def test_receivers_are_moved_balanced_and_counted_and_nothing_is_lost(
             assert d.driver().epoch == 2
             runs(d, 3)
             taken(d, source)
+            all_is_processed(d, source)
 
-            # One that can't be drained in time stays as it is, and has what it had received.
+
+@pytest.mark.clusters
+def test_a_number_of_receivers_that_can_t_be_drained_in_time_stays_as_it_is(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    """And the stream has what they had received."""
+    with contextlib.closing(Source()) as source:
+        stream = receiving(tmp_path, source.port, "hurried")
+        with deployed(local_cluster, stream, tmp_path) as d:
+            told(d.materialize())
+            told(d.run("set_receivers", receivers=3))
+            runs(d, 3)
+            taken(d, source)
             pause(tmp_path, 20)
             taken(d, source)
             (tmp_path / "hurried").mkdir()
@@ -126,12 +145,16 @@ def test_receivers_are_moved_balanced_and_counted_and_nothing_is_lost(
             pause(tmp_path, 0)
             runs(d, 3)
             taken(d, source)
+            all_is_processed(d, source)
 
-            source.end()
-            wait_for("all is taken", lambda: source.all_taken, about=log_of(d))
-            story = told(d.run("stop"))
-            assert story["ending"].startswith("the program has ended by itself")
-            assert source.acknowledged - processed(tmp_path) == set()
+
+def all_is_processed(d: Deployment, source: Source) -> None:
+    """Once the stream has stopped, all that the source knows was taken has been processed."""
+    source.end()
+    wait_for("all is taken", lambda: source.all_taken, about=log_of(d))
+    story = told(d.run("stop"))
+    assert story["ending"].startswith("the program has ended by itself")
+    assert source.acknowledged - processed(d.folder) == set()
 
 
 def receiving_again(stream: DStream, drain: float) -> DStream:

@@ -19,18 +19,19 @@ from tests.waiting import HANGS, wait_for
 pytestmark = pytest.mark.spark
 
 
-def counted(folder: Path, go_on: Path) -> StructuredStream:
+def counted(name: str, folder: Path, go_on: Path, partitions: int = 4) -> StructuredStream:
     return StructuredStream(
-        name="counted",
+        name=name,
         program=str(PROGRAM),
         arguments=(str(folder),),
         batch_interval="1s",
         executor_memory="512m",
         driver_memory="512m",
         checkpoint_location=str(folder / "checkpoint"),
+        spark_conf={"spark.cores.max": "1"},  # or Standalone would launch all it can
         # The driver that changes the state waits, once it has rewritten it, for that file.
         env={HOLD_AT: f"verifying={go_on}"},
-        state=State(key_groups=16, partitions=4, maintenance="0 3 * * *", within=HANGS),
+        state=State(key_groups=16, partitions=partitions, maintenance="0 3 * * *", within=HANGS),
     )
 
 
@@ -53,16 +54,22 @@ def count(d: Deployment, counting: Counting, partitions: int) -> None:
 
 def window(d: Deployment) -> Any:
     """What the schedule asks for, in the window."""
-    schedule = d.defs.resolve_schedule_def("maintain_counted")
+    schedule = d.defs.resolve_schedule_def(f"maintain_{d.stream.name}")
     with dg.build_schedule_context(instance=d.instance, resources=d.defs.resources) as context:
         return schedule.evaluate_tick(context)
 
 
-def test_state_is_changed_by_hand_after_a_kill_and_in_the_window(
+def declared_with(d: Deployment, go_on: Path, partitions: int) -> Deployment:
+    """The same stream, of which now so many partitions are declared."""
+    (home := d.folder / f"declared-{partitions}").mkdir()
+    return Deployment(d.cluster, counted(d.stream.name, d.folder, go_on, partitions), home)
+
+
+def test_a_change_by_hand_is_undone_after_a_kill_and_the_window_makes_it(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
     go_on, counting = tmp_path / "go on", Counting(tmp_path)
-    with deployed(local_cluster, counted(tmp_path, go_on), tmp_path) as d:
+    with deployed(local_cluster, counted("counted", tmp_path, go_on), tmp_path) as d:
         told(d.materialize())
         count(d, counting, 4)
         first = d.driver().epoch
@@ -79,28 +86,52 @@ def test_state_is_changed_by_hand_after_a_kill_and_in_the_window(
         was = counting.files()
         killing = threading.Thread(target=kill_while_it_verifies, args=(d,))
         killing.start()
-        why = failure(d.run("reconfigure_state", partitions=16))
+        why = failure(d.run("reconfigure_state", partitions=8))
         killing.join(HANGS)
         assert "undone" in why and "in the middle of it" in why
         now = counting.files()
         assert {name: now.get(name) for name in was} == was
         count(d, counting, 4)
 
+        # The window gives it what is declared, unless that has just gone wrong.
+        skipped = str(window(declared_with(d, go_on, 8)).skip_message)
+        assert "the last try, to 8 partitions, was undone" in skipped
         go_on.touch()
+        d = declared_with(d, go_on, 16)
+        [request] = window(d).run_requests
+        changed(told(d.requested(request)), after=16)
+        count(d, counting, 16)
+        assert "nothing to do" in str(window(d).skip_message)
+        assert told(d.run("reconfigure_state", partitions=16))["ending"] == "nothing to do"
+
+
+@pytest.mark.clusters
+def test_a_change_by_hand_holds_until_the_window(
+    local_cluster: ClusterManager, tmp_path: Path
+) -> None:
+    (go_on := tmp_path / "go on").touch()
+    counting = Counting(tmp_path)
+    with deployed(local_cluster, counted("recounted", tmp_path, go_on), tmp_path) as d:
+        told(d.materialize())
+        count(d, counting, 4)
         story = told(d.run("reconfigure_state", partitions=16, reason="more cores"))
-        [result] = story["queries"]
-        assert (result["outcome"], result["partitions_before"]) == ("changed", 4)
-        assert result["rows"] == 40 == sum(result["rows_per_partition_after"])
-        assert len(result["rows_per_key_group"]) == 16
+        changed(story, after=16)
         count(d, counting, 16)
         again = told(d.run("reconfigure_state", partitions=16))
         assert again["ending"] == "nothing to do"
-
-        # The window gives it what is declared.
         [request] = window(d).run_requests
         assert told(d.requested(request))["queries"][0]["partitions_after"] == 4
         count(d, counting, 4)
         assert "nothing to do" in str(window(d).skip_message)
+
+
+def changed(story: dict[str, Any], after: int) -> None:
+    """The one query, of 40 keys, has so many partitions now, and all of its rows."""
+    [result] = story["queries"]
+    assert (result["outcome"], result["partitions_before"]) == ("changed", 4)
+    assert result["rows"] == 40 == sum(result["rows_per_partition_after"])
+    assert len(result["rows_per_partition_after"]) == result["partitions_after"] == after
+    assert len(result["rows_per_key_group"]) == 16
 
 
 def kill_while_it_verifies(d: Deployment) -> None:

@@ -1,9 +1,10 @@
 """Counts the lines of files that come into a folder, key by key, for good.
 
-    counting.py FOLDER [QUERY...]
+    counting.py FOLDER [QUERY[=PROVIDER]...]
 
 Each query has a folder of its name in FOLDER, with `in`, `out` and `checkpoint` in it; where the
 setting `spark.sql.streaming.checkpointLocation` names another place for checkpoints, it is there.
+PROVIDER is the class of its state stores, where it is not the one that the settings name.
 What a batch has counted is a file of its number: one that is run again writes the same.
 """
 
@@ -17,7 +18,10 @@ spark = SparkSession.builder.getOrCreate()
 folder, names = Path(sys.argv[1]), sys.argv[2:] or ["counts"]
 
 
-def start(place: Path) -> None:
+def start(place: Path, provider: str) -> None:
+    session = spark.newSession() if provider else spark
+    if provider:
+        session.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
     for name in ("in", "out"):
         (place / name).mkdir(parents=True, exist_ok=True)
 
@@ -27,7 +31,7 @@ def start(place: Path) -> None:
         draft.write_text(json.dumps(rows))
         draft.rename(place / "out" / f"{batch}.json")
 
-    lines = spark.readStream.schema("key string").csv(str(place / "in"))
+    lines = session.readStream.schema("key string").csv(str(place / "in"))
     query = (
         lines.groupBy("key")
         .count()
@@ -41,6 +45,7 @@ def start(place: Path) -> None:
     query.start()
 
 
-for name in names:
-    start(folder / name)
+for each in names:
+    name, _, provider = each.partition("=")
+    start(folder / name, provider)
 spark.streams.awaitAnyTermination()

@@ -10,7 +10,7 @@ from dagster_sparkscale.driver.state.reporting import HOLD_AT
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN, Reconfiguration
 from dagster_sparkscale.observe.status import Status
 from dev.hdfs.rig import Address
-from tests.driver.running import Cluster, Driver
+from tests.driver.running import Driver, Start
 from tests.driver.state.counted import CHECKPOINTS, PROGRAM, Counting, CountingOnHdfs
 from tests.waiting import HANGS, wait_for
 
@@ -30,19 +30,20 @@ class Drivers:
     """Starts each with a folder of its own, for the queries in `data`.
 
     Args:
+        start: on a cluster, or without executors.
         hdfs: where their checkpoints are; None: in `data` too.
         settings: of Spark, that all of them have.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        start: Start,
         folder: Path,
         *names: str,
         hdfs: Address | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self._cluster, self._folder, self._started = cluster, folder, 0
+        self._start, self._folder, self._started = start, folder, 0
         self._names = names or ("counts",)
         self.data = folder / "data"
         self._settings = dict(settings or {})
@@ -60,8 +61,13 @@ class Drivers:
         plan: Plan | None = None,
         hold_at: str = "",
         settings: Mapping[str, str] | None = None,
+        providers: Mapping[str, str] | None = None,
     ) -> Iterator[Driver]:
-        """One that runs in the context, and is killed in its end if it still does."""
+        """One that runs in the context, and is killed in its end if it still does.
+
+        Args:
+            providers: of state stores, by the names of queries that begin with another one.
+        """
         self._started += 1
         given = {
             KEY_GROUPS: str(GROUPS),
@@ -72,10 +78,14 @@ class Drivers:
             **({PLAN: plan.to_json()} if plan else {}),
             **(settings or {}),
         }
-        with self._cluster.driver(
+        queries = [
+            f"{name}={provider}" if (provider := (providers or {}).get(name)) else name
+            for name in self._names
+        ]
+        with self._start(
             self._folder / str(self._started),
             PROGRAM,
-            *(str(self.data), *self._names),
+            *(str(self.data), *queries),
             settings=given,
             env={HOLD_AT: hold_at} if hold_at else {},
         ) as driver:

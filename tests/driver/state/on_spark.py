@@ -1,6 +1,8 @@
-"""Parts of tests that want a Spark of their own.
+"""Parts of tests that need no driver, in one Spark.
 
-python -m tests.driver.state.on_spark PART FOLDER
+    python -m tests.driver.state.on_spark FOLDER
+
+Each has a folder of its name in FOLDER. Prints a line of JSON with what each has found.
 """
 
 import json
@@ -18,11 +20,13 @@ from dagster_sparkscale.driver.state.undo import files_of
 from tests.driver.state.twins import change
 
 KEYS = 200_000
+TASKS = 8
+"""At a time: as many as there are partitions in what fails."""
 
 
-def session(tasks: int) -> Any:
+def session() -> Any:
     return (
-        SparkSession.builder.master(f"local[{tasks}]")
+        SparkSession.builder.master(f"local[{TASKS}]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config(layout.PROVIDER, layout.ROCKSDB)
@@ -42,9 +46,9 @@ def run(query: Any, mode: str, checkpoint: Path) -> list[Any]:
     return written
 
 
-def keyless(folder: Path) -> Any:
+def keyless(spark: Any, folder: Path) -> Any:
     """Of an aggregation of all rows, before and after a change of 1 and of 2 partitions to 4."""
-    spark, found = session(2), []
+    found = []
     for before in (1, 2):
         place = folder / str(before)
         (place / "in").mkdir(parents=True)
@@ -61,9 +65,9 @@ def keyless(folder: Path) -> Any:
     return found
 
 
-def escaped(folder: Path) -> Any:
+def escaped(spark: Any, folder: Path) -> Any:
     """Of a checkpoint whose path has a space."""
-    spark, checkpoint = session(2), folder / "my checkpoint"
+    checkpoint = folder / "my checkpoint"
     (folder / "in").mkdir()
     (folder / "in" / "0.csv").write_text("line\n" * 40)
     spark.conf.set(layout.PARTITIONS, "2")
@@ -73,9 +77,8 @@ def escaped(folder: Path) -> Any:
     return report["outcome"], report["reason"], sorted(each.name for each in folder.iterdir())
 
 
-def failing(folder: Path) -> Any:
+def failing(spark: Any, folder: Path) -> Any:
     """Files that are left by a change of which one task fails: at once, and later."""
-    spark = session(8)
     spark.conf.set(layout.PARTITIONS, "4")
     (folder / "in").mkdir()
     (folder / "in" / "0.csv").write_text("".join(f"key{i}\n" for i in range(KEYS)))
@@ -92,7 +95,13 @@ def failing(folder: Path) -> Any:
     return report["outcome"], report["reason"], at_once, later
 
 
-PARTS = {"keyless": keyless, "escaped": escaped, "failing": failing}
+def main(place: Path) -> None:
+    spark, found = session(), {}
+    for part in (keyless, escaped, failing):
+        (folder := place / part.__name__).mkdir()
+        found[part.__name__] = part(spark, folder)
+    print(json.dumps(found))
+
 
 if __name__ == "__main__":
-    print(json.dumps(PARTS[sys.argv[1]](Path(sys.argv[2]))))
+    main(Path(sys.argv[1]))

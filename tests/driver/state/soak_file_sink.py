@@ -12,11 +12,11 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize("batches", range(1, EVERY + 1))
 def test_it_goes_on_whichever_batch_the_change_takes(cluster, tmp_path, batches):
-    changed_after(cluster, tmp_path, batches)
+    changed_after(cluster.driver, tmp_path, batches)
 
 
 def test_also_where_the_driver_is_killed_before_its_sink_knows(cluster, tmp_path):
-    filing = Filing(cluster, tmp_path)
+    filing = Filing(cluster.driver, tmp_path)
     with filing.driver() as driver:
         filing.feed(driver)
         driver.stop()

@@ -1,4 +1,5 @@
-"""Drivers that change the state of their query, and that are killed in the middle of it."""
+"""Drivers that change the state of their query, and that are killed in the middle of it; as
+`tests/e2e/test_state.py` has it by a tracked run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,14 +10,14 @@ from dagster_sparkscale.driver.state.plans import Plan
 from tests.driver.running import Cluster
 from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, the_one
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 def cut_off(
     cluster: Cluster, folder: Path, step: str, settings: Mapping[str, str] | None = None
 ) -> None:
     """Kill a driver at `step`; the next one has the old state, or the new, and counts on."""
-    drivers = Drivers(cluster, folder, settings=settings)
+    drivers = Drivers(cluster.driver, folder, settings=settings)
     counting = drivers.counting
     with drivers.started() as driver:
         drivers.count(driver)

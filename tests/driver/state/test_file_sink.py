@@ -11,6 +11,7 @@ from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN
 from tests.conftest import PROGRAMS
+from tests.driver.running import Start, local_driver
 from tests.driver.state.drivers import BEGIN, GROUPS
 from tests.waiting import HANGS, wait_for
 
@@ -22,13 +23,13 @@ EVERY = 3
 
 
 class Filing:
-    def __init__(self, cluster, folder: Path) -> None:
-        self._cluster, self._folder, self._lives, self._keys = cluster, folder, 0, 0
+    def __init__(self, start: Start, folder: Path) -> None:
+        self._start, self._folder, self._lives, self._keys = start, folder, 0, 0
         self.data = folder / "data"
 
     def driver(self, plan: Plan | None = None, hold_at: str = ""):
         self._lives += 1
-        return self._cluster.driver(
+        return self._start(
             self._folder / str(self._lives),
             PROGRAMS / "filing.py",
             str(self.data),
@@ -91,9 +92,9 @@ def goes_on(filing: Filing, driver) -> None:
         filing.feed(driver)
 
 
-def changed_after(cluster, folder: Path, batches: int) -> None:
+def changed_after(start: Start, folder: Path, batches: int) -> None:
     """A change takes the number of a batch, which its sink's log would then lack."""
-    filing = Filing(cluster, folder)
+    filing = Filing(start, folder)
     with filing.driver() as driver:
         for _ in range(batches):
             filing.feed(driver)
@@ -109,5 +110,5 @@ def changed_after(cluster, folder: Path, batches: int) -> None:
         assert there == list(range(there[0], there[-1] + 1)), name
 
 
-def test_it_goes_on_where_the_change_takes_the_batch_of_a_compaction(cluster, tmp_path):
-    changed_after(cluster, tmp_path, EVERY - 1)
+def test_it_goes_on_where_the_change_takes_the_batch_of_a_compaction(tmp_path):
+    changed_after(local_driver, tmp_path, EVERY - 1)

@@ -20,7 +20,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 
 
 def test_a_change_that_was_cut_off_is_undone_and_done_again(cluster, tmp_path, hdfs):
-    drivers = Drivers(cluster, tmp_path, hdfs=hdfs)
+    drivers = Drivers(cluster.driver, tmp_path, hdfs=hdfs)
     counting = drivers.counting
     with drivers.started() as driver:
         drivers.count(driver)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -12,39 +13,41 @@ from tests.waiting import patience
 pytestmark = pytest.mark.spark
 
 
-def told_by(name, folder):
-    """What a part of `tests.driver.state.on_spark` prints."""
+@pytest.fixture(scope="module")
+def told_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `tests.driver.state.on_spark` has found, by its parts."""
+    folder = tmp_path_factory.mktemp("on_spark")
     log = folder / "log"
     with log.open("wb") as errors:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.driver.state.on_spark", name, str(folder)],
+            [sys.executable, "-m", "tests.driver.state.on_spark", str(folder)],
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment(),
-            timeout=patience(180),
+            timeout=patience(360),
             check=False,
         )
     assert done.returncode == 0, log.read_text()[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_a_state_without_keys_is_left_where_its_operator_looks_for_it(tmp_path):
+def test_a_state_without_keys_is_left_where_its_operator_looks_for_it(told_by):
     """Spark's own repartitioning puts it where the hash of no key is, and the count begins anew."""
-    for before, outcome, reason, counted in told_by("keyless", tmp_path):
+    for before, outcome, reason, counted in told_by["keyless"]:
         assert outcome == "refused", before
         assert "one state of all rows, which has no keys" in reason
         assert counted == [40, 80]
 
 
-def test_a_checkpoint_whose_path_spark_mistakes_is_left(tmp_path):
-    outcome, reason, there = told_by("escaped", tmp_path)
+def test_a_checkpoint_whose_path_spark_mistakes_is_left(told_by):
+    outcome, reason, there = told_by["escaped"]
     assert outcome == "refused" and "Spark would look for its state in " in reason
     assert "/my%20checkpoint" in reason
-    assert there == ["in", "log", "my checkpoint"]
+    assert there == ["in", "my checkpoint"]
 
 
-def test_what_failed_is_put_back_once_none_of_its_tasks_writes_any_more(tmp_path):
+def test_what_failed_is_put_back_once_none_of_its_tasks_writes_any_more(told_by):
     """Where one task fails, the others go on with what they commit."""
-    outcome, reason, at_once, later = told_by("failing", tmp_path)
+    outcome, reason, at_once, later = told_by["failing"]
     assert outcome == "undone" and "Spark could not change it" in reason
     assert at_once == later == []

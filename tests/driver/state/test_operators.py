@@ -53,7 +53,9 @@ def check(told: Any, numbers: list[int], begin: int = 4) -> None:
         assert changed == kept, f"chunk {number}"
 
 
-def test_an_aggregation_and_a_join_are_the_same_after_a_change_up_and_one_down(tmp_path):
-    numbers = [16, 2]
-    for told in twins(tmp_path, "16,2", "aggregation", "left_join"):
-        check(told, numbers)
+@pytest.mark.parametrize(
+    "operator", ["left_join", pytest.param("aggregation", marks=pytest.mark.clusters)]
+)
+def test_results_are_the_same_after_a_change_up_and_one_down(tmp_path, operator):
+    (told,) = twins(tmp_path, "16,2", operator)
+    check(told, [16, 2])

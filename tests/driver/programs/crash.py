@@ -1,6 +1,0 @@
-"""Raises at once."""
-
-from pyspark.sql import SparkSession
-
-SparkSession.builder.getOrCreate()
-raise RuntimeError("the program is broken")
