@@ -10,6 +10,7 @@ from tests.sources.kinesis.faults import Rule
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import (
+    APART,
     ONE,
     Sink,
     failure,
@@ -32,6 +33,7 @@ FAULTS: dict[str, Fault] = {
     "cut short": lambda proxy, call: proxy.cut(call, times=2),
     "silent": lambda proxy, call: proxy.hang(call),
 }
+FIRST = next(iter(FAULTS))
 EXPIRED: Fault = lambda proxy, call: proxy.fail(call, "ExpiredIteratorException", times=2)  # noqa: E731
 LOT, SIZE = 60, 20_000
 """Records, and bytes of each: so many that the plan does not carry all, and a task has to read."""
@@ -86,6 +88,7 @@ def met_by_a_task(proxy: FaultProxy, sink: Sink, fault: Fault, deliver: Callable
     return rules[0]
 
 
+@APART
 def test_within_the_limits_of_the_service_it_is_hardly_ever_refused(
     session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path
 ) -> None:
@@ -117,7 +120,9 @@ def test_within_the_limits_of_the_service_it_is_hardly_ever_refused(
 
 
 @ONE
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize(
+    "name", [FIRST, *(pytest.param(name, marks=APART) for name in FAULTS if name != FIRST)]
+)
 def test_a_fault_that_does_not_end_is_an_error_after_so_many_tries(
     session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path, name: str
 ) -> None:
