@@ -239,6 +239,7 @@ def test_it_begins_where_it_is_told_to(
     assert rows(moment.astimezone(UTC).isoformat()) == wanted(later)
 
 
+@APART
 @ONE
 def test_a_position_that_makes_no_sense_is_refused(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
@@ -262,6 +263,7 @@ def test_a_position_that_makes_no_sense_is_refused(
             assert said in failure(query)
 
 
+@APART
 @ONE
 def test_the_checkpoint_of_another_stream_is_refused(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
