@@ -17,21 +17,31 @@ _APART = (
     "tests/driver/test_ending.py",
     "tests/e2e/test_demo.py",
     "tests/e2e/test_faults.py",
-    "tests/sources/kinesis/test_exactly_once.py",
 )
 """Modules whose tests take long and share nothing but what a process has once."""
 
+_KINESIS_ON_SPARK = (
+    "structured",
+    "exactly_once",
+    "service_faults",
+    "dstream",
+    "data_lost",
+    "live_limits",
+    "bounded_reads",
+    "any_spark",
+    "roles",
+)
 _TOGETHER = {
     "tests/clusters/kubernetes/": "kubernetes",
     "tests/dev/kubernetes/": "kubernetes",
     "tests/kafka/": "kafka",
+    **{f"tests/sources/kinesis/test_{name}.py": "kinesis" for name in _KINESIS_ON_SPARK},
 }
-"""Modules that share what is long to make: a Kubernetes cluster, a broker."""
+"""Modules that share what is long to make: a Kubernetes cluster, a broker, a SparkSession."""
 
 _LONGEST_FIRST = (
     "tests/clusters/kubernetes/test_contract.py",
     "tests/sources/kinesis/test_structured.py",
-    "tests/sources/kinesis/test_exactly_once.py",
     "tests/e2e/test_demo.py",
     "tests/e2e/test_faults.py",
     "tests/clusters/test_local.py",
@@ -42,9 +52,6 @@ _LONGEST_FIRST = (
     "tests/e2e/test_state.py",
     "tests/e2e/test_retune.py",
     "tests/e2e/test_receivers.py",
-    "tests/sources/kinesis/test_service_faults.py",
-    "tests/sources/kinesis/test_dstream.py",
-    "tests/sources/kinesis/test_data_lost.py",
     "tests/kafka/test_lag.py",
     "tests/kafka/test_outage.py",
     "tests/driver/test_structured.py",

@@ -19,6 +19,8 @@ GIB = 1 << 30
         ("tests/a/test_b.py::TestC::test_d[1]", "tests/a/test_b.py::TestC"),
         ("tests/clusters/kubernetes/test_a.py::TestB::test_c", "kubernetes"),
         ("tests/kafka/test_a.py::test_b", "kafka"),
+        ("tests/sources/kinesis/test_dstream.py::test_a", "kinesis"),
+        ("tests/sources/kinesis/test_planner.py::test_a", "tests/sources/kinesis/test_planner.py"),
         ("tests/e2e/test_faults.py::test_c", "tests/e2e/test_faults.py::test_c"),
     ],
 )

@@ -1,5 +1,5 @@
 """The whole chain: Kafka, Spark, Dagster. A stream that is held back and falls behind is scaled up,
-by its lag alone, as far as its partitions make sense."""
+by its lag alone, as far as its partitions make sense; and it reads those that are added."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 from dagster_sparkscale import RatioPolicy
 from dagster_sparkscale.clusters.local import LocalCluster
 from dev.kafka import client
+from dev.kafka.broker import Kept
 from tests.e2e.deployment import deployed, told, wait_for_request
 from tests.kafka.conftest import Topic
 from tests.kafka.following import Following
@@ -22,16 +23,22 @@ def test_a_stream_that_is_held_back_and_falls_behind_is_scaled_up(
     follow: Callable[..., Following],
     topic: Topic,
     records: client.Records,
+    kafka: Kept,
     local_cluster: LocalCluster,
     tmp_path: Path,
 ) -> None:
     t = topic(2)
+    pattern = f".*{t[1:]}".replace(".", "[.]").replace("[.]*", ".*", 1)
     # R alone would neither add nor remove an executor, however busy the machine is.
     policy = RatioPolicy(
         interval=10, max_executors=6, max_lag="3s", scale_up_ratio=1000, scale_down_ratio=0.001
     )
     held_back = follow(
-        t, options={"maxOffsetsPerTrigger": 4}, autoscale=policy, batch_interval="2s"
+        pattern,
+        by="subscribePattern",
+        options={"maxOffsetsPerTrigger": 4},
+        autoscale=policy,
+        batch_interval="2s",
     )
     held_back.pace(0.5)
     records.put(t, ["first"])
@@ -81,3 +88,25 @@ def test_a_stream_that_is_held_back_and_falls_behind_is_scaled_up(
         assert "records behind" in str(metadata["kafka"].value)
         lag = metadata["2. lag (s)"].value
         assert isinstance(lag, int | float) and lag > 0
+
+        # With more partitions, in this topic and in another one, more executors make sense.
+        def useful() -> int | None:
+            seen = held_back.assessed().seen
+            assert seen is not None
+            return held_back.stream.bounds_for(seen.shards).useful
+
+        assert useful() == 2
+        client.add_partitions(kafka.address, t, 3)
+        other = topic()
+        records.put(t, "b", partition=2)
+        records.put(other, "c")
+        query = held_back.wait("all partitions", lambda query: query.source_shards == 4)
+        assert set(query.partitions_behind or ()) == {*(f"{t}-{n}" for n in range(3)), f"{other}-0"}
+        assert useful() == 4
+
+        def of_added() -> list[str]:
+            read = held_back.read()
+            return [value for of, number, _, value in read if of == other or number == 2]
+
+        wait_for("what is in them", lambda: len(of_added()) >= 2, 120, about=held_back.log)
+        assert of_added() == ["b", "c"]

@@ -1,7 +1,8 @@
 """Fixtures: two emulators, streams on them, and a proxy in front of them.
 
 `emulator`, and with it `stream` and `proxy`, comes in turn as each of the two. A test for one only:
-`@pytest.mark.parametrize("emulator", ["kinesis-mock"], indirect=True)`.
+`@pytest.mark.parametrize("emulator", ["kinesis-mock"], indirect=True)`. On Spark, `ONE` and
+`SECOND_APART` (structured.py) say which.
 """
 
 import itertools
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from dagster_sparkscale.sources.kinesis import shard_plan
 from dev.kinesis import Emulator, client, create_stream, start
+from tests.releases import has
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import local_session
@@ -64,10 +66,11 @@ def proxy(emulator: Emulator) -> Iterator[FaultProxy]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def session() -> Iterator[SparkSession]:
-    """A SparkSession of this process that knows the source; a module's tests share it."""
-    with local_session() as running:
+    """A SparkSession of this process, shared by all tests of the folder. It knows the source where
+    its release of Spark can."""
+    with local_session(registered=has("4.0")) as running:
         yield running
 
 

@@ -28,7 +28,7 @@ class Program:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self._checkpoint = folder / "checkpoint"
+        self.checkpoint = folder / "checkpoint"
         self._arguments = [master or "local[2]", url, stream, start, str(folder)]
 
     @contextmanager
@@ -59,7 +59,7 @@ class Program:
     def latest(self, kind: str) -> int:
         """The number of the latest batch in a log: "offsets", "commits", or that of the sink."""
         folder = self.folder / "out" / "_spark_metadata" if kind == "sink" else None
-        folder = folder or self._checkpoint / kind
+        folder = folder or self.checkpoint / kind
         names = os.listdir(folder) if folder.exists() else []
         numbers = (each.removesuffix(".compact") for each in names)
         return max((int(number) for number in numbers if number.isdigit()), default=-1)

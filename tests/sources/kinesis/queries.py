@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.sources.kinesis.processes import running
-from tests.waiting import HANGS, wait_for
+from tests.waiting import HANGS
 
 PROGRAM = Path(__file__).parent / "programs" / "structured_queries.py"
 
@@ -23,14 +23,12 @@ class Queries:
 
     @classmethod
     @contextmanager
-    def running(
-        cls, folder: Path, jobs: Sequence[Mapping[str, Any]], **environment: str
-    ) -> Iterator["Queries"]:
+    def running(cls, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> Iterator["Queries"]:
         """Killed in the end, with all it has started, if it has not ended by itself."""
         home = folder / "home"
         home.mkdir(parents=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        environ = {**kept, "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", **environment}
+        environ = {**kept, "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true"}
         arguments, pipe = [str(folder)], subprocess.PIPE
         with running(PROGRAM, arguments, folder / "log", pipe, environ) as process:
             assert process.stdin is not None
@@ -39,33 +37,14 @@ class Queries:
             process.stdin.close()
             yield cls(folder, process)
 
-    def wait(self, what: str, look: Any) -> Any:
-        def seen() -> Any:
-            found = look()
-            ended = self._process.poll()
-            assert found or ended is None, f"it has ended with {ended} before {what}:\n{self.log()}"
-            return found
-
-        return wait_for(what, seen, 200)
-
     def end(self) -> None:
         """Wait for the end of the program, which must be a good one."""
         assert self._process.wait(HANGS) == 0, self.log()
 
-    def stop(self, name: str) -> None:
-        (self.folder / f"{name}.stop").touch()
-
     def said(self, name: str) -> dict[str, Any]:
-        """What became of a query, once it has ended: its rows, its plan and its error."""
-        path = self.folder / f"{name}.json"
-        self.wait(f"the end of {name}", path.exists)
-        found: dict[str, Any] = json.loads(path.read_text())
+        """What became of a query: its rows, its plan and its error."""
+        found: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())
         return found
-
-    def progress(self, name: str) -> list[dict[str, Any]]:
-        path = self.folder / f"{name}.progress"
-        lines = path.read_text().split("\n")[:-1] if path.exists() else []
-        return [json.loads(line) for line in lines]
 
     def log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-6000:]

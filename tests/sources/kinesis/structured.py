@@ -25,6 +25,12 @@ from tests.waiting import patience, wait_for
 
 ONE = pytest.mark.parametrize("emulator", ["kinesis-mock"], indirect=True)
 """For a test that needs no second opinion on what an emulator does."""
+APART = pytest.mark.clusters
+"""For what `make test` has told in another way, and `make test-clusters` tells."""
+SECOND_APART = pytest.mark.parametrize(
+    "emulator", ["kinesis-mock", pytest.param("kinesalite", marks=APART)], indirect=True
+)
+"""For a test whose second opinion `make test-clusters` asks for."""
 
 
 @contextmanager

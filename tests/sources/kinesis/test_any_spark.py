@@ -1,9 +1,10 @@
 """What of Kinesis a release of Spark can read, and the sentence for what it can't.
 
-Run on other releases too: `make test-spark`. DStreams are in `test_dstream`.
+For `make test-spark`: where all of it can be read, other modules have more. DStreams are in
+`test_dstream`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,10 @@ from dagster_sparkscale.sources import kinesis
 from tests.releases import has
 from tests.sources.kinesis.delivered import row
 from tests.sources.kinesis.stream import Stream
-from tests.sources.kinesis.structured import ONE, Sink, local_session, run, settings, streamed
+from tests.sources.kinesis.structured import APART, ONE, Sink, run, settings, streamed
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, *([APART] if has("4.2") else [])]
 Make = Callable[..., Stream]
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    with local_session(registered=has("4.0")) as running:
-        yield running
 
 
 def test_it_can_be_registered_and_once_more(session: SparkSession) -> None:

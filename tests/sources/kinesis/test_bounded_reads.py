@@ -13,7 +13,7 @@ from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.reading import read_shard, read_stream, wait_until_past
 from tests.sources.kinesis.stream import Stream
-from tests.sources.kinesis.structured import ONE, settings
+from tests.sources.kinesis.structured import ONE, SECOND_APART, settings
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -57,6 +57,7 @@ def test_all_there_is_with_parents_and_children(
     assert again.groupBy("shardId").count().agg({"count": "sum"}).first()[0] == made.total == 650
 
 
+@SECOND_APART
 def test_between_two_moments(session: SparkSession, stream: Make, emulator: Any) -> None:
     made = stream(2)
     made.put(30)
@@ -111,6 +112,7 @@ def test_between_records_that_are_named(session: SparkSession, stream: Make, emu
         loaded(session, made, emulator.url, endingPosition="trim_horizon")
 
 
+@SECOND_APART
 def test_an_end_that_is_no_record_of_its_shard_is_refused_at_planning(
     session: SparkSession, stream: Make, emulator: Any
 ) -> None:

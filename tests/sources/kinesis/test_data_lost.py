@@ -15,7 +15,9 @@ from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.reading import read_shard, wait_until_past
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import (
+    APART,
     ONE,
+    SECOND_APART,
     Sink,
     failure,
     run,
@@ -38,6 +40,7 @@ def trim(proxy: FaultProxy, stream: Stream, shard: str, keep: int) -> list[Row]:
     return [row(record["Data"]) for record in records[-keep:]]
 
 
+@SECOND_APART
 def test_what_was_trimmed_while_the_query_was_down(
     session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path
 ) -> None:
@@ -76,6 +79,7 @@ def test_what_was_trimmed_while_the_query_was_down(
     assert len(sink) == 80 + len(later) + 10
 
 
+@APART
 @ONE
 def test_a_start_by_a_sequence_number_that_has_been_trimmed(
     session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path
@@ -120,6 +124,7 @@ def test_a_parent_that_went_before_it_was_read(
     assert len(sink) == 40
 
 
+@APART
 @ONE
 def test_a_parent_that_was_read_to_its_end_may_go(
     session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path
@@ -138,6 +143,7 @@ def test_a_parent_that_was_read_to_its_end_may_go(
     assert parent.id not in source_progress(query)["endOffset"]["shards"]
 
 
+@APART
 @ONE
 @pytest.mark.parametrize("keep", [20, 1], ids=["the middle", "all but the last"])
 def test_what_is_trimmed_between_the_plan_and_its_reading(
@@ -173,6 +179,7 @@ def test_what_is_trimmed_between_the_plan_and_its_reading(
     assert told(query)["lost"] == 1
 
 
+@SECOND_APART
 def test_a_stream_that_was_made_again_under_its_name(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:

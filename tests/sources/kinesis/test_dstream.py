@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import RDD, SparkConf, SparkContext
+from pyspark import RDD, SparkContext
+from pyspark.sql import SparkSession
 from pyspark.streaming import StreamingContext
 
 from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
@@ -21,8 +21,10 @@ from dagster_sparkscale.sources.kinesis.options import OptionsError
 from dagster_sparkscale.sources.kinesis.records import KinesisRecord
 from dev.kinesis import REGION
 from tests.sources.kinesis.delivered import Row, row
+from tests.sources.kinesis.dstream_killed import Program
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
+from tests.sources.kinesis.structured import ONE, SECOND_APART
 from tests.waiting import patience, wait_for
 
 pytestmark = [
@@ -31,24 +33,13 @@ pytestmark = [
 ]
 INTERVAL_S = 0.5
 SECRET = "a-secret-nobody-may-see"
-ONE = pytest.mark.parametrize("emulator", ["kinesis-mock"], indirect=True)
 Make = Callable[..., Stream]
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkContext]:
+@pytest.fixture
+def spark(session: SparkSession) -> SparkContext:
     """A SparkContext of this process with two cores."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    assert SparkContext._active_spark_context is None, "another test has left its SparkContext"
-    settings = {"spark.ui.enabled": "false", "spark.default.parallelism": "2"}
-    conf = SparkConf().setMaster("local[2]").setAll(list(settings.items()))
-    context = SparkContext(conf=conf)
-    context.setLogLevel("OFF")  # what fails here is meant to
-    yield context
-    context.stop()
-    patch.undo()
+    return session.sparkContext
 
 
 @contextmanager
@@ -120,6 +111,7 @@ def covers(committed: dict[str, Any], records: list[KinesisRecord]) -> bool:
     )
 
 
+@SECOND_APART
 def test_records_in_are_records_out_across_a_split_and_a_merge(
     spark: SparkContext, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
@@ -159,6 +151,27 @@ def test_records_in_are_records_out_across_a_split_and_a_merge(
         ssc.start()
         sink.wait(kinesis)
         stop_gracefully(ssc)
+    kinesis.assert_complete(sink.rows)
+
+
+@ONE
+def test_a_driver_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
+    spark: SparkContext, stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    """`soak_dstream_killed` kills one again and again, and executors too."""
+    kinesis, sink = stream(2), Sink()
+    program = Program(tmp_path, emulator.url, kinesis.name)
+    kinesis.put(100)
+    with program.running(hang_after=50) as process:
+        program.wait(process, "50 rows", lambda: len(program.lines()) >= 50)
+    kinesis.put_around(50, lambda: kinesis.split(kinesis.open_shards()[0].id))
+    with streaming(spark) as ssc:
+        records = direct(ssc, kinesis.name, emulator.url, store=f"file://{program.store}")
+        records.foreachRDD(sink.take)
+        ssc.start()
+        sink.wait(kinesis)
+        stop_gracefully(ssc)
+    kinesis.assert_at_least_once([row(line[0]) for line in program.lines()] + sink.rows)
     kinesis.assert_complete(sink.rows)
 
 

@@ -13,9 +13,11 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from tests.clusters.running import submit_args
 from tests.sources.kinesis.delivered import row
 from tests.sources.kinesis.killed import Program
+from tests.sources.kinesis.programs.starting import started
 from tests.sources.kinesis.proxy import FaultProxy
 from tests.sources.kinesis.stream import Stream
-from tests.sources.kinesis.structured import ONE
+from tests.sources.kinesis.structured import APART, ONE, streamed
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Stream]
@@ -28,6 +30,34 @@ def check(session: SparkSession, made: Stream, program: Program) -> None:
     made.assert_complete(program.written())
 
 
+def finish(session: SparkSession, made: Stream, program: Program, url: str) -> None:
+    """Have a query of this process take up what the program has left."""
+    lines = streamed(session, made, url).selectExpr("cast(data AS string) AS data", "shardId")
+    writer = lines.writeStream.format("json").option("path", str(program.folder / "out"))
+    writer = writer.option("checkpointLocation", str(program.checkpoint))
+    query = started(writer.trigger(availableNow=True))
+    try:
+        wait_for("the end of the query", lambda: query.awaitTermination(1))
+    finally:
+        query.stop()
+
+
+@ONE
+def test_a_driver_that_is_killed_in_the_middle_of_a_batch(
+    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
+) -> None:
+    made = stream(2)
+    program = Program(tmp_path, emulator.url, made.name)
+    made.put(50)
+    with program.holding(), program.running() as process:
+        program.wait(process, "a held task", program.held)
+    assert program.begun()
+    made.put_around(100, lambda: made.split(made.open_shards()[0].id))
+    finish(session, made, program, emulator.url)
+    check(session, made, program)
+
+
+@APART
 @ONE
 def test_a_driver_that_is_killed_at_every_bad_moment(
     session: SparkSession, stream: Make, proxy: FaultProxy, tmp_path: Path
@@ -70,6 +100,7 @@ def test_a_driver_that_is_killed_at_every_bad_moment(
     check(session, made, program)
 
 
+@APART
 @ONE
 def test_executors_and_python_workers_that_are_killed(
     session: SparkSession,

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,34 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dagster_sparkscale.driver.reports import input_of
-from tests.sources.kinesis.delivered import row
-from tests.sources.kinesis.queries import Queries
+from dagster_sparkscale.driver.wire import RATES_FILE
+from dagster_sparkscale.sources import kinesis
 from tests.sources.kinesis.stream import Stream
-from tests.sources.kinesis.structured import ONE, Sink, run, running, settings, streamed, until
+from tests.sources.kinesis.structured import ONE, Sink, run, running, streamed, until
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Stream]
+AT_ONCE = {"processingTime": "0 seconds"}
+
+
+@pytest.fixture
+def limit(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., None]]:
+    """Writes the file of the agent. The source is told of it as it is in a driver (`Rates`)."""
+    rates = tmp_path / "rates.json"
+
+    def write(**content: Any) -> None:
+        draft = tmp_path / "draft"
+        draft.write_text(json.dumps(content))
+        draft.rename(rates)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(session.sparkContext.environment, RATES_FILE, str(rates))
+        kinesis.register(session)
+        yield write
+    kinesis.register(session)
 
 
 @ONE
@@ -75,35 +95,30 @@ def test_batches_of_a_slow_sink_are_as_long_as_they_should_be(
 
 @ONE
 def test_a_limit_in_the_file_of_the_agent_is_in_force_from_the_next_batch_on(
-    stream: Make, emulator: Any, tmp_path: Path
+    session: SparkSession,
+    stream: Make,
+    emulator: Any,
+    tmp_path: Path,
+    limit: Callable[..., None],
 ) -> None:
     made = stream()
-    rates = tmp_path / "rates.json"
-
-    def limit(**limits: int) -> None:
-        draft = tmp_path / "draft"
-        draft.write_text(json.dumps({made.name: limits}))
-        draft.rename(rates)
-
-    limit(maxRecordsPerTrigger=10)
-    options = settings(made.name, emulator.url, maxRecordsPerTrigger=10_000)
-    job = {"name": "limited", "options": options, "trigger": {"processingTime": "0 seconds"}}
+    sink = Sink()
+    limit(**{made.name: {"maxRecordsPerTrigger": 10}})
     made.put(600)
-    folder = tmp_path / "queries"
-    with Queries.running(folder, [job], SPARKSCALE_RATES_FILE=str(rates)) as queries:
+    frame = streamed(session, made, emulator.url, maxRecordsPerTrigger=10_000)
 
-        def batches() -> list[int]:
-            return [n for each in queries.progress("limited") if (n := each["numInputRows"])]
+    def batches() -> list[int]:
+        found = dict(sink.batches)
+        return [len(found[number]) for number in sorted(found) if found[number]]
 
-        queries.wait("batches of 10", lambda: len(batches()) >= 3)
-        limit(maxRecordsPerTrigger=50)
-        queries.wait("a batch of 50", lambda: 50 in batches())
-        limit()
-        queries.wait("all rows", lambda: sum(batches()) == 600)
-        queries.stop("limited")
-        made.assert_complete([row(data) for data in queries.said("limited")["rows"]])
-        found = batches()
-        queries.end()
+    with running(frame, sink, tmp_path / "checkpoint", **AT_ONCE) as query:
+        until(query, "batches of 10", lambda: len(batches()) >= 3)
+        limit(**{made.name: {"maxRecordsPerTrigger": 50}})
+        until(query, "a batch of 50", lambda: 50 in batches())
+        limit(**{made.name: {}})
+        until(query, "all rows", lambda: len(sink) >= made.total)
+    made.assert_complete(sink.rows)
+    found = batches()
     assert set(found[:3]) == {10}
     assert max(found) > 50
     # Each limit held until the next one came.
@@ -112,40 +127,34 @@ def test_a_limit_in_the_file_of_the_agent_is_in_force_from_the_next_batch_on(
 
 @ONE
 def test_a_limit_for_all_holds_from_the_first_batch_on_and_is_told_in_the_progress(
-    stream: Make, emulator: Any, tmp_path: Path
+    session: SparkSession,
+    stream: Make,
+    emulator: Any,
+    tmp_path: Path,
+    limit: Callable[..., None],
 ) -> None:
     made = stream()
-    rates = tmp_path / "rates.json"
-
-    def limit(**content: Any) -> None:
-        draft = tmp_path / "draft"
-        draft.write_text(json.dumps(content))
-        draft.rename(rates)
-
+    sink = Sink()
     limit(**{"*": {"maxRecordsPerTrigger": 10, "estimated": True}})
-    options = settings(made.name, emulator.url, maxRecordsPerTrigger=40)
-    job = {"name": "limited", "options": options, "trigger": {"processingTime": "0 seconds"}}
     made.put(400)
-    folder = tmp_path / "queries"
-    with Queries.running(folder, [job], SPARKSCALE_RATES_FILE=str(rates)) as queries:
+    frame = streamed(session, made, emulator.url, maxRecordsPerTrigger=40)
+    with running(frame, sink, tmp_path / "checkpoint", **AT_ONCE) as query:
 
         def batches() -> list[tuple[int, int | None]]:
             found = [
                 input_of(source["latestOffset"], source["numInputRows"])
-                for each in queries.progress("limited")
-                for source in each["sources"]
+                for each in query.recentProgress
+                for source in json.loads(each.json)["sources"]
             ]
             assert {each.source for each in found if each.tells} <= {made.name}
             return [(each.records, each.limit) for each in found if each.records]
 
-        queries.wait("batches of 10", lambda: len(batches()) >= 3)
+        until(query, "batches of 10", lambda: len(batches()) >= 3)
         # The option is one more limit beside an estimate.
         limit(**{made.name: {"maxRecordsPerTrigger": 1000, "estimated": True}})
-        queries.wait("all rows", lambda: sum(records for records, _ in batches()) == 400)
-        queries.stop("limited")
-        made.assert_complete([row(data) for data in queries.said("limited")["rows"]])
+        until(query, "all rows", lambda: sum(records for records, _ in batches()) == 400)
         found = batches()
-        queries.end()
+    made.assert_complete(sink.rows)
     assert set(found[:3]) == {(10, 10)}
     assert {most for _, most in found} == {10, 40}
     assert all(records <= (most or 0) for records, most in found)

@@ -14,7 +14,9 @@ from tests.sources.kinesis.delivered import Row, row
 from tests.sources.kinesis.reading import read_shard, read_stream, wait_until_past
 from tests.sources.kinesis.stream import Stream
 from tests.sources.kinesis.structured import (
+    APART,
     ONE,
+    SECOND_APART,
     Sink,
     failure,
     run,
@@ -53,6 +55,7 @@ def test_a_split_and_a_merge_while_a_query_runs(
     assert len(sink.batches) > 3
 
 
+@SECOND_APART
 def test_a_row_has_all_there_is_to_know_of_a_record(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
@@ -87,6 +90,7 @@ def test_a_row_has_all_there_is_to_know_of_a_record(
     assert got == wanted
 
 
+@SECOND_APART
 def test_a_batch_that_failed_is_repeated_with_the_same_rows(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
@@ -107,6 +111,7 @@ def test_a_batch_that_failed_is_repeated_with_the_same_rows(
     made.assert_complete(sink.rows)
 
 
+@SECOND_APART
 def test_available_now_takes_what_is_there_and_the_next_run_what_is_new(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
@@ -132,26 +137,12 @@ def test_available_now_takes_what_is_there_and_the_next_run_what_is_new(
 
 
 @ONE
-def test_once_takes_all_there_is_in_one_batch_whatever_the_limits(
+def test_once_takes_all_there_is_in_one_batch_whatever_the_limits_children_behind_their_parents(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
     made = stream(2)
     sink = Sink()
     frame = streamed(session, made, emulator.url, maxRecordsPerTrigger=10)
-    for number in range(2):
-        made.put(100)
-        run(frame, sink, tmp_path, once=True)
-        assert len(sink.batches) == number + 1
-    made.assert_complete(sink.rows)
-
-
-@ONE
-def test_once_takes_the_children_of_shards_in_the_same_batch_behind_them(
-    session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
-) -> None:
-    made = stream(2)
-    sink = Sink()
-    frame = streamed(session, made, emulator.url)
     for number in range(2):
         made.put_around(100, lambda: made.split(made.open_shards()[0].id))
         made.put_around(100, lambda: made.merge(*(shard.id for shard in made.open_shards()[:2])))
@@ -161,6 +152,7 @@ def test_once_takes_the_children_of_shards_in_the_same_batch_behind_them(
 
 
 # The other one would take minutes for so many records, and looks for an end by its time.
+@APART
 @pytest.mark.parametrize("emulator", ["kinesalite"], indirect=True)
 @pytest.mark.parametrize("trigger", ["availableNow", "once"])
 def test_all_there_is_is_one_batch_where_its_end_is_found_by_reading_on(
@@ -174,6 +166,7 @@ def test_all_there_is_is_one_batch_where_its_end_is_found_by_reading_on(
     assert len([batch for batch in sink.batches.values() if batch]) == 1
 
 
+@APART
 @ONE
 @pytest.mark.parametrize("trigger", ["availableNow", "once", "processingTime"])
 def test_latest_takes_nothing_that_was_there_and_all_that_comes(
@@ -246,6 +239,7 @@ def test_it_begins_where_it_is_told_to(
     assert rows(moment.astimezone(UTC).isoformat()) == wanted(later)
 
 
+@APART
 @ONE
 def test_a_position_that_makes_no_sense_is_refused(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
@@ -269,6 +263,7 @@ def test_a_position_that_makes_no_sense_is_refused(
             assert said in failure(query)
 
 
+@APART
 @ONE
 def test_the_checkpoint_of_another_stream_is_refused(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
@@ -319,6 +314,7 @@ def test_a_stream_that_is_not_there_is_an_error_that_says_so(
     assert "streamName, region and endpointUrl" in said
 
 
+@SECOND_APART
 def test_records_put_together_by_the_producer_library_are_split(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:
@@ -368,6 +364,7 @@ def test_what_only_looks_aggregated_is_delivered_as_it_is(
     assert {(each.partitionKey, each.subSequenceNumber) for each in sink.all} == {("a key", None)}
 
 
+@SECOND_APART
 def test_the_progress_says_how_far_behind_the_stream_is(
     session: SparkSession, stream: Make, emulator: Any, tmp_path: Path
 ) -> None:

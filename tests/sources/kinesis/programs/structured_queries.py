@@ -2,8 +2,7 @@
 
 Each is an object with "name", "options", and "trigger" as for DataStreamWriter. Argument: a folder.
 For each query there is a file NAME.json with its rows, its plan and its error, and all its progress
-so far, a line each, in NAME.progress. One without an end is stopped once NAME.stop is there.
-Everything Spark has to say is in the folder too.
+so far, a line each, in NAME.progress. Everything Spark has to say is in the folder too.
 """
 
 import contextlib
@@ -65,9 +64,7 @@ for job in jobs:
         .trigger(**job["trigger"])
     )
     with contextlib.suppress(Exception):
-        while not query.awaitTermination(0.2):
-            if (folder / f"{name}.stop").exists():
-                query.stop()
+        query.awaitTermination()
     error = str(query.exception()) if query.exception() else None
     with contextlib.redirect_stdout(plan):
         frame.explain(extended=True)
