@@ -28,7 +28,8 @@ MINUTES ?= 10
 SEED ?= 1
 
 # Several tests at a time, as they often wait. The quick ones begin (tests/scheduling.py).
-PYTEST = $(PY) -m pytest -n auto --max-worker-restart=2
+# By `exec`, so that `make` is its parent, with which it ends (dev/runs.py).
+PYTEST = exec $(PY) -m pytest -n auto --max-worker-restart=2
 SLOWEST = --durations=25 --durations-min=5
 
 # Spark finds Java through JAVA_HOME. Shell, so that it is looked up only where it is needed.
@@ -91,7 +92,8 @@ test-dagster: ## the tests that need no Spark on another release of Dagster, DAG
 		ARGS='$(or $(ARGS),-m "not spark and not clusters")'
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
-	@$(WITH_JAVA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
+	@$(WITH_JAVA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --hypothesis-profile soak \
+		--minutes $(MINUTES) --seed $(SEED) -v $(ARGS)
 
 lint: $(STAMP) ## check style, formatting and which room imports which
 	$(VENV)/bin/ruff check .
@@ -102,7 +104,7 @@ types: $(STAMP) ## check types
 	$(VENV)/bin/mypy
 
 bench: $(STAMP) ## measure; ONLY=name for one benchmark
-	$(WITH_JAVA) && $(PY) -m benchmarks $(ONLY)
+	$(WITH_JAVA) && exec $(PY) -m benchmarks $(ONLY)
 
 # mutmut is of no use to anything else, and installed only for this.
 $(VENV)/.mutants: $(STAMP)

@@ -40,7 +40,7 @@ cluster = LocalCluster(
     memory_per_worker="4g",
     # What programs need of the environment, besides what Spark, Java, Python and clouds go by. Here
     # it is what `make demo` finds all its processes by.
-    pass_environment=["STREAMS_DEMO_STATE"],
+    pass_environment=["STREAMS_RUN"],
 )
 
 # Only for a machine of few cores, where a JVM's compiler would take them from the batches for

@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 from benchmarks.figures import Figure, table, write_report
+from dev import runs
 
 BENCHMARKS = (
     "event_log_bytes",
@@ -39,4 +40,6 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    runs.end_as_by_ctrl_c()
+    runs.begin()
     sys.exit(main(sys.argv[1:]))

@@ -22,6 +22,7 @@ from benchmarks.figures import Figure
 from dagster_sparkscale import LocalCluster, RatioPolicy, StructuredStream
 from dagster_sparkscale.clusters.java import java_home
 from dagster_sparkscale.clusters.spark_settings import properties, settings
+from dev.runs import MARK
 
 PROGRAM = Path(__file__).parent / "programs" / "rate.py"
 WARM_UP = 40.0
@@ -42,7 +43,11 @@ _STREAM = StructuredStream(
 def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
         cluster = LocalCluster(
-            state_dir=name, workers=1, cores_per_worker=1, memory_per_worker="1g"
+            state_dir=name,
+            workers=1,
+            cores_per_worker=1,
+            memory_per_worker="1g",
+            pass_environment=[MARK],
         )
         try:
             cluster.prepare()

@@ -22,6 +22,7 @@ from dagster_sparkscale import ClusterManager
 from dev.dagster_ui import AT_ONCE
 from dev.kubernetes import granted
 from dev.kubernetes.running import Cluster, make_namespace, start
+from dev.runs import MARK
 
 REPETITIONS = 7
 SPACE = "streams"
@@ -33,7 +34,7 @@ def measure() -> list[Figure]:
         folder = Path(name)
         (folder / "home").mkdir()
         (folder / "home" / "dagster.yaml").write_text(AT_ONCE)
-        with start(folder / "kubernetes") as kubernetes:
+        with start(folder / "kubernetes", [MARK]) as kubernetes:
             make_namespace(kubernetes.api, SPACE)
             granted.apply(kubernetes, SPACE, "dagster.yaml", "outside.yaml", "driver.yaml")
             path = granted.kubeconfig(kubernetes, SPACE)

@@ -15,6 +15,7 @@ from dagster_sparkscale import LocalCluster, RatioPolicy, StructuredStream
 from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dev.runs import MARK
 
 PROGRAM = Path(__file__).parent / "programs" / "rate.py"
 REPETITIONS = 5
@@ -30,7 +31,11 @@ def measure() -> list[Figure]:
         raise RuntimeError("no archive of class data can be made here")
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:
         cluster = LocalCluster(
-            state_dir=name, workers=1, cores_per_worker=2 * TARGET, memory_per_worker="8g"
+            state_dir=name,
+            workers=1,
+            cores_per_worker=2 * TARGET,
+            memory_per_worker="8g",
+            pass_environment=[MARK],
         )
         try:
             with_it = _running(cluster, "with_archive", {})

@@ -31,6 +31,7 @@ from dagster_sparkscale import DStream, LocalCluster
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.errors import AgentRefused
 from dagster_sparkscale.observe.status import Receiver
+from dev.runs import MARK
 
 PROGRAM = Path(__file__).parent / "programs" / "listening.py"
 REPETITIONS = 15
@@ -201,7 +202,11 @@ def _running() -> Iterator[tuple[LocalCluster, Driver, Source]]:
     source = Source()
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as folder:
         cluster = LocalCluster(
-            state_dir=folder, workers=1, cores_per_worker=2 * EXECUTORS, memory_per_worker="8g"
+            state_dir=folder,
+            workers=1,
+            cores_per_worker=2 * EXECUTORS,
+            memory_per_worker="8g",
+            pass_environment=[MARK],
         )
         try:
             stream = DStream(

@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 
 from dagster_sparkscale import LocalCluster, State, StructuredStream, build_defs
+from dev.runs import MARK
 
 FOLDER = Path(os.environ["SPARKSCALE_BENCH_FOLDER"])
 COUNT = os.environ["SPARKSCALE_BENCH_KEYS"]
@@ -34,7 +35,11 @@ def stream(
 
 def cluster() -> LocalCluster:
     return LocalCluster(
-        state_dir=str(FOLDER / "spark"), workers=1, cores_per_worker=2, memory_per_worker="6g"
+        state_dir=str(FOLDER / "spark"),
+        workers=1,
+        cores_per_worker=2,
+        memory_per_worker="6g",
+        pass_environment=[MARK],
     )
 
 

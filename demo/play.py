@@ -16,10 +16,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dagster_sparkscale.clusters.errors import ClusterError
 from demo.load import PAYMENTS
 from demo.report import Report, Run, Tick, run_line, tick_line
+from dev import runs
 from dev.kinesis import stay_away_from_aws
-from dev.processes import MARK, Children, end_marked, port_to_use, read_notes, still_running
+from dev.processes import Children, port_to_use, read_notes, still_running
 
 ROOT = Path(__file__).resolve().parent.parent
 STREAMS = ("clicks", "orders", "visits")
@@ -95,8 +97,8 @@ class Demo:
         home = self.state / "dagster"
         home.mkdir()
         shutil.copy(ROOT / "dagster.yaml", home)
+        runs.begin(str(self.state))
         os.environ.update(
-            {MARK: str(self.state)},
             DAGSTER_HOME=str(home),
             SPARKSCALE_DATA=str(self.state / "spark"),
             SPARKSCALE_DEMO_INTERVAL=INTERVAL,
@@ -324,7 +326,9 @@ class Demo:
                 step()
             except Exception as error:  # the next ones have to be ended all the same
                 say(f"Ending {what}: {type(error).__name__}: {error}")
-        return end_marked(self.state)
+        with contextlib.suppress(ClusterError):
+            runs.end(str(self.state))
+        return runs.lines(runs.running(str(self.state)))
 
     def _end_cluster(self) -> None:
         if self._cluster is not None:
@@ -349,5 +353,5 @@ def clear_away_earlier(state: Path) -> None:
     if state.exists():
         if not notes and any(state.iterdir()):
             raise DemoFailed(f"{state} is not from a demo: delete it, or give another --state")
-        end_marked(state)
+        runs.end(str(state))
         shutil.rmtree(state)

@@ -59,9 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     headless = options.headless or options.pictures is not None
     _interrupts.clear()
 
-    # Also where they are ignored at first, as in a process put into the background by a script.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    _have_signals(_interrupt)
     demo: Demo | None = None
     code = 0
     try:
@@ -95,8 +93,7 @@ def main(argv: list[str] | None = None) -> int:
                 kind = type(failure).__name__
                 say(f"This was not foreseen ({kind}); logs are in {state / 'logs'}")
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _already_ending)
+        _have_signals(_already_ending)
         left = demo.end() if demo else []
         if demo:
             write_report(options.report, demo.report, demo.streams, demo.begun)
@@ -134,6 +131,14 @@ def _camera(folder: Path) -> Callable[[str, Sequence[str]], None]:
         say("Taken: " + ", ".join(str(path) for path in taken))
 
     return pictures
+
+
+def _have_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Have that called by the signals that end the demo. Also where Ctrl-C is ignored at first, as
+    in a process put into the background by a script; but what `nohup` has ignored stays so."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 _interrupts: list[int] = []

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dev import runs
 from dev.survivors import GOAL, Verdict, judge, report
 
 PACKAGE = "dagster_sparkscale"
@@ -230,6 +231,7 @@ def configuration(modules: list[str]) -> str:
             *("-o", "addopts="),
             *("-p", "no:xdist"),
             *("-p", "no:cacheprovider"),
+            *("-p", "no:tests.leftovers"),  # one run, of thousands of calls of pytest
             "--hypothesis-profile=mutants",
             # It runs where there is no mutmut, which changed code asks which change it is.
             f"--deselect={_ELSEWHERE}",
@@ -305,4 +307,5 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    runs.begin()
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Processes the demo starts, and how it ends every one of them."""
+"""Processes that the demo and benchmarks start in groups of their own, and how they end them."""
 
 import contextlib
 import json
@@ -11,12 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
-
-from dagster_sparkscale.clusters.host import processes
-
-MARK = "STREAMS_DEMO_STATE"
-"""Set in the environment of all that the demo starts, directly or not, to its state folder: so it
-can be told in the end whether something is left. `definitions.py` has it passed on to drivers."""
 
 
 class Children:
@@ -114,33 +108,6 @@ def still_running(pid: int, born: float) -> bool:
         return abs(psutil.Process(pid).create_time() - born) < 1.0
     except psutil.Error:
         return False
-
-
-def marked(state: Path) -> list[psutil.Process]:
-    """Processes that descend from a demo with its state in that folder, this one left out."""
-    carrying = processes.carrying(MARK, str(state).__eq__)
-    return [process for process in carrying if process.pid != os.getpid()]
-
-
-def end_marked(state: Path) -> list[str]:
-    """End what a demo has started and not ended; returns a line for each process that stays."""
-    leftovers = marked(state)
-    for process in leftovers:
-        with contextlib.suppress(psutil.Error):
-            process.terminate()
-    _, stubborn = psutil.wait_procs(leftovers, timeout=10)
-    for process in stubborn:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(stubborn, timeout=5)
-    return [f"process {process.pid}: {_command(process)}" for process in marked(state)]
-
-
-def _command(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())[:200]
-    except psutil.Error:
-        return "?"
 
 
 def port_to_use(preferred: int) -> int:

@@ -23,6 +23,7 @@ from typing import Any
 
 import psutil
 
+from dagster_sparkscale.clusters.host.processes import carrying, kill_all
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.standalone import masters
 from dev.daemons import Daemons, tail
@@ -150,13 +151,7 @@ class Standalone(Daemons):
 
     def left(self) -> list[psutil.Process]:
         """What runs and was started by it, directly or not."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                ours = process.environ().get(MARK) == str(self.folder)
-                if ours and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+        return carrying(MARK, str(self.folder).__eq__)
 
     def end(self) -> None:
         """End all that it has started."""
@@ -168,10 +163,7 @@ class Standalone(Daemons):
         for process in self._processes.values():
             process.wait()
         self._processes.clear()
-        for left in self.left():
-            with contextlib.suppress(psutil.Error):
-                left.kill()
-        psutil.wait_procs(self.left(), timeout=10)
+        kill_all(self.left, f"they belong to {self.folder}")
 
     def wait(self, so: Any, what: str) -> None:
         deadline = time.monotonic() + self.wait_seconds

@@ -1,7 +1,11 @@
+import os
+
 from hypothesis import HealthCheck, Phase, settings
 
-# A busy machine is no reason for a test to fail: nothing here measures time.
-settings.register_profile("suite", deadline=None)
+# A busy machine is no reason for a test to fail: nothing here measures time. In CI, where nobody
+# keeps what was found, the examples are the same each time, so that a failure can be repeated.
+settings.register_profile("soak", deadline=None, print_blob=True, derandomize=False)
+settings.register_profile("suite", settings.get_profile("soak"), derandomize="CI" in os.environ)
 # For mutation testing: the same examples each time, few of them, and nobody reads what was found.
 # The tests run in processes forked from one that has run them, which Hypothesis takes for a fault.
 settings.register_profile(

@@ -7,6 +7,7 @@ Whatever a run of tests has started and not ended is ended and told of in the en
 """
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import daemons
 from dagster_sparkscale.lifecycle import reconcile
 from dev.kubernetes.running import Cluster, Reached, start
+from dev.runs import MARK
 from tests.given_kubernetes import given, told
 from tests.in_memory.cluster import World
 from tests.kubernetes import PASSED_ON, on_linux_as_root
@@ -122,8 +124,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def _shared_cluster(config: pytest.Config) -> LocalCluster:
-    from tests.leftovers import MARK  # here, as pytest wants to be the first to import a plugin
-
     folder = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     if hasattr(config, "workerinput"):
         folder = folder.parent
@@ -140,8 +140,6 @@ def _shared_cluster(config: pytest.Config) -> LocalCluster:
 @pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A Kubernetes cluster: its control plane is real, its nodes run pods as processes here."""
-    from tests.leftovers import MARK
-
     if told("KUBECONFIG"):
         pytest.skip("a cluster is given, and this needs the inside of one of ours")
     if not on_linux_as_root():
@@ -157,6 +155,17 @@ def any_kubernetes(
     """The Kubernetes cluster that is given (tests/given_kubernetes.py), or else one of ours."""
     found = given(tmp_path_factory.mktemp("given"))
     return found or request.getfixturevalue("kubernetes")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def hangups_end() -> Iterator[None]:
+    """What a test starts is ended by SIGHUP, also where the tests run under `nohup`, which has it
+    ignored by all that they start."""
+    before = signal.getsignal(signal.SIGHUP)
+    if before == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

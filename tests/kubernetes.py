@@ -14,7 +14,7 @@ from tests.waiting import wait_for
 Object = dict[str, Any]
 
 PASSED_ON = ("JDK_JAVA_OPTIONS", "PYTHONPATH")
-"""With `tests.leftovers.MARK`, what containers get of the tests' environment."""
+"""With `dev.runs.MARK`, what containers get of the tests' environment."""
 
 
 @contextmanager

@@ -6,7 +6,6 @@ does (`kept`, `keep`).
 """
 
 import argparse
-import contextlib
 import os
 import secrets
 import select
@@ -21,9 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import psutil
-
-from dagster_sparkscale.clusters.host.processes import carrying
+from dagster_sparkscale.clusters.host.processes import carrying, kill_all
 from dagster_sparkscale.clusters.java import java_home
 from dev import jars
 from dev.daemons import Daemons, Keeper, tail
@@ -105,11 +102,7 @@ class HadoopRig(Daemons):
             process.wait()
         self._running.clear()
         # Containers outlive their NodeManager, and may start more while they are killed.
-        while left := carrying(MARK, self.mark.__eq__):
-            for each in left:
-                with contextlib.suppress(psutil.Error):
-                    each.kill()
-            psutil.wait_procs(left, timeout=5)
+        kill_all(lambda: carrying(MARK, self.mark.__eq__), f"they belong to {self.folder}")
 
     def ended(self) -> str | None:
         """The name of a daemon that has ended although nobody ended it."""

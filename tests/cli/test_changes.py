@@ -21,6 +21,7 @@ from tests.in_memory.driver import Kept
 from tests.state.saying import change, kept_by, plays, runs, tells
 
 
+@pytest.mark.usefixtures("hangups_end")
 class TestScale:
     def test_a_target_is_a_tracked_run_of_the_job(self, terminal: Terminal) -> None:
         done = terminal.ask("scale", "clicks", "5", "--reason", "newsletter at nine")

@@ -246,7 +246,8 @@ class ClusterContract(ABC):
         driver = newest(running, "clicks")
         wait_for(
             "the program's word",
-            lambda: "the query is about to start" in running.logs(driver, 1000),
+            lambda: "the query goes on" in running.logs(driver, 1000),
+            about=lambda: running.logs(driver, 60),
         )
         assert len(running.logs(driver, 2).splitlines()) == 2
 

@@ -11,8 +11,8 @@ import psutil
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.standalone.rest_cluster import StandaloneRestCluster
 from dagster_sparkscale.driver import shipped
+from dev.runs import MARK
 from dev.standalone import Standalone
-from tests.leftovers import MARK
 from tests.short_lives import EXECUTORS
 
 HANDED_ON = (MARK, "JDK_JAVA_OPTIONS", "PYTHONPATH")

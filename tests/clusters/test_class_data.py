@@ -15,8 +15,8 @@ from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.declaration import DeclarationError
+from dev.runs import MARK
 from tests.clusters.running import stream, submit, wait_running
-from tests.leftovers import MARK
 from tests.waiting import HANGS, wait_for
 
 

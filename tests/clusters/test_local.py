@@ -26,6 +26,7 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.spark_daemons import MARKER
 from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dev.runs import MARK
 from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import (
     in_another_process,
@@ -39,7 +40,6 @@ from tests.clusters.running import (
     wait_running,
 )
 from tests.files import below
-from tests.leftovers import MARK
 from tests.ports import kept_port
 from tests.short_lives import EXECUTORS
 from tests.waiting import HANGS, wait_for

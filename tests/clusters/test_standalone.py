@@ -15,9 +15,9 @@ from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.fence import FENCED, FILE
+from dev.runs import MARK
 from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import newest, see_ended, submit
-from tests.leftovers import MARK
 from tests.short_lives import EXECUTORS
 from tests.waiting import HANGS, wait_for
 

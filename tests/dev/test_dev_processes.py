@@ -3,16 +3,13 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
 
 import pytest
 
 from dev.processes import (
-    MARK,
     Children,
     end_groups,
-    marked,
     port_to_use,
     read_notes,
     still_running,
@@ -40,18 +37,16 @@ def children(tmp_path):
 
 
 def start(children, tmp_path, code, name="child"):
-    env = {**os.environ, MARK: str(tmp_path)}
-    children.start(name, [sys.executable, "-c", code], env, tmp_path)
+    children.start(name, [sys.executable, "-c", code], os.environ, tmp_path)
     return children._started[name]
 
 
 def test_a_process_is_ended_with_all_it_has_started(children, tmp_path):
     process = start(children, tmp_path, WITH_A_CHILD)
     grandchild = int(wait_for("the grandchild", lambda: children.log_tail("child")))
-    assert {process.pid, grandchild} <= {found.pid for found in marked(tmp_path)}
+    assert not gone(process.pid) and not gone(grandchild)
     children.end("child")
-    assert marked(tmp_path) == []
-    assert gone(grandchild)
+    assert gone(process.pid) and gone(grandchild)
 
 
 def test_a_process_that_will_not_go_is_killed(children, tmp_path):
@@ -79,16 +74,6 @@ def test_notes_that_are_missing_or_broken_are_no_notes(tmp_path):
     assert read_notes(tmp_path / "none.json") == {}
     (tmp_path / "broken.json").write_text('{"demo": [')
     assert read_notes(tmp_path / "broken.json") == {}
-
-
-def test_a_process_of_another_demo_is_left_alone(tmp_path):
-    env = {**os.environ, MARK: str(tmp_path / "other")}
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=env)
-    try:
-        assert marked(tmp_path) == []
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_taken_port_is_replaced_by_a_free_one():

@@ -12,7 +12,7 @@ from dagster_sparkscale.driver.fence import FILE
 from dagster_sparkscale.driver.stopped import NOT_CLEAN, StoppedQuery
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, last_words, told
-from tests.waiting import HANGS, wait_for
+from tests.waiting import HANGS, patience, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -92,7 +92,7 @@ def test_a_sigterm_ends_queries_between_two_batches_and_the_program_after_the_la
 def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
     with running(tmp_path, "slow", "quiet") as driver:
         wait_for("its batch", (tmp_path / "waits").exists)
-        driver.stop(timeout=3)
+        driver.stop(timeout=patience(3.0))  # by then the quiet one must have been drained
         assert driver.exit_code() == NOT_CLEAN
     stopped = told(driver)
     assert (stopped.clean, stopped.graceful, stopped.ended_itself) == (False, True, False)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dev.processes import marked
+from dev import runs
 from tests.waiting import HANGS, patience, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ class DemoRun:
 
     def running(self) -> int:
         """How many processes there are of all that it has started."""
-        return len(marked(self._folder / "state"))
+        return len(runs.running(str(self._folder / "state")))
 
     def wait_until_said(self, what: str, *texts: str) -> None:
         def said() -> bool:

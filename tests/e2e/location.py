@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from dagster_sparkscale import LocalCluster, build_defs
+from dev.runs import MARK
 from tests.e2e.deployment import paced_stream
-from tests.leftovers import MARK
 
 FOLDER = Path(os.environ["SPARKSCALE_TEST_FOLDER"])
 

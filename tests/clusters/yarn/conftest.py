@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from dagster_sparkscale.clusters.java import spark_home
+from dev.runs import MARK
 from dev.yarn.rig import Address, tethered
-from tests.leftovers import MARK
 from tests.short_lives import EXECUTORS
 
 INHERITED = ("JDK_JAVA_OPTIONS", MARK)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from dagster_sparkscale.clusters.yarn.client_mode import YarnClientCluster
+from dev.runs import MARK
 from dev.yarn.rig import Address
 from tests.clusters.client_mode import ClientModeContract
 from tests.clusters.running import see_ended
 from tests.clusters.yarn.conftest import SMALL
-from tests.leftovers import MARK
 
 pytestmark = [pytest.mark.spark, pytest.mark.yarn]
 

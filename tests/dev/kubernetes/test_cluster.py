@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from dev.kubernetes.running import Cluster, make_namespace, start
+from dev.runs import MARK
 from tests.kubernetes import (
     Object,
     create,
@@ -24,7 +25,6 @@ from tests.kubernetes import (
     see,
     state,
 )
-from tests.leftovers import MARK
 from tests.waiting import patience, wait_for
 
 pytestmark = pytest.mark.kubernetes
