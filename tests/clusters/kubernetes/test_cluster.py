@@ -7,7 +7,7 @@ import pytest
 
 from dagster_sparkscale import DeclarationError, KubernetesCluster
 from dagster_sparkscale.clusters.base import Capacity, DriverState
-from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, Held
 from dagster_sparkscale.clusters.kubernetes import cluster as kubernetes_cluster
 from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
@@ -81,6 +81,48 @@ def test_another_stream_may_not_have_the_checkpoint_of_one_that_runs(
     assert cluster.find("renamed") is None
     stop(cluster, "clicks", graceful=False, timeout=0.0)
     assert submit(cluster, renamed).state is DriverState.RUNNING
+
+
+# What else bars a start, and what mends it.
+
+
+def test_a_durable_hold_bars_every_start_until_it_is_lifted(
+    world: World, cluster: MemoryKubernetes
+) -> None:
+    with cluster.lease("clicks", "reconfigure run 1a2b") as lease:
+        cluster.hold(lease, "rewriting its state", "run reconfigure again")
+    with pytest.raises(Held, match="reconfigure run 1a2b, in the middle of: rewriting its state"):
+        submit(cluster, CLICKS)
+    assert cluster.find("clicks") is None and "POST secrets" not in world.server.calls
+    with cluster.lease("clicks", "lift_hold") as lease:
+        cluster.lift_hold(lease)
+    assert submit(cluster, CLICKS).state is DriverState.RUNNING
+
+
+def test_a_restart_that_was_cut_off_is_a_failure_that_the_next_start_mends(
+    cluster: MemoryKubernetes,
+) -> None:
+    submit(cluster, CLICKS)
+    cut = stop(cluster, "clicks", graceful=False, timeout=0.0, to_restart=True)
+    assert cut.state is DriverState.FAILED
+    assert str(cut.exit_reason).endswith("the restart that stopped it was not completed")
+    assert submit(cluster, CLICKS, "recovery").epoch == 2
+
+
+def test_only_a_driver_of_which_nothing_can_be_told_is_declared_gone(
+    world: World, cluster: MemoryKubernetes
+) -> None:
+    driver = submit(cluster, CLICKS)
+    with cluster.lease("clicks", "test") as lease:
+        with pytest.raises(ClusterError, match=r"is running .* stop it instead"):
+            cluster.declare_gone(driver, lease, "somebody")
+        world.server.objects["pods", NAME]["status"]["phase"] = "Unknown"
+        with pytest.raises(AlreadyRunning, match="'clicks' is unknown already"):
+            cluster.submit(CLICKS, lease)
+        gone = cluster.declare_gone(driver, lease, "somebody")
+        assert (gone.state, gone.exit_reason) == (DriverState.FAILED, "declared gone by somebody")
+        assert cluster.submit(CLICKS, lease).epoch == 2
+    assert world.server.names("secrets") == [names.of_epoch("clicks", 2)]
 
 
 # What would keep a driver from being launched.
