@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import text_of
-from tests.clusters.kubernetes.memory import Client, Object
+from tests.clusters.kubernetes.memory import DELETED_AT, Client, Object
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
 from tests.clusters.running import newest, stop, stream, submit
 
@@ -166,6 +166,10 @@ def test_in_a_quota_one_that_lives_makes_way_for_one_that_asks_for_no_more(
     submit(cluster, CLICKS)
     full = failing(world, "POST pods", FULL)
     full.check(CLICKS)
+    world.server.prompt = False
+    world.server.objects["pods", NAME]["metadata"]["deletionTimestamp"] = DELETED_AT
+    full.check(CLICKS)  # it is there until it has ended
+    world.server.objects["pods", NAME]["metadata"].pop("deletionTimestamp")
     more = stream("clicks", driver_memory="1g")
     with pytest.raises(ClusterError, match=r"clicks: a driver can.t be .*exceeded quota"):
         full.check(more)
@@ -272,6 +276,20 @@ def test_what_could_be_better_is_told_of_the_namespace_and_of_each_stream(world:
     ):
         other = MemoryKubernetes.of(world, **fields)
         assert "checkpoint" not in [each.subject for each in other.conditions([in_the_pod])]
+
+
+def test_the_right_to_reach_agents_through_the_api_server_is_needed_only_for_that(
+    world: World,
+) -> None:
+    class Denied(Client):
+        def may(self, verb: str, resource: str) -> bool:
+            return resource != "pods/portforward"
+
+    for access, lacking in (("service", []), ("port-forward", ["roles"])):
+        cluster = MemoryKubernetes.of(world, Denied(world.server), agent_access=access)
+        told = cluster.conditions([])
+        assert [each.subject for each in told if each.subject == "roles"] == lacking
+    assert "portforward" in told[1].text and "outside.yaml" in str(told[1].cure)
 
 
 def test_a_namespace_that_can_not_be_asked_hides_nothing_else(world: World) -> None:

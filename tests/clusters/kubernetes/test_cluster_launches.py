@@ -113,7 +113,12 @@ def test_a_program_in_the_image_is_not_shipped(world: World, cluster: MemoryKube
     submit(cluster, StructuredStream(name="clicks", program=app, batch_interval="1s"))
     assert of_driver(world.server.objects["pods", NAME])["args"][-1] == "/app/clicks.py"
     files = world.server.objects["configmaps", NAME]["binaryData"]
-    assert [name for name in files if name.endswith(".py")] == ["in_pod.py"]
+    assert sorted(files) == [
+        "begun.json",
+        "dagster_sparkscale.zip",
+        "executor-pod.json",
+        "in_pod.py",
+    ]
 
 
 FIELDS = {
@@ -142,6 +147,7 @@ def test_every_field_comes_to_the_driver_and_its_executors(world: World) -> None
     assert spec["terminationGracePeriodSeconds"] == 60
     assert driver["args"][driver["args"].index("--term-seconds") + 1] == "45"
     assert spec["priorityClassName"] == "high"
+    assert pod["metadata"]["namespace"] == "streams"
     assert pod["metadata"]["labels"][names.EPOCH] == "1"
     record = MemoryKubernetes.of(world).store().read("clicks")
     assert record is not None and pod["metadata"]["labels"][names.RECORD] == record.id
