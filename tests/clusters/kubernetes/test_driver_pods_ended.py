@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.kubernetes import drivers, names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Unreachable
@@ -68,6 +69,23 @@ def test_a_driver_of_another_stream_is_in_nobodys_way(server: Server) -> None:
     server.settles()
     driver(server).make_way()
     assert server.running() == ["sparkscale-orders-5"]
+
+
+def test_a_pod_that_should_be_gone_long_since_may_run_on_its_silent_node(server: Server) -> None:
+    for name in [runs(server, 3), runs(server, 5)]:
+        pod = server.objects["pods", name]["metadata"]
+        pod["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+    state = driver(server).look().fate.state
+    assert state is DriverState.UNKNOWN
+    with pytest.raises(AlreadyRunning, match="'clicks' is unknown already"):
+        driver(server).make_way()
+    with pytest.raises(AlreadyRunning, match="was made just now"):
+        driver(server).clear()
+    # One that is not remembered bars a start likewise.
+    gone = replace(RECORD, gone=3)
+    assert driver(server, gone).took()
+    with pytest.raises(AlreadyRunning, match="sparkscale-clicks-5 is of a driver of 'clicks'"):
+        driver(server, gone).make_way()
 
 
 def test_way_is_made_for_by_what_has_ended_with_all_its_executors(server: Server) -> None:
