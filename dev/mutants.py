@@ -187,6 +187,22 @@ MODULES: dict[str, tuple[str, ...]] = {
         "watch/test_missed.py",
     ),
     "watch/words.py": ("watch/test_words.py", "watch/test_glance*.py"),
+    "clusters/kubernetes/launch.py": (
+        "clusters/kubernetes/test_starts_cut_off.py",
+        "clusters/kubernetes/test_launch.py",
+        "clusters/kubernetes/test_drivers.py",
+    ),
+    "clusters/kubernetes/store.py": ("clusters/kubernetes/test_store.py",),
+    "clusters/kubernetes/glance.py": ("clusters/kubernetes/test_glance.py",),
+    "clusters/kubernetes/drivers.py": (
+        "clusters/kubernetes/test_drivers.py",
+        "clusters/kubernetes/test_driver_pods*.py",
+    ),
+    "clusters/kubernetes/cluster.py": (
+        "clusters/kubernetes/test_cluster*.py",
+        "clusters/kubernetes/test_drivers.py",
+        "clusters/kubernetes/test_glance.py",
+    ),
 }
 
 

@@ -55,11 +55,15 @@ class Operation:
         try:
             with suppress(Crashed, ClusterError):
                 self.pause()
-                act(Side(self))
+                act(self.side())
         except Exception as error:
             self._fault = error
         self.done = True
         self._arrived.release()
+
+    def side(self) -> Any:
+        """What it sees and does things by."""
+        return Side(self)
 
     def pause(self) -> None:
         """A moment at which anything may happen before this goes on."""

@@ -6,6 +6,7 @@ Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -193,7 +194,7 @@ class KubernetesCluster(SparkCluster):
     def check(self, stream: Stream) -> None:
         program = self.program_of(stream)
         record = self.store().read(stream.name) or Record.new("0" * 16)
-        start = Start(Record(record.id, record.epoch + 1, "running", 0.0, "", ()))
+        start = Start(replace(Record.new(record.id), epoch=record.epoch + 1))
         parts = self._parts(stream, start, program, (), b"")
         objects = self._objects(stream.name, start.record)
         driver = objects.driver("", parts.command, list(parts.variables), parts.settings)
@@ -239,8 +240,7 @@ class KubernetesCluster(SparkCluster):
 
     def _known(self, driver: Driver) -> PodDriver:
         """What names a driver suffices to ask it."""
-        record = Record("", driver.epoch, "running", 0.0, "", ())
-        return self.driver_of(driver.stream, record)
+        return self.driver_of(driver.stream, replace(Record.new(""), epoch=driver.epoch))
 
     def _objects(self, stream: str, record: Record) -> Objects:
         placing = Placing(

@@ -171,7 +171,7 @@ def test_whether_one_that_is_killed_may_have_left_its_mark_is_told_by_the_last_l
     monkeypatch, before, after, may_have
 ):
     monkeypatch.setattr(PodDriver, "EVERY", 0.0)
-    server = Going(pod=before, after=after)
+    server = Going(pod=before, after=list(after))
     record = Record("1" * 16, 3, "running", 1.0, "here", (Submission(3, 1.0, "manual"),))
     driver = PodDriver(server, "clicks", record, False)  # type: ignore[arg-type]
     driver.kill()
