@@ -52,7 +52,7 @@ def test_what_is_gone_or_changed_is_told(tmp_path):
     assert trouble is not None and "offsets/1" in trouble and "state/0/1/2.changelog" in trouble
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(died=st.integers(0, 16), died_again=st.integers(0, 16), verified=st.booleans())
 def test_a_kill_at_any_point_leaves_the_old_state_or_the_new_one(
     tmp_path_factory, died, died_again, verified
