@@ -37,7 +37,7 @@ def begin(place: Path) -> None:
     """A change that is cut off while it is rewriting."""
     disk = Disk(place)
     Journal(disk).begin(Begun("earlier", 2, 4, 8, files_of(disk)))
-    rewrite(disk, place, 8)
+    rewrite(disk, 8)
 
 
 def test_a_plan_is_for_the_first_start_of_a_query_alone(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from dagster_sparkscale.driver.state.journal import Begun, Journal, NotUnderstood
 from dagster_sparkscale.driver.wire import Reconfiguration
-from tests.driver.state.disk import Disk
+from tests.driver.state.disk import Died, Disk
 
 CHANGE = Begun("plan", 7, 4, 8, {"offsets/7": 20, "state/0/1/8.zip": 300})
 LAST = Reconfiguration("plan", "counts", "over", 5.0, "changed", before=4, after=8, rows=9)
@@ -57,6 +57,16 @@ def test_what_was_verified_of_one_change_says_nothing_of_the_next(journal):
     journal.verify(CHANGE)  # of one that could not be closed to the end
     journal.begin(CHANGE)
     assert not journal.is_verified(CHANGE)
+
+
+def test_nor_if_it_is_the_same_that_is_begun_again_and_killed_in_between(tmp_path):
+    """What it changes would be taken for right."""
+    Journal(Disk(tmp_path)).verify(CHANGE)
+    for lives in range(2):
+        with pytest.raises(Died):
+            Journal(Disk(tmp_path, lives)).begin(CHANGE)
+        journal = Journal(Disk(tmp_path))
+        assert journal.begun() is None or not journal.is_verified(CHANGE)
 
 
 def test_what_the_last_change_came_to_is_read_back(journal):
