@@ -185,7 +185,6 @@ ACTING: Modules = {
     "driver/history.py": ("driver/test_history*.py",),
     "driver/operation_order.py": ("driver/test_operation_order*.py",),
     "driver/backpressure/limiter.py": ("driver/backpressure/test_limiter*.py",),
-    "driver/state/folder.py": ("driver/state/test_*.py",),
     "driver/state/hook.py": ("driver/state/test_*.py",),
     "driver/state/journal.py": ("driver/state/test_*.py",),
     "driver/state/logs.py": ("driver/state/test_*.py",),

@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 from dagster_sparkscale.driver.state import layout, reconfigure
@@ -86,6 +88,11 @@ class Spark:
         self._stores = {STORE: AGGREGATION} if stores is None else stores
         self.sparkContext = context or Context()
         self._streamingCheckpointManager = self
+        self.conf: dict[str, str] = {}
+
+    def playing(self) -> AbstractContextManager[Any]:
+        """While it lasts, a change reads the state from this."""
+        return patch.multiple(reconfigure, stores=self.stores, fingerprint=self.fingerprint)
 
     def stores(self, session: "Spark", path: str) -> Mapping[Store, str]:
         assert (session, path) == (self, self._disk.path)
@@ -148,7 +155,7 @@ def changed(
     """Change the state of the query whose checkpoint is on `disk`."""
     spark = spark or Spark(disk)
     told = Steps()
-    with patch.multiple(reconfigure, stores=spark.stores, fingerprint=spark.fingerprint):
+    with spark.playing():
         counts = reconfigure.change(
             *(spark, disk, Journal(disk), plan, told, version),
             stopping=stopping,
