@@ -1,5 +1,6 @@
 """A change that is cut off at any point is undone, or closed, by whoever starts next."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.driver.state.disk import (
     rewrite,
     rewritten,
 )
-from tests.driver.state.played import Spark, all_rows, changed, resumed, without_a_row
+from tests.driver.state.played import PLAN, Spark, all_rows, changed, resumed, without_a_row
 
 
 def change_of(disk: Disk, before: int = 4, after: int = 8) -> Begun:
@@ -53,10 +54,10 @@ def test_two_kills_at_any_two_points_leave_the_old_state_or_the_new_one(tmp_path
     first, second, stayed = 0, 0, set()
     while True:
         root, killed, killed_again = tmp_path / f"{first} {second}", False, False
-        checkpoint(root)
+        checkpoint(root, partitions=1)
         was, disk = content(root), Disk(root, first)
         try:
-            changed(disk, Spark(disk, read=read))
+            changed(disk, Spark(disk, read=read), replace(PLAN, partitions=2))
         except Died:
             killed = True
         try:
@@ -67,7 +68,7 @@ def test_two_kills_at_any_two_points_leave_the_old_state_or_the_new_one(tmp_path
         assert resumed(Disk(root)) == [], "it is over after one that went through"
         stays = "commits/3" in content(root)
         stayed.add(stays)
-        assert content(root) == was | (rewritten(8) if stays else {}), (first, second)
+        assert content(root) == was | (rewritten(2) if stays else {}), (first, second)
         assert passed_over(root) == ([3] if stays else []), (first, second)
         if killed_again:
             second += 1
