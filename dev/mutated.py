@@ -192,10 +192,14 @@ ACTING: Modules = {
     "driver/state/reporting.py": ("driver/state/test_*.py",),
     "driver/state/tasks.py": ("driver/state/test_*.py",),
     "driver/state/undo.py": ("driver/state/test_*.py",),
-    "lifecycle/assets.py": ("lifecycle/test_*.py",),
-    "lifecycle/jobs.py": ("lifecycle/test_*.py",),
+    "lifecycle/assets.py": (
+        "lifecycle/test_*.py",
+        "test_definitions.py",
+        "test_refused_declarations.py",
+    ),
+    "lifecycle/jobs.py": ("lifecycle/test_*.py", "watch/test_runs.py"),
     "lifecycle/reconcile.py": ("lifecycle/test_*.py",),
-    "lifecycle/remedies.py": ("lifecycle/test_*.py",),
+    "lifecycle/remedies.py": ("lifecycle/test_*.py", "watch/test_orphans.py"),
     "sources/kinesis/quota.py": ("sources/kinesis/test_quota*.py",),
 }
 
