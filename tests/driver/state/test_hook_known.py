@@ -18,7 +18,11 @@ ID = '{"id": "d2f1"}'
 
 @pytest.fixture(autouse=True)
 def _on_this_disk(monkeypatch):
-    monkeypatch.setattr(hook, "Folder", lambda _session, place: Disk(Path(place)))
+    def folder(session: object, place: str) -> Disk:
+        assert isinstance(session, Spark)
+        return Disk(Path(place))
+
+    monkeypatch.setattr(hook, "Folder", folder)
 
 
 @pytest.fixture
@@ -104,10 +108,12 @@ class TestSink:
     def noted(self, monkeypatch) -> list[tuple[object, str, int]]:
         noted: list[tuple[object, str, int]] = []
         monkeypatch.setattr(hook.sink, "pass_over", lambda *of: noted.append(of))
-        monkeypatch.setattr(
-            hook.sink, "location", lambda _session, table: {"clicks": "/tables/clicks"}.get(table)
-        )
+        monkeypatch.setattr(hook.sink, "location", self.location)
         return noted
+
+    def location(self, session: object, table: str) -> str | None:
+        assert isinstance(session, Spark)
+        return {"clicks": "/tables/clicks"}.get(table)
 
     @pytest.mark.parametrize(
         ("table", "options", "into"),
@@ -133,7 +139,8 @@ class TestSink:
                 journal.verify(begun)
             spark = Spark(disk)
             before_start(its, spark, place, table, **options)
-            assert [each.outcome for each in its.reconfigurations] == ["changed"]
+            [told] = its.reconfigurations
+            assert (told.outcome, told.before, told.after) == ("changed", 4, 8)
             assert noted == ([(spark, into, 3)] if into else [])
             noted.clear()
 
@@ -196,6 +203,7 @@ class TestKnown:
         text = "8 key groups are declared, and its checkpoint has 16"
         assert (found.note or "").startswith(text) == (asked == 8)
         assert (found.note is None) == (asked != 8)
+        assert found.told(QueryState(partitions=4)).note == found.note
 
     @pytest.mark.parametrize(
         ("provider", "counted", "rows"),

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -69,9 +69,12 @@ def test_nor_if_it_is_the_same_that_is_begun_again_and_killed_in_between(tmp_pat
         assert journal.begun() is None or not journal.is_verified(CHANGE)
 
 
-def test_what_the_last_change_came_to_is_read_back(journal):
-    journal.note(LAST)
-    assert journal.last() == LAST
+@pytest.mark.parametrize(
+    "more", [{}, {"began_at": 5}, {"seconds": {"checking": 1, "closing": 0.5}}, {"reason": "so"}]
+)
+def test_what_the_last_change_came_to_is_read_back(journal, more):
+    journal.note(replace(LAST, **more))
+    assert journal.last() == replace(LAST, **more)
 
 
 def test_what_another_release_has_noted_is_passed_over(journal, tmp_path):
