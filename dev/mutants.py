@@ -24,7 +24,7 @@ _ELSEWHERE = (
     "test_what_is_sent_unpacks_itself_where_there_is_nothing_but_python"
 )
 # Marks of tests that start what takes seconds to come up; a change is tried in less than one.
-SLOW = ("spark", "yarn", "hdfs", "kafka", "kubernetes", "browser")
+SLOW = ("clusters", "spark", "yarn", "hdfs", "kafka", "kubernetes", "browser")
 SHIPPED = "pyspark_kinesis_direct.py"
 
 MODULES: Modules = {name: tests for group in GROUPS for name, tests in group.modules.items()}

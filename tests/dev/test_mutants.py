@@ -42,5 +42,5 @@ def test_only_the_chosen_modules_are_changed_and_only_their_tests_are_run() -> N
     assert settings["only_mutate"] == ["dagster_sparkscale/durations.py"]
     assert settings["pytest_add_cli_args_test_selection"] == ["tests/test_durations.py"]
     arguments = settings["pytest_add_cli_args"]
-    assert arguments[arguments.index("-m") + 1].startswith("not (spark or ")
+    assert arguments[arguments.index("-m") + 1].startswith("not (clusters or spark or ")
     assert mutants.test_files(["durations.py"]) == ["tests/test_durations.py"]

@@ -117,8 +117,9 @@ class Spark:
 
     def repartition(self, path: str, partitions: int, exactly_once: bool) -> None:
         assert (path, exactly_once) == (self._disk.path, True)
-        described = self.sparkContext.properties["spark.job.description"]
-        assert described == f"state -> {partitions}"
+        jobs = self.sparkContext.properties
+        assert jobs["spark.jobGroup.id"] == f"sparkscale {path}"
+        assert jobs["spark.job.description"] == f"state -> {partitions}"
         rewrite(self._disk, partitions)
         self._meanwhile()
 
