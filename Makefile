@@ -111,7 +111,7 @@ $(VENV)/.mutants: $(STAMP)
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
 	@touch $@
 
-mutants: $(VENV)/.mutants ## small changes of the deciding modules that no test notices; ONLY=module for one
+mutants: $(VENV)/.mutants ## small changes of the code that no test notices; ONLY=module for one
 	$(PY) -m dev.mutants $(ONLY)
 
 clean: ## remove what the targets above have made

@@ -5,9 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-GOAL = 0.03
-"""Share of the changes that may survive."""
-
 # What pytest ended with where it found nothing wrong, no test, or (mutmut's own) was not asked as
 # no test comes near the function. All else means that the change was noticed, be it by an endless
 # loop or a crash.
@@ -104,9 +101,16 @@ def _survivor(
     )
 
 
-def report(verdicts: Sequence[Verdict]) -> str:
+def missed(goal: float, verdicts: Sequence[Verdict]) -> bool:
+    """Whether a larger share of the changes has survived than `goal`."""
+    survived, mutants = _count(verdicts)
+    return survived > goal * mutants
+
+
+def report(group: str, goal: float, verdicts: Sequence[Verdict]) -> str:
+    """What survived in the modules of a group, of which at most the share `goal` may."""
     width = max((len(verdict.path) for verdict in verdicts), default=0)
-    lines = [f"{'module':{width}}  mutants  killed  survived  share"]
+    lines = [f"{f'{group} module':{width}}  mutants  killed  survived  share"]
     for verdict in verdicts:
         survived = len(verdict.survivors)
         lines.append(
@@ -114,14 +118,19 @@ def report(verdicts: Sequence[Verdict]) -> str:
             f"{survived:8}  {_percent(survived, verdict.mutants):>5}"
         )
     lines += ["", *(str(each) for verdict in verdicts for each in verdict.survivors)]
-    mutants = sum(verdict.mutants for verdict in verdicts)
-    survived = sum(len(verdict.survivors) for verdict in verdicts)
+    survived, mutants = _count(verdicts)
     lines += [
         "",
-        f"{survived} of {mutants} survived: {_percent(survived, mutants)}; "
-        f"the goal is at most {GOAL:.0%}",
+        f"{group} modules: {survived} of {mutants} survived: {_percent(survived, mutants)}; "
+        f"the goal is at most {goal:.0%}",
+        "",
     ]
     return "\n".join(lines)
+
+
+def _count(verdicts: Sequence[Verdict]) -> tuple[int, int]:
+    """Survivors, and all changes."""
+    return sum(len(each.survivors) for each in verdicts), sum(each.mutants for each in verdicts)
 
 
 def _percent(part: int, whole: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dagster_sparkscale
+from dev.mutated import PURE
 
 PACKAGE = Path(dagster_sparkscale.__file__).parent
 
@@ -95,35 +96,6 @@ def test_what_dagster_loads_is_free_of_heavy_imports(module):
     assert not loaded & heavy
 
 
-# What decides, and what it decides on.
-PURE = [
-    *("durations", "names", "observe/status", "observe/stopped", "observe/evaluation"),
-    *("observe/hidden", "observe/minutes", "observe/last_words", "observe/state"),
-    *("watch/occasions", "watch/picture", "watch/glance", "watch/kafka"),
-    *("declare/bounds", "declare/declaration", "declare/decisions", "declare/policies"),
-    *("declare/checkpoints", "declare/drift", "declare/faults", "declare/fields"),
-    *("declare/key_groups", "declare/state", "declare/waves"),
-    *("declare/backpressure", "declare/limits", "declare/limit_checks", "declare/reserved"),
-    *("declare/receivers", "observe/receivers", "receivers/balance", "receivers/count"),
-    *("declare/stream", "declare/streams", "declare/decorator"),
-    *("autoscale/ratio", "autoscale/spark_conf", "autoscale/lag"),
-    *("autoscale/steps", "autoscale/throttle", "observe/throttling"),
-    *("clusters/conditions", "clusters/host/environments", "clusters/standalone/room"),
-    "clusters/yarn/applications",
-    *("clusters/kubernetes/names", "clusters/kubernetes/templates"),
-    *("clusters/kubernetes/spark", "clusters/kubernetes/manifests"),
-    *("clusters/kubernetes/applications", "clusters/kubernetes/checkpoints"),
-    *("clusters/standalone/submission", "clusters/standalone/told", "driver/shipped"),
-    *("driver/kafka_lag", "driver/victims", "driver/evacuation", "driver/receiver_watch"),
-    "driver/receiver_rates",
-    *("driver/backpressure/cost_model", "driver/backpressure/estimators"),
-    *("driver/backpressure/pid", "driver/backpressure/seen", "driver/backpressure/work"),
-    *("cli/tail", "cli/words", "driver/backpressure/plan"),
-    *("driver/backpressure/sharing", "driver/backpressure/timeline"),
-    *("driver/backpressure/source", "driver/reports"),
-]
-
-
 def modules_of(part: str) -> list[Path]:
     folder = PACKAGE / part
     return sorted(folder.rglob("*.py")) if folder.is_dir() else [PACKAGE / f"{part}.py"]
@@ -166,41 +138,18 @@ def test_the_driver_starts_where_there_is_nothing_else():
     assert {name.split(".")[1] for name in done.stdout.split()} == {"driver"}
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        *PURE,
-        "lifecycle/recovery",
-        "state/aims",
-        "state/cost",
-        "backpressure/advice",
-        "backpressure/aims",
-        "backpressure/knobs",
-        "backpressure/recommend",
-        "backpressure/recommend_options",
-        "backpressure/recommend_rates",
-        "backpressure/sustained",
-        "backpressure/verify",
-        "clusters/receiver_counts",
-        "clusters/tuned",
-        "receivers/decide",
-        "watch/receivers",
-        "watch/alerts",
-        "watch/assess",
-        "watch/backpressure",
-        "watch/coverage",
-        "watch/health",
-        "watch/fleet",
-        "watch/fleet_memory",
-        "watch/fleet_words",
-        "watch/problems",
-        "watch/state",
-    ],
-)
+# They read or write a moment, and look at no clock.
+MOMENTS = {
+    "durations.py": "datetime",
+    "clusters/kubernetes/telling.py": "datetime",
+    "driver/progress.py": "datetime",
+    "watch/words.py": "time",
+}
+
+
+@pytest.mark.parametrize("module", PURE)
 def test_decisions_are_pure(module):
     """No Dagster, no Spark, no clock, no I/O: what they do depends on what they are given."""
-    tops = {name.split(".")[0] for name in imports_of(PACKAGE / f"{module}.py")}
+    tops = {name.split(".")[0] for name in imports_of(PACKAGE / module)}
     tainted = {"dagster", "pyspark", "time", "datetime", "os", "random", "threading", "requests"}
-    if module == "durations":
-        tainted -= {"datetime"}  # `timedelta` is one of the ways to write a duration
-    assert not tops & tainted
+    assert not tops & (tainted - {MOMENTS.get(module)})

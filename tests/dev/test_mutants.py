@@ -7,6 +7,7 @@ import pytest
 
 from dev import mutants
 from dev.mutants import MODULES, PACKAGE, chosen, configuration
+from dev.mutated import ACTING, GROUPS, PURE
 
 
 @pytest.mark.parametrize("name", ["ratio", "autoscale/ratio.py", "autoscale.ratio", "ratio.py"])
@@ -24,6 +25,11 @@ def test_a_name_that_fits_none_is_refused_with_those_there_are(name: str) -> Non
         chosen([name])
 
 
+def test_a_module_is_judged_in_one_group() -> None:
+    assert not PURE.keys() & ACTING.keys()
+    assert sum(len(group.modules) for group in GROUPS) == len(MODULES)
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_each_module_is_there_and_so_are_tests_of_it(module: str) -> None:
     assert (Path(PACKAGE) / module).is_file()
@@ -35,4 +41,6 @@ def test_only_the_chosen_modules_are_changed_and_only_their_tests_are_run() -> N
     settings = tomllib.loads(configuration(["durations.py"]))["tool"]["mutmut"]
     assert settings["only_mutate"] == ["dagster_sparkscale/durations.py"]
     assert settings["pytest_add_cli_args_test_selection"] == ["tests/test_durations.py"]
+    arguments = settings["pytest_add_cli_args"]
+    assert arguments[arguments.index("-m") + 1].startswith("not (clusters or spark or ")
     assert mutants.test_files(["durations.py"]) == ["tests/test_durations.py"]

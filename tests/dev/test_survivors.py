@@ -2,7 +2,7 @@
 
 import pytest
 
-from dev.survivors import Survivor, Verdict, judge, report
+from dev.survivors import Survivor, Verdict, judge, missed, report
 
 SOURCE = '''\
 def most(values, least=0):
@@ -93,17 +93,31 @@ def test_a_run_that_was_cut_short_is_no_result(code: int | None) -> None:
         judged(default=KILLED, method=code)
 
 
-def test_the_report_ends_with_the_share_of_all_modules_against_the_goal() -> None:
-    left = (Survivor("b.py", 7, "a < b", "a <= b"),)
-    lines = report([Verdict("a.py", 30, ()), Verdict("b.py", 10, left)]).splitlines()
+LEFT = [
+    Verdict("a.py", 30, ()),
+    Verdict("b.py", 10, (Survivor("b.py", 7, "a < b", "a <= b"),)),
+]
+
+
+def test_the_report_of_a_group_ends_with_its_share_against_its_goal() -> None:
+    lines = report("pure", 0.03, LEFT).splitlines()
     assert [line.split() for line in lines[:3]] == [
-        ["module", "mutants", "killed", "survived", "share"],
+        ["pure", "module", "mutants", "killed", "survived", "share"],
         ["a.py", "30", "30", "0", "0.0%"],
         ["b.py", "10", "9", "1", "10.0%"],
     ]
     assert lines[4] == "b.py:7: a < b  ->  a <= b"
-    assert lines[-1] == "1 of 40 survived: 2.5%; the goal is at most 3%"
+    assert lines[-1] == "pure modules: 1 of 40 survived: 2.5%; the goal is at most 3%"
 
 
-def test_a_module_in_which_nothing_can_be_changed_has_no_share() -> None:
-    assert "0.0%" not in report([Verdict("a.py", 0, ())])
+@pytest.mark.parametrize(("goal", "is_missed"), [(0.02, True), (0.025, False), (0.03, False)])
+def test_a_goal_is_missed_by_the_share_of_all_modules_of_the_group(
+    goal: float, is_missed: bool
+) -> None:
+    assert missed(goal, LEFT) == is_missed
+
+
+def test_a_module_in_which_nothing_can_be_changed_has_no_share_and_misses_nothing() -> None:
+    nothing = [Verdict("a.py", 0, ())]
+    assert "0.0%" not in report("pure", 0.03, nothing)
+    assert not missed(0.03, nothing)

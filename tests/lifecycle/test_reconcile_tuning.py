@@ -1,5 +1,6 @@
 """What was tuned of a stream's limits: each start has it, until something else is declared."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -67,11 +68,12 @@ def test_another_declaration_wins_and_is_told_once(running):
 
 
 def test_what_is_declared_of_a_stream_that_is_retuned_is_noted(world):
-    stream = limited(retune=Retune())
+    stream, begun = limited(retune=Retune()), time.time()
     start(world, stream)
     tuning = world.records["clicks"].tuning
     assert tuning is not None
     assert (tuning.settings, tuning.declared, tuning.by_hand) == ({}, {SETTING: "1000"}, False)
+    assert begun <= tuning.at <= time.time()
     start(world, limited())
     assert world.records["clicks"].tuning == tuning
 

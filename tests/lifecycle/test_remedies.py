@@ -3,9 +3,11 @@
 import time
 from dataclasses import replace
 
+import dagster as dg
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.names import STORY
 from dagster_sparkscale.operations import STALE_AFTER
 from tests.fakes import scaled
 from tests.watch.deployment import Deployment, failure_of, overload
@@ -16,6 +18,12 @@ def deployed() -> Deployment:
     deployed = Deployment([scaled()])
     overload(deployed)
     return deployed
+
+
+def story_of(result: dg.ExecuteInProcessResult) -> dict:
+    """What the run's page shows of what it came to."""
+    (event,) = result.get_asset_observation_events()
+    return dict(event.asset_observation_data.asset_observation.metadata[STORY].value)
 
 
 def unknown(deployed: Deployment) -> None:
@@ -31,6 +39,11 @@ class TestDeclareGone:
         driver = deployed.world.cluster.find("clicks")
         assert driver.state is DriverState.FAILED
         assert driver.exit_reason == f"declared gone by declare_gone run {result.run_id[:8]}"
+        assert story_of(result) == {
+            "reason": "disk burnt",
+            "epoch": 1,
+            "state": "failed",
+        }
         # And so its recovery goes on by itself.
         kept = deployed.world.streams["clicks"]
         kept.driver = replace(kept.driver, ended_at=time.time() - 60)
@@ -81,9 +94,49 @@ class TestLiftHold:
         assert deployed.by_hand("restart", stream="clicks").success
         assert deployed.world.cluster.find("clicks").epoch == 2
 
+    def test_what_was_lifted_is_told_with_what_it_said_of_undoing_it(self, deployed):
+        self.held(deployed)
+        result = deployed.by_hand("lift_hold", stream="clicks", reason="it is undone")
+        assert story_of(result) == {
+            "reason": "it is undone",
+            "hold": "rewriting state",
+            "undo": "run it again",
+        }
+
     def test_what_is_not_held_can_not_be_lifted(self, deployed):
         text = failure_of(deployed.by_hand("lift_hold", stream="clicks"))
         assert text == "'clicks' is not held by anybody: there is nothing to lift"
+
+
+@pytest.mark.parametrize(
+    ("job", "config"), [("declare_gone", {"epoch": 1}), ("lift_hold", {}), ("stop_orphan", {})]
+)
+def test_what_is_remembered_by_no_name_is_told_with_what_there_is(deployed, job, config):
+    text = failure_of(deployed.by_hand(job, stream="orders", **config))
+    assert text == "stream = 'orders': nothing is remembered of it; remembered are: 'clicks'"
+    deployed.world.records.clear()
+    text = failure_of(deployed.by_hand(job, stream="orders", **config))
+    assert text.endswith("remembered are: none")
+
+
+def test_a_driver_that_no_cluster_manager_knows_is_not_declared_gone(deployed):
+    deployed.world.streams.clear()
+    text = failure_of(deployed.by_hand("declare_gone", stream="clicks", epoch=1))
+    assert text == "epoch = 1: the newest driver of 'clicks' is none"
+
+
+@pytest.mark.parametrize("job", ["declare_gone", "lift_hold", "stop_orphan"])
+def test_each_is_refused_by_name_while_another_operation_holds_the_stream(
+    deployed, monkeypatch, job
+):
+    for module in ("remedies", "jobs"):
+        monkeypatch.setattr(f"dagster_sparkscale.lifecycle.{module}.LEASE_WAIT", 0)
+    config = {"declare_gone": {"epoch": 1}, "stop_orphan": {"whoever_declares_it": True}}
+    deployed.world.run(scaled("old"))
+    stream = "old" if job == "stop_orphan" else "clicks"
+    with deployed.world.cluster.lease(stream, "rescale run 12345678"):
+        text = failure_of(deployed.by_hand(job, stream=stream, **config.get(job, {})))
+    assert f"rescale run 12345678 has held {stream!r} since" in text
 
 
 class TestStale:

@@ -1,4 +1,5 @@
-"""A checkpoint on this disk, without Hadoop, on which a driver can die between any two steps."""
+"""A checkpoint on this disk, without Hadoop, and the log of its query's file sink: a driver can die
+between any two steps."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,6 +54,13 @@ class Disk:
             raise
         file.write_bytes(content)
 
+    def pass_over(self, batch: int) -> None:
+        """Have the sink's log note that a batch has written nothing: whole or not at all."""
+        self._change()
+        log = _sink(self._root)
+        log.mkdir(exist_ok=True)
+        (log / str(batch)).touch()
+
     def delete(self, name: str) -> None:
         self._change()
         (self._root / name).unlink(missing_ok=True)
@@ -62,6 +70,16 @@ class Disk:
         place = self._root / folder
         if place.is_dir() and not any(place.iterdir()):
             place.rmdir()
+
+
+def _sink(root: Path) -> Path:
+    return root.with_name(f"{root.name} sink")
+
+
+def passed_over(root: Path) -> list[int]:
+    """The batches of which the sink's log says that they have written nothing."""
+    log = _sink(root)
+    return sorted(int(each.name) for each in log.iterdir()) if log.is_dir() else []
 
 
 def entry(partitions: int, provider: str = layout.ROCKSDB) -> str:
@@ -88,13 +106,19 @@ def checkpoint(root: Path, partitions: int = 4, batches: int = 3) -> None:
             put(root, f"state/0/{partition}/{batch + 1}.changelog", f"batch {batch}")
 
 
-def rewrite(disk: Disk, root: Path, partitions: int, batch: int = 2) -> None:
+def rewritten(partitions: int, batch: int = 2) -> dict[str, bytes]:
     """What Spark's repartitioning leaves after the last batch, in its order."""
-    for partition in range(partitions):
-        disk.write(f"state/0/{partition}/{batch + 2}.zip", b"all of it")
-    disk.write("state/0/_metadata/v2/3", b"v2")
-    disk.write(f"offsets/{batch + 1}", entry(partitions).encode())
-    disk.write(f"commits/{batch + 1}", b"v1\n{}")
+    return {
+        **{f"state/0/{part}/{batch + 2}.zip": b"all of it" for part in range(partitions)},
+        "state/0/_metadata/v2/3": b"v2",
+        f"offsets/{batch + 1}": entry(partitions).encode(),
+        f"commits/{batch + 1}": b"v1\n{}",
+    }
+
+
+def rewrite(disk: Disk, partitions: int, batch: int = 2) -> None:
+    for name, written in rewritten(partitions, batch).items():
+        disk.write(name, written)
 
 
 def content(root: Path) -> dict[str, bytes]:

@@ -1,88 +1,34 @@
-"""A change whose file system fails at one moment, with Spark's part of it played on this disk."""
+"""A change that goes through, is put back, or fails at one moment, with Spark's part played."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from dagster_sparkscale.driver.state import reconfigure, tasks
-from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Part
 from dagster_sparkscale.driver.state.journal import Journal
-from dagster_sparkscale.driver.state.plans import Plan
-from dagster_sparkscale.driver.state.reporting import Reporting
 from dagster_sparkscale.driver.wire import Reconfiguration
-from tests.driver.state.disk import Died, Disk, checkpoint, content, entry, put, rewrite
+from tests.driver.state.disk import (
+    Died,
+    Disk,
+    checkpoint,
+    content,
+    entry,
+    passed_over,
+    put,
+)
+from tests.driver.state.played import (
+    Context,
+    Parts,
+    Spark,
+    changed,
+    resumed,
+    without_a_row,
+)
 from tests.waiting import HANGS
 
-STORE = (0, "default")
-
-
-@pytest.fixture(autouse=True)
-def _states(monkeypatch) -> Iterator[None]:
-    """A row in each of 8 key groups."""
-
-    def fingerprint(_session, _path, _of, batch, partitions, groups) -> Fingerprint:
-        parts = {(g, g % partitions): Part(1, (g, g), 0) for g in range(groups)}
-        return Fingerprint(batch, partitions, {STORE: parts})
-
-    monkeypatch.setattr(reconfigure, "stores", lambda *_: {STORE: "stateStoreSave"})
-    monkeypatch.setattr(reconfigure, "fingerprint", fingerprint)
-    yield
-
-
-class Context:
-    """A SparkContext, as far as it tells of the tasks of a job."""
-
-    def __init__(self) -> None:
-        self.properties: dict[str, str | None] = {"spark.jobGroup.id": "the program's"}
-        self.tasks: list[threading.Thread] = []
-
-    def getLocalProperty(self, name: str) -> str | None:
-        return self.properties.get(name)
-
-    def setLocalProperty(self, name: str, value: str | None) -> None:
-        self.properties[name] = value
-
-    def setJobGroup(self, group: str, description: str) -> None:
-        self.properties |= {"spark.jobGroup.id": group, "spark.job.description": description}
-
-    def statusTracker(self) -> "Context":
-        return self
-
-    def getJobIdsForGroup(self, group: str) -> list[int]:
-        assert group == self.properties["spark.jobGroup.id"] != "the program's"
-        return [1]
-
-    def getJobInfo(self, job: int) -> SimpleNamespace:
-        return SimpleNamespace(stageIds=[1, 2])
-
-    def getStageInfo(self, stage: int) -> SimpleNamespace | None:
-        running = sum(task.is_alive() for task in self.tasks)
-        return SimpleNamespace(numActiveTasks=running) if stage == 1 else None
-
-
-def changed(
-    disk: Disk,
-    place: Path,
-    meanwhile: Callable[[], None] = lambda: None,
-    stopping: Callable[[], bool] = lambda: False,
-    context: Context | None = None,
-) -> Reporting:
-    told = Reporting("plan", "counts")
-
-    def repartition(_path: str, partitions: int, _exactly_once: bool) -> None:
-        rewrite(disk, place, partitions)
-        meanwhile()
-
-    session = SimpleNamespace(
-        _streamingCheckpointManager=SimpleNamespace(repartition=repartition),
-        sparkContext=context or Context(),
-    )
-    plan = Plan("plan", 8, 8)
-    reconfigure.change(session, disk, Journal(disk), plan, told, "4.3.0", stopping)
-    return told
+STEPS = ["checking", "measuring", "writing down", "rewriting", "verifying"]
 
 
 class Full(Disk):
@@ -105,8 +51,58 @@ def outcome(told: Reconfiguration) -> tuple[str | None, str]:
 
 def test_it_is_changed(tmp_path):
     checkpoint(tmp_path)
-    assert changed(Disk(tmp_path), tmp_path).told.outcome == "changed"
+    came = changed(Disk(tmp_path))
+    assert (came.told.outcome, came.told.reason, came.counts) == ("changed", None, True)
+    assert came.steps == [*STEPS, "closing"] and list(came.told.seconds or ()) == came.steps
+    assert (came.told.before, came.told.key_groups, came.told.rows) == (4, 8, 8)
+    assert came.told.group_rows == (1,) * 8
+    assert (came.told.partition_rows, came.told.partition_rows_after) == ((2,) * 4, (1,) * 8)
     assert Journal(Disk(tmp_path)).begun() is None
+    assert passed_over(tmp_path) == [3]
+
+
+def unreadable(batch: int, parts: Parts) -> Parts:
+    """The new state can't be read."""
+    if batch == 2:
+        return parts
+    raise OSError("a block is missing")
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        (
+            without_a_row,
+            "the new state is not the same: operator 0, store 'default': key group 0 had 1 rows "
+            "and has 0",
+        ),
+        (unreadable, "the new state can't be read: a block is missing"),
+    ],
+)
+def test_a_state_that_is_not_verified_is_put_back(tmp_path, read, why):
+    checkpoint(tmp_path)
+    was, disk = content(tmp_path), Disk(tmp_path)
+    came = changed(disk, Spark(disk, read=read))
+    assert (came.told.outcome, came.told.reason, came.counts) == ("undone", why, True)
+    assert came.steps == [*STEPS, "undoing", "closing"]
+    assert content(tmp_path) == was and passed_over(tmp_path) == []
+
+
+def test_what_is_verified_stays_though_it_can_t_be_closed(tmp_path, capfd):
+    """The next start does."""
+    checkpoint(tmp_path)
+
+    class Kept(Disk):
+        def delete(self, name: str) -> None:
+            if name.endswith("/begun"):
+                raise OSError("no room for a deletion")
+            super().delete(name)
+
+    assert changed(Kept(tmp_path)).told.outcome == "changed"
+    assert "stays for now: no room for a deletion" in capfd.readouterr().err
+    [report] = resumed(Disk(tmp_path))
+    assert report.told.outcome == "changed"
+    assert resumed(Disk(tmp_path)) == [] and passed_over(tmp_path) == [3]
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -114,7 +110,7 @@ def test_no_room_to_write_down_what_there_is(tmp_path, whole):
     """Nothing was touched, and the next start must find nothing to be undone."""
     checkpoint(tmp_path)
     was = content(tmp_path)
-    came, reason = outcome(changed(Full(tmp_path, "/begun", whole=whole), tmp_path).told)
+    came, reason = outcome(changed(Full(tmp_path, "/begun", whole=whole)).told)
     assert came == "refused" and "No space left" in reason
     assert content(tmp_path) == was
     assert Journal(Disk(tmp_path)).begun() is None
@@ -126,7 +122,7 @@ def test_no_room_to_write_down_that_it_is_right(tmp_path, whole):
     checkpoint(tmp_path)
     was = content(tmp_path)
     disk = Full(tmp_path, "/verified", whole=whole)
-    came, reason = outcome(changed(disk, tmp_path).told)
+    came, reason = outcome(changed(disk).told)
     assert came == "undone" and "No space left" in reason
     assert content(tmp_path) == was
     assert not list((tmp_path / "_sparkscale_state").iterdir())
@@ -144,10 +140,9 @@ def test_killed_while_it_puts_back_what_it_could_not_say_is_right(tmp_path):
             super().delete(name)
 
     with pytest.raises(Died):
-        changed(Dying(tmp_path, "/verified", whole=True), tmp_path)
-    disk, told = Disk(tmp_path), Reporting("plan", "counts")
-    reconfigure.resume(disk, Journal(disk), lambda *_, **__: told)
-    assert told.told.outcome == "undone"
+        changed(Dying(tmp_path, "/verified", whole=True))
+    [report] = resumed(Disk(tmp_path))
+    assert report.told.outcome == "undone"
     assert content(tmp_path) == was
 
 
@@ -159,7 +154,7 @@ def test_a_listing_that_lacks_files_is_not_relied_on(tmp_path):
         def files(self, folder: str = "") -> Mapping[str, int]:
             return {n: size for n, size in super().files(folder).items() if n != "commits/2"}
 
-    came, reason = outcome(changed(Late(tmp_path), tmp_path).told)
+    came, reason = outcome(changed(Late(tmp_path)).told)
     assert came == "refused" and "lists only some of its files, and not commits/2" in reason
     assert content(tmp_path) == was
 
@@ -171,8 +166,7 @@ def test_what_another_driver_has_undone_meanwhile_is_that_one_s(tmp_path, right)
     was = content(tmp_path)
 
     def meanwhile() -> None:
-        disk = Disk(tmp_path)
-        reconfigure.resume(disk, Journal(disk), lambda *_, **__: Reporting("plan", "counts"))
+        resumed(Disk(tmp_path))
         assert content(tmp_path) == was
         put(tmp_path, "offsets/3", entry(4))
         put(tmp_path, "commits/3", "v1\n{}")
@@ -183,7 +177,8 @@ def test_what_another_driver_has_undone_meanwhile_is_that_one_s(tmp_path, right)
 
     runs: dict[str, bytes] = {}
     with pytest.raises(reconfigure.InTheMiddle, match="another driver has undone or closed it"):
-        changed(Disk(tmp_path), tmp_path, meanwhile)
+        disk = Disk(tmp_path)
+        changed(disk, Spark(disk, meanwhile))
     assert content(tmp_path) == runs
 
 
@@ -193,23 +188,30 @@ def test_a_driver_that_was_asked_to_stop_begins_none(tmp_path, step):
     checkpoint(tmp_path)
     was = content(tmp_path)
     asked = iter([step == "checking", True])
-    came, reason = outcome(changed(Disk(tmp_path), tmp_path, stopping=lambda: next(asked)).told)
+    came, reason = outcome(changed(Disk(tmp_path), stopping=lambda: next(asked)).told)
     assert came == "refused" and "was asked to stop" in reason
     assert content(tmp_path) == was
 
 
-class Failing:
-    """One task has failed, and with it the job; another is about to write a partition's state."""
+class Late:
+    """A task is still about to write a partition's state when the job has ended.
 
-    def __init__(self, disk: Disk, context: Context) -> None:
-        self._disk, self._context = disk, context
+    Args:
+        fails: whether the job has failed, by another of its tasks.
+    """
+
+    def __init__(self, disk: Disk, *, fails: bool) -> None:
+        self._disk, self._fails = disk, fails
         self.go_on = threading.Event()
+        self.context = Context()
+        self.spark = Spark(disk, self._job, self.context)
 
-    def __call__(self) -> None:
-        task = threading.Thread(target=self._write)
-        self._context.tasks.append(task)
+    def _job(self) -> None:
+        task = threading.Thread(target=self._write, daemon=True)
+        self.context.tasks.append(task)
         task.start()
-        raise RuntimeError("a task has failed")
+        if self._fails:
+            raise RuntimeError("a task has failed")
 
     def _write(self) -> None:
         self.go_on.wait(HANGS)
@@ -219,28 +221,32 @@ class Failing:
 def test_what_a_task_of_a_failed_job_writes_late_is_undone_too(tmp_path):
     """Else the query would find it, as a snapshot of its own next batch."""
     checkpoint(tmp_path)
-    was, disk, context = content(tmp_path), Disk(tmp_path), Context()
-    failing = Failing(disk, context)
-    threading.Timer(0.3, failing.go_on.set).start()
-    came, reason = outcome(changed(disk, tmp_path, failing, context=context).told)
-    context.tasks[0].join(HANGS)
+    was, late = content(tmp_path), Late(Disk(tmp_path), fails=True)
+    late.context.asked = late.go_on.set
+    came, reason = outcome(changed(Disk(tmp_path), late.spark).told)
     assert came == "undone" and "a task has failed" in reason
     assert content(tmp_path) == was
-    assert context.properties["spark.jobGroup.id"] == "the program's"
+    assert late.context.properties["spark.jobGroup.id"] == "the program's"
+
+
+def test_nothing_is_verified_before_the_slower_ones_of_tasks_that_ran_twice_have_ended(tmp_path):
+    checkpoint(tmp_path)
+    late = Late(Disk(tmp_path), fails=False)
+    late.context.asked = late.go_on.set
+    assert outcome(changed(Disk(tmp_path), late.spark).told) == ("changed", "")
+    assert content(tmp_path)["state/0/1/4.zip"] == b"of the new partition 1"
 
 
 def test_tasks_that_do_not_end_leave_it_to_a_driver_with_executors_of_its_own(
     tmp_path, monkeypatch
 ):
     checkpoint(tmp_path)
-    was, disk, context = content(tmp_path), Disk(tmp_path), Context()
-    failing = Failing(disk, context)
+    was, late = content(tmp_path), Late(Disk(tmp_path), fails=True)
     monkeypatch.setattr(tasks, "WITHIN", 0.2)
     with pytest.raises(reconfigure.InTheMiddle, match="1 tasks of the change have not ended"):
-        changed(disk, tmp_path, failing, context=context)
-    failing.go_on.set()
-    context.tasks[0].join(HANGS)
-    told = Reporting("plan", "counts")
-    reconfigure.resume(disk, Journal(disk), lambda *_, **__: told)
-    assert told.told.outcome == "undone"
+        changed(Disk(tmp_path), late.spark)
+    late.go_on.set()
+    late.context.tasks[0].join(HANGS)
+    [report] = resumed(Disk(tmp_path))
+    assert report.told.outcome == "undone"
     assert content(tmp_path) == was

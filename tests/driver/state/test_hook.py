@@ -1,12 +1,11 @@
 """What is done each time that a program starts a query, with its checkpoint on this disk."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dagster_sparkscale.driver.state import hook, layout, reconfigure
-from dagster_sparkscale.driver.state.hook import Declared, StateHook
+from dagster_sparkscale.driver.state.hook import MOST_TOLD, Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.undo import files_of
@@ -37,7 +36,7 @@ def begin(place: Path) -> None:
     """A change that is cut off while it is rewriting."""
     disk = Disk(place)
     Journal(disk).begin(Begun("earlier", 2, 4, 8, files_of(disk)))
-    rewrite(disk, place, 8)
+    rewrite(disk, 8)
 
 
 def test_a_plan_is_for_the_first_start_of_a_query_alone(tmp_path):
@@ -65,18 +64,24 @@ def fails(*_: object) -> bool:
 
 
 def test_a_stream_without_state_starts_where_its_checkpoint_can_t_be_looked_at(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, capfd
 ):
     monkeypatch.setattr(Disk, "exists", fails)
     assert started(StateHook("4.3.0", Declared()), tmp_path) is None
+    said = "the checkpoint of query 'counts' can't be looked at: no answer"
+    assert said in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("declared", [Declared(), Declared(16)])
-def test_an_offset_log_that_is_not_understood_keeps_no_query_from_starting(tmp_path, declared):
+def test_an_offset_log_that_is_not_understood_keeps_no_query_from_starting(
+    tmp_path, declared, capfd
+):
     """Spark may know more of it; nothing has begun there."""
     checkpoint(tmp_path)
     put(tmp_path, "offsets/2", "v9\nof another kind")
     assert started(StateHook("4.3.0", declared), tmp_path) is None
+    said = f"of the state in {tmp_path.name} nothing can be known: {tmp_path.name}/offsets/2:"
+    assert said in capfd.readouterr().err
 
 
 def test_a_program_that_tries_for_ever_is_told_of_once(tmp_path, monkeypatch):
@@ -108,18 +113,23 @@ def test_key_groups_are_those_from_before_the_plan(tmp_path):
     assert layout.OURS in {each.name for each in tmp_path.iterdir()}
 
 
-def test_what_the_last_change_came_to_is_told_without_its_longest_lists(tmp_path):
+LISTS = ("group_rows", "partition_rows", "partition_rows_after")
+
+
+@pytest.mark.parametrize("long", LISTS)
+def test_what_the_last_change_came_to_is_told_without_its_longest_lists(tmp_path, long):
     """Each status has it, of each query, for as long as nothing is changed: with all 32768 key
     groups, those of 50 queries are more than Dagster takes."""
     checkpoint(tmp_path)
-    told = Reconfiguration("plan", "counts", "over", 5.0, "changed", rows=32768, key_groups=32768)
-    told = replace(told, group_rows=(1,) * 32768, partition_rows=(8192,) * 4)
+    rows = {name: (8,) * (MOST_TOLD + (name == long)) for name in LISTS}
+    told = Reconfiguration("plan", "counts", "over", 5.0, "changed", rows=9, **rows)
     Journal(Disk(tmp_path)).note(told)
     known = started(StateHook("4.3.0", Declared(32768)), tmp_path)
     assert known is not None and known.last is not None
-    assert known.last.group_rows is None
-    assert known.last.rows == 32768
-    assert list(known.last.partition_rows or ()) == [8192] * 4
+    assert known.last.rows == 9
+    for name in LISTS:
+        shown = getattr(known.last, name)
+        assert shown is None if name == long else list(shown) == [8] * MOST_TOLD
 
 
 def test_two_queries_of_one_name_in_two_sessions_are_told_of_both(tmp_path):

@@ -2,14 +2,14 @@
 
 import json
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from dagster_sparkscale.driver.state.journal import Begun, Journal, NotUnderstood
 from dagster_sparkscale.driver.wire import Reconfiguration
-from tests.driver.state.disk import Disk
+from tests.driver.state.disk import Died, Disk
 
 CHANGE = Begun("plan", 7, 4, 8, {"offsets/7": 20, "state/0/1/8.zip": 300})
 LAST = Reconfiguration("plan", "counts", "over", 5.0, "changed", before=4, after=8, rows=9)
@@ -59,9 +59,22 @@ def test_what_was_verified_of_one_change_says_nothing_of_the_next(journal):
     assert not journal.is_verified(CHANGE)
 
 
-def test_what_the_last_change_came_to_is_read_back(journal):
-    journal.note(LAST)
-    assert journal.last() == LAST
+def test_nor_if_it_is_the_same_that_is_begun_again_and_killed_in_between(tmp_path):
+    """What it changes would be taken for right."""
+    Journal(Disk(tmp_path)).verify(CHANGE)
+    for lives in range(2):
+        with pytest.raises(Died):
+            Journal(Disk(tmp_path, lives)).begin(CHANGE)
+        journal = Journal(Disk(tmp_path))
+        assert journal.begun() is None or not journal.is_verified(CHANGE)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"began_at": 5}, {"seconds": {"checking": 1, "closing": 0.5}}, {"reason": "so"}]
+)
+def test_what_the_last_change_came_to_is_read_back(journal, more):
+    journal.note(replace(LAST, **more))
+    assert journal.last() == replace(LAST, **more)
 
 
 def test_what_another_release_has_noted_is_passed_over(journal, tmp_path):

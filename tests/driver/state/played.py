@@ -1,0 +1,177 @@
+"""Spark's part in a change of a query's state, played on a checkpoint on this disk."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from dagster_sparkscale.driver.state import layout, reconfigure
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Part, Store
+from dagster_sparkscale.driver.state.journal import Journal
+from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.reporting import Reporting
+from dagster_sparkscale.driver.wire import Reconfiguration
+from tests.driver.state.disk import Disk, rewrite
+
+PLAN = Plan("plan", partitions=8, key_groups=8)
+STORE = (0, "default")
+AGGREGATION = "stateStoreSave"
+Parts = dict[tuple[int, int], Part]
+
+
+def all_rows(_batch: int, parts: Parts) -> Parts:
+    return parts
+
+
+def without_a_row(batch: int, parts: Parts) -> Parts:
+    """Of the state that batch 2 has left all, and of what it was changed to all but one."""
+    return parts if batch == 2 else {where: parts[where] for where in sorted(parts)[1:]}
+
+
+class Context:
+    """A SparkContext, as far as it tells of the tasks of a job."""
+
+    def __init__(self) -> None:
+        self.properties: dict[str, str | None] = {"spark.jobGroup.id": "the program's"}
+        self.tasks: list[threading.Thread] = []
+        self.asked: Callable[[], None] = lambda: None
+        """Called when it has counted the tasks that run."""
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self.properties.get(name)
+
+    def setLocalProperty(self, name: str, value: str | None) -> None:
+        self.properties[name] = value
+
+    def setJobGroup(self, group: str, description: str) -> None:
+        self.properties |= {"spark.jobGroup.id": group, "spark.job.description": description}
+
+    def statusTracker(self) -> "Context":
+        return self
+
+    def getJobIdsForGroup(self, group: str) -> list[int]:
+        assert group == self.properties["spark.jobGroup.id"] != "the program's"
+        return [1, 7]
+
+    def getJobInfo(self, job: int) -> SimpleNamespace | None:
+        return SimpleNamespace(stageIds=[1, 2]) if job == 1 else None
+
+    def getStageInfo(self, stage: int) -> SimpleNamespace | None:
+        if stage != 1:
+            return None
+        running = sum(task.is_alive() for task in self.tasks)
+        self.asked()
+        return SimpleNamespace(numActiveTasks=running)
+
+
+class Spark:
+    """A session. The query's state has a row in each key group.
+
+    Args:
+        meanwhile: called when the new state is written.
+        stores: of the query's operators, with the operators' names.
+        read: what is read of the state of a batch, given what there is.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        meanwhile: Callable[[], None] = lambda: None,
+        context: Context | None = None,
+        stores: Mapping[Store, str] | None = None,
+        read: Callable[[int, Parts], Parts] = all_rows,
+    ) -> None:
+        self._disk, self._meanwhile, self._read = disk, meanwhile, read
+        self._stores = {STORE: AGGREGATION} if stores is None else stores
+        self.sparkContext = context or Context()
+        self._streamingCheckpointManager = self
+        self.conf: dict[str, str] = {}
+
+    def playing(self) -> AbstractContextManager[Any]:
+        """While it lasts, a change reads the state from this."""
+        return patch.multiple(reconfigure, stores=self.stores, fingerprint=self.fingerprint)
+
+    def stores(self, session: "Spark", path: str) -> Mapping[Store, str]:
+        assert (session, path) == (self, self._disk.path)
+        return self._stores
+
+    def fingerprint(
+        self,
+        session: "Spark",
+        path: str,
+        of: Iterable[Store],
+        batch: int,
+        partitions: int,
+        groups: int,
+    ) -> Fingerprint:
+        assert (session, path, set(of)) == (self, self._disk.path, set(self._stores))
+        assert not any(task.is_alive() for task in self.sparkContext.tasks)
+        entry = self._disk.read(f"{layout.OFFSETS}/{batch}")
+        assert entry is not None and self._disk.exists(f"{layout.COMMITS}/{batch}")
+        assert layout.bound(entry.decode(), "offsets").partitions == partitions
+        parts = {(g, g % partitions): Part(1, (g, g), 0) for g in range(groups)}
+        return Fingerprint(batch, partitions, {s: self._read(batch, parts) for s in self._stores})
+
+    def repartition(self, path: str, partitions: int, exactly_once: bool) -> None:
+        assert (path, exactly_once) == (self._disk.path, True)
+        jobs = self.sparkContext.properties
+        assert jobs["spark.jobGroup.id"] == f"sparkscale {path}"
+        assert jobs["spark.job.description"] == f"state -> {partitions}"
+        rewrite(self._disk, partitions)
+        self._meanwhile()
+
+
+class Steps(Reporting):
+    """A report that keeps the steps it has had."""
+
+    def __init__(self) -> None:
+        super().__init__("plan", "counts")
+        self.steps: list[str] = []
+
+    def step(self, name: str) -> None:
+        self.steps.append(name)
+        super().step(name)
+
+
+@dataclass(frozen=True)
+class Came:
+    """What a change came to."""
+
+    told: Reconfiguration
+    steps: list[str]
+    counts: bool
+    """Whether it is worth to be noted."""
+
+
+def changed(
+    disk: Disk,
+    spark: Spark | None = None,
+    plan: Plan = PLAN,
+    stopping: Callable[[], bool] = lambda: False,
+    version: str = "4.3.0",
+) -> Came:
+    """Change the state of the query whose checkpoint is on `disk`."""
+    spark = spark or Spark(disk)
+    told = Steps()
+    with spark.playing():
+        counts = reconfigure.change(
+            *(spark, disk, Journal(disk), plan, told, version),
+            stopping=stopping,
+            pass_over=disk.pass_over,
+        )
+    return Came(told.told, told.steps, counts)
+
+
+def resumed(disk: Disk) -> list[Reporting]:
+    """What the next driver tells of a change that an earlier one has begun."""
+    reports: list[Reporting] = []
+
+    def report(id: str, before: int, after: int) -> Reporting:
+        reports.append(Reporting(id, "counts", before=before, after=after))
+        return reports[-1]
+
+    reconfigure.resume(disk, Journal(disk), report, disk.pass_over)
+    return reports
