@@ -79,7 +79,6 @@ def restart(
             stream,
             holder=holder,
             restart=True,
-            cause=CHANGED,
             epoch=driver.epoch,
             asked_at=request.asked_at,
             owner=request.owner,
@@ -152,7 +151,6 @@ def go_back(
             holder=holder,
             cause=KEPT,
             asked_at=asked_at - ASKED_LATER,  # any stop from now on is a later wish
-            owner=request.owner,
             lease_wait=lease_wait,
             start_wait=0.0,
         )

@@ -43,6 +43,8 @@ class World:
     calls: list[str] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
     """Fencing numbers of the operations that have asked an agent for a change."""
+    leased: list[tuple[str, float]] = field(default_factory=list)
+    """Who has asked for a lease, and how many seconds they would have waited for it."""
     on_submit: Callable[[Kept], None] = lambda kept: None
     """Called with a driver that was just launched: makes it crash, hang, ..."""
     on_look: Callable[[Kept], None] = lambda kept: None
@@ -107,6 +109,8 @@ class MemoryCluster(ClusterManager):
         return MemoryStore(world.records, world.claims, world.swapping)
 
     def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        self._world.leased.append((holder, wait))
+
         def sleep(seconds: float) -> None:
             self._world.on_wait(stream)
             time.sleep(seconds)

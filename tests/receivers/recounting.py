@@ -20,11 +20,14 @@ def carry_out(
     lines: list[str] | None = None,
     stream: Any = STREAM,
     tell: Callable[[str], None] | None = None,
+    lease_wait: float = 60.0,
     **asked: Any,
 ) -> Story:
     tell = tell or ([] if lines is None else lines).append
     request = Request("clicks", receivers, **{"wait": 0.05, **asked})
-    return recount(world.cluster, stream, request, holder="the test", tell=tell)
+    return recount(
+        world.cluster, stream, request, holder="the test", tell=tell, lease_wait=lease_wait
+    )
 
 
 def record(world: World) -> Record:

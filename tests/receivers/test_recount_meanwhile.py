@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
-from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from dagster_sparkscale.receivers import recount_restart
@@ -78,7 +78,7 @@ class TestBeforeItIsPutBack:
         """The number is put back already, and the lease free for a moment."""
 
         def after_a_stop(cluster: ClusterManager, *given: Any, **how: Any) -> Any:
-            if how["cause"] == KEPT:
+            if how.get("cause") == KEPT:
                 stop(cluster, "clicks")
             return reconcile(cluster, *given, **how)
 
@@ -88,6 +88,20 @@ class TestBeforeItIsPutBack:
         assert number_and_generation(world) == (2, 0)
         assert causes(world) == ["manual", CHANGED]
 
+    def test_each_step_says_whose_it_is_and_waits_as_long_as_was_asked_for(
+        self, world: World
+    ) -> None:
+        world.leased.clear()
+        with pytest.raises(NotDone, match="driver 3 was started with 2 as before"):
+            carry_out(world, 3, lease_wait=7.0)
+        assert world.leased == [("the test", 7.0)] * 3
+
+    def test_the_driver_that_comes_is_not_waited_for(self, world: World) -> None:
+        """It is recovery's, should it end, as every driver is."""
+        world.on_submit = lambda kept: setattr(kept, "queries", ())
+        said = self.said(world, lambda: None)
+        assert "driver 3 was started with 2 as before" in said
+
     def test_a_number_that_another_has_set_since_stays(self, world: World) -> None:
         said = self.said(world, lambda: carry_out(world, 5, accept_loss=True))
         assert "was not changed by this run, but by another since. It failed of: driver 2" in said
@@ -96,6 +110,23 @@ class TestBeforeItIsPutBack:
 
 
 class TestBeforeTheEnd:
+    def test_another_driver_than_was_looked_at_is_left_alone(self, world: World) -> None:
+        """Another operation has the lease, and restarts the stream before it gives it back."""
+        with ExitStack() as other:
+            lease = other.enter_context(world.cluster.lease("clicks", "a restart"))
+
+            def restart(stream: str) -> None:
+                world.on_wait = lambda stream: None
+                world.end("clicks")
+                world.cluster.submit(STREAM, lease)
+                other.close()
+
+            world.on_wait = restart
+            with pytest.raises(StaleEpoch, match="asked for driver 1, and driver 2 is running now"):
+                carry_out(world, 3)
+        assert number_and_generation(world) == (2, 0)
+        assert causes(world) == ["manual", "manual"]
+
     def test_a_restart_that_is_refused_leaves_the_driver_alone(self, world: World) -> None:
         def refuses(stream: object) -> None:
             raise ClusterError("no such program")
