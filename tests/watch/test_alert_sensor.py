@@ -263,6 +263,12 @@ def test_it_stands_beside_the_streams_of_its_cluster():
     assert {sensor.default_status for sensor in defs.sensors} == {dg.DefaultSensorStatus.RUNNING}
 
 
+def test_it_may_begin_switched_off():
+    sensor = alert_sensor(HOOK, default_status=dg.DefaultSensorStatus.STOPPED)
+    assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+    assert (sensor.name, sensor.minimum_interval_seconds) == ("alerts", 30)
+
+
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
