@@ -12,6 +12,8 @@ from dagster_sparkscale.backpressure.looking import Request, look
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.requests import NotDone, Refused
+from dagster_sparkscale.clusters.store import Tuning
+from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from tests.backpressure.applied import (
     LIVE,
@@ -152,7 +154,9 @@ class TestBeforeItIsPutBack:
         said = self.said(world, lambda: None)
         assert "those of before are in force again. It failed of: driver 2 of 'clicks'" in said
         assert "out of memory" in said
-        assert (settings(world), causes(world)) == ({}, ["manual", CAUSE, CAUSE])
+        assert causes(world) == ["manual", CAUSE, CAUSE]
+        declared = declared_limits(STREAM)
+        assert record(world).tuning == Tuning({}, by="", at=0.0, declared=declared)
 
     def test_what_another_has_tuned_stays(self, world: World) -> None:
         theirs = tuned_before(STREAM, by="run 2", settings={SETTING: "7000"})
@@ -183,23 +187,22 @@ class TestBeforeItIsPutBack:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its recovery was quicker, and has what was before."""
-        find, recovered = type(world.cluster).find, []
 
-        def recovers(cluster: ClusterManager, stream: str) -> Any:
-            tuning = record(world).tuning
-            put_back = tuning is not None and tuning.settings == {}
-            if put_back and not world.leases and not recovered:
-                recovered.append(world.run(STREAM))
-            return find(cluster, stream)  # type: ignore[arg-type]
+        def after_a_recovery(cluster: ClusterManager, *given: Any, **how: Any) -> Any:
+            if not how.get("restart"):
+                world.run(STREAM)
+            return reconcile(cluster, *given, **how)
 
-        monkeypatch.setattr("tests.in_memory.cluster.MemoryCluster.find", recovers)
+        monkeypatch.setattr(applying, "reconcile", after_a_recovery)
         self.said(world, lambda: None)
         assert causes(world) == ["manual", CAUSE, "manual"]
 
     def test_by_itself_it_is_not_tried_again_soon(self, world: World) -> None:
         """What a person has said is not remembered so: it is told at once."""
         before = time.time()
-        request = Request("run 1", {KNOB: 9000.0}, by_hand=False)
+        seven = {SETTING: "7000"}
+        write(world, tuning=tuned_before(STREAM, settings=seven, verify_at=before))
+        request = Request("run 1", {KNOB: 9000.0})
         looked = look(world.cluster, STREAM, request, [], now=time.time())
         theirs = tuned_before(STREAM, settings={SETTING: "9000"}, verify_at=9.0)
         world.on_submit = fails_on(world, {SETTING: "9000"})
@@ -210,7 +213,8 @@ class TestBeforeItIsPutBack:
             )
         back = record(world).tuning
         assert back is not None
-        assert (back.settings, back.by, back.verify_at, back.put_back) == ({}, "run 1", None, True)
+        assert (back.settings, back.by, back.verify_at) == (seven, "run 1", None)
+        assert back.put_back
         assert back.outcome.startswith("put back: a start failed: driver 2 of 'clicks' ended")
         assert "\n" not in back.outcome and back.declared == theirs.declared
         assert before <= back.at <= time.time()

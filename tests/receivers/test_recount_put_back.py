@@ -127,8 +127,10 @@ class TestPutBack:
                     world.end("clicks")
 
         world.on_look = begins_and_crashes
+        world.leased.clear()
         with pytest.raises(NotDone, match="failed of: driver 2, with 3 receivers, has ended"):
-            carry_out(world, 3, wait=60)
+            carry_out(world, 3, wait=60, lease_wait=7.0)
+        assert world.leased == [("the test", 7.0)] * 3
         assert number_and_generation(world) == (2, 0)
 
     def test_but_one_whose_query_came_later_has_run(self, world: World) -> None:
