@@ -90,3 +90,26 @@ class TestSteps:
 
         world.on_look = forgotten
         assert carry_out(world, wait=60).ending == "gone"
+
+    def test_a_receiver_that_is_not_told_of_any_more_runs_nowhere(self, world: World) -> None:
+        world.on_look = lambda kept: setattr(kept, "receivers", ()) if moved(world) else None
+        story = carry_out(world)
+        assert (story.ending, story.receivers_after) == ("not moved", 0)
+        assert story.notes == ["receiver 2 was sent to executor 2, and runs nowhere still"]
+
+    def test_where_it_runs_is_told_though_the_driver_tells_no_moves(self, world: World) -> None:
+        def elsewhere(kept: Kept) -> None:
+            arrive(kept, elsewhere="1")
+            kept.relaunches = ()
+
+        world.on_look = elsewhere
+        story = carry_out(world)
+        assert (story.ending, story.notes) == (
+            *("not moved", ["receiver 2 was sent to executor 2, and runs on 1 still"]),
+        )
+
+    def test_nor_is_one_taken_for_moved_that_is_on_its_way_untold(self, world: World) -> None:
+        world.on_look = lambda kept: setattr(kept, "relaunches", ())
+        story = carry_out(world)
+        assert (story.ending, story.moved[0].to_executor) == ("not moved", None)
+        assert story.notes == ["receiver 2 was sent to executor 2, and runs nowhere still"]
