@@ -317,15 +317,11 @@ def _go_back(
         lease.write(with_tuning(lease.record, back))
         if lease.record.desired == "stopped":
             return
-    newest = cluster.find(stream.name)
-    if newest is not None and newest.state.alive:
-        return
-    reconcile(
+    reconcile(  # attaches to one that runs by now
         cluster,
         stream,
         holder=holder,
         cause=CAUSE,
         asked_at=asked_at - ASKED_LATER,  # any stop from now on is a later wish
-        owner=request.owner,
         lease_wait=lease_wait,
     )

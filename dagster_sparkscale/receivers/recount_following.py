@@ -110,7 +110,7 @@ def follow(
 
 
 def _has_run(status: Status) -> bool:
-    return bool(status.batches) or status.last_seq > 0 or any(q.active for q in status.queries)
+    return status.last_seq > 0 or any(q.active for q in status.queries)
 
 
 def _say_short(story: Story, last: Status | None) -> None:

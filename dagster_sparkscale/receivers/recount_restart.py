@@ -79,7 +79,6 @@ def restart(
             stream,
             holder=holder,
             restart=True,
-            cause=CHANGED,
             epoch=driver.epoch,
             asked_at=request.asked_at,
             owner=request.owner,
@@ -141,10 +140,10 @@ def go_back(
             raise NotDone(f"{said} by this run, but by another since. It failed of: {why}")
         lease.write(put_back(record, before))
         stopped = record.desired == "stopped"
+    again = f"{said}: {story.before} are remembered again"
+    was_stopped = NotDone(f"{again}, and it was stopped. It failed of: {why}")
     if stopped:
-        raise NotDone(
-            f"{said}: {story.before} are remembered again, and it was stopped. It failed of: {why}"
-        )
+        raise was_stopped
     try:
         back = reconcile(
             cluster,
@@ -152,15 +151,16 @@ def go_back(
             holder=holder,
             cause=KEPT,
             asked_at=asked_at - ASKED_LATER,  # any stop from now on is a later wish
-            owner=request.owner,
             lease_wait=lease_wait,
             start_wait=0.0,
         )
-    except ClusterError as again:
+    except ClusterError as error:
         raise NotDone(
-            f"{said}: {story.before} are remembered again, but a start with them has failed, too: "
-            f"{again}. The first one failed of: {why}"
-        ) from again
+            f"{again}, but a start with them has failed, too: {error}. The first one failed of: "
+            f"{why}"
+        ) from error
+    if back.reason is not None:  # it was while nobody had the lease
+        raise was_stopped
     raise NotDone(
         f"{said}, and driver {back.driver.epoch} was started with {story.before} as before. With "
         f"{request.receivers} it failed of: {why}"

@@ -42,6 +42,16 @@ class TestFollowed:
         self.looks(world, lambda: log.append("four"), lambda: log.extend(["five", "six"]))
         assert self.lines(world, 2) == ["two", "three", "four", "five", "six"]
 
+    def test_what_it_writes_while_it_is_being_stopped_is_shown(self, world: World) -> None:
+        """It ends just before a look at it: that look is the last one, and has it all."""
+
+        def ends() -> None:
+            world.streams["clicks"].log.append("good-bye")
+            world.end("clicks", DriverState.STOPPED)
+
+        self.looks(world, ends)
+        assert self.lines(world) == ["one", "two", "three", "good-bye"]
+
     def test_the_last_words_of_a_driver_are_shown_and_then_the_next_one_s(
         self, world: World
     ) -> None:

@@ -3,6 +3,7 @@
 Subclass `ClusterContract` in a module named test_*, give it a `cluster` fixture (class scope) and
 say how a driver is killed. Drivers are few, because each costs seconds: the tests share two
 streams, and a fixture sees to it that the one a test is about runs, whatever was done to it before.
+What needs no process is in `base_contract.py`.
 """
 
 import contextlib
@@ -10,9 +11,7 @@ import json
 import re
 import signal
 import stat
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,27 +19,19 @@ from typing import Any
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
-    AgentUnreachable,
-    AlreadyRunning,
     ClusterError,
-    Held,
-    LeaseLost,
     OperationInProgress,
-    StaleEpoch,
 )
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.fence import FILE
-from dagster_sparkscale.driver.rates import BadRates
+from tests.clusters.base_contract import BaseContract, Streams
 from tests.clusters.running import (
     SECRET,
     in_another_process,
     newest,
-    scale,
-    see_ended,
-    see_to,
     status,
     stop,
     stream,
@@ -51,111 +42,9 @@ from tests.files import below
 from tests.waiting import HANGS, wait_for
 
 
-class ClusterContract(ABC):
-    """What every cluster manager must do."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    @abstractmethod
-    def cluster(cls) -> Iterator[ClusterManager]:
-        """The implementation, ready to take drivers."""
-
-    @abstractmethod
-    def kill_driver(self, cluster: Any, driver: Driver) -> None:
-        """Kill the driver's process as the kernel does when memory runs out."""
-
-    @abstractmethod
-    def nothing_left(self, cluster: Any, name: str, epoch: int) -> bool:
-        """Whether no process of that start of the stream is left."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def streams(
-        cls, cluster: ClusterManager, tmp_path_factory: pytest.TempPathFactory
-    ) -> Iterator[tuple[StructuredStream, ...]]:
-        """Two streams that end with the class: one with a query, one without; that one declares
-        its checkpoint."""
-        place = tmp_path_factory.mktemp("checkpoints") / "idle"
-        declared = stream("clicks", "rate.py"), stream("idle", checkpoint_location=str(place))
-        yield declared
-        for each in declared:
-            see_ended(cluster, each.name)
-
-    @pytest.fixture
-    def running(
-        self, cluster: ClusterManager, streams: tuple[StructuredStream, ...]
-    ) -> ClusterManager:
-        """The cluster with the stream `clicks` that runs with one executor."""
-        see_to(cluster, streams[0])
-        return cluster
-
-    @pytest.fixture
-    def idling(
-        self, cluster: ClusterManager, streams: tuple[StructuredStream, ...]
-    ) -> ClusterManager:
-        """The cluster with the stream `idle`, whose program has no query, with one executor."""
-        see_to(cluster, streams[1])
-        return cluster
-
-    def anew(self, cluster: ClusterManager) -> ClusterManager:
-        """The same cluster manager as a restarted Dagster would make it."""
-        kind = type(cluster)
-        return kind(**{name: getattr(cluster, name) for name in kind.model_fields})
-
-    # A stream that was never started.
-
-    def test_a_stream_never_started_is_not_found(self, cluster: ClusterManager) -> None:
-        assert cluster.find("never") is None
-        assert list(cluster.history("never")) == []
-
-    def test_a_program_that_does_not_exist_starts_nothing(self, cluster: ClusterManager) -> None:
-        with pytest.raises(ClusterError, match=r"program = '/nowhere/a\.py': there is no file"):
-            submit(cluster, stream("nothing", program="/nowhere/a.py"))
-        assert cluster.find("nothing") is None
-
-    # The lease.
-
-    def test_a_lease_excludes_others_and_names_its_holder(self, cluster: ClusterManager) -> None:
-        with cluster.lease("leased", "rescale run 1a2b") as lease:
-            assert (lease.stream, lease.holder) == ("leased", "rescale run 1a2b")
-            with (
-                pytest.raises(OperationInProgress, match="rescale run 1a2b has held 'leased'"),
-                self.anew(cluster).lease("leased", "stop run 3c4d", wait=0.2),
-            ):
-                pytest.fail("held twice")
-            with cluster.lease("other", "stop run 3c4d"):
-                pass
-
-    def test_a_lease_of_another_process_excludes_until_that_is_killed(
-        self, cluster: ClusterManager
-    ) -> None:
-        holder = in_another_process(
-            cluster,
-            "with cluster.lease('leased', 'rescale run 1a2b'):\n"
-            "    print('held', flush=True)\n"
-            "    input()\n",
-        )
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        with (
-            pytest.raises(OperationInProgress, match="rescale run 1a2b has held 'leased'"),
-            cluster.lease("leased", "stop run 3c4d"),
-        ):
-            pytest.fail("held twice")
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        # At once where it can be told that the holder is dead, else when the lease has expired.
-        with cluster.lease("leased", "stop run 3c4d", wait=HANGS):
-            pass
-
-    def test_each_operation_has_a_higher_number_than_those_before(
-        self, cluster: ClusterManager
-    ) -> None:
-        with cluster.lease("leased", "test", wait=HANGS) as first:
-            pass
-        with self.anew(cluster).lease("leased", "test", wait=HANGS) as second:
-            assert second.number > first.number
-
-    # One running driver.
+class RunningContract(Streams):
+    """What can be seen of a driver that runs. These tests run first: those of `BaseContract` stop
+    that driver."""
 
     def test_a_submitted_stream_runs(self, running: ClusterManager) -> None:
         driver = newest(running, "clicks")
@@ -180,60 +69,6 @@ class ClusterContract(ABC):
         assert all(batch.completed_at >= recent.now - window for batch in recent.batches)
         assert len(recent.batches) < len(everything.batches)
 
-    def test_a_restarted_dagster_finds_it_again(self, running: ClusterManager) -> None:
-        driver = newest(running, "clicks")
-        again = self.anew(running)
-        assert again.find("clicks") == driver
-        assert again.status(driver, HANGS).epoch == driver.epoch
-
-    def test_a_second_driver_is_refused(self, running: ClusterManager) -> None:
-        epoch = newest(running, "clicks").epoch
-        with pytest.raises(AlreadyRunning, match=f"'clicks' is running already, epoch {epoch},"):
-            submit(self.anew(running), stream("clicks", "rate.py"))
-        assert newest(running, "clicks").epoch == epoch
-
-    def test_a_change_needs_the_streams_lease(self, running: ClusterManager) -> None:
-        with running.lease("other", "test") as lease:
-            with pytest.raises(ClusterError, match="for 'other', not for 'clicks'"):
-                running.submit(stream("clicks", "rate.py"), lease)
-            with pytest.raises(ClusterError, match="for 'other', not for 'clicks'"):
-                running.stop(newest(running, "clicks"), lease)
-        with running.lease("clicks", "test") as lease:
-            pass
-        with pytest.raises(LeaseLost, match="is over"):
-            running.stop(newest(running, "clicks"), lease)
-
-    def test_the_number_of_executors_follows_the_target(self, running: ClusterManager) -> None:
-        for target in (3, 1):
-            assert scale(running, "clicks", target).requested == target
-            assert scale(running, "clicks", target).requested == target
-            assert wait_running(running, "clicks", executors=target).requested == target
-
-    def test_a_target_that_makes_no_sense_is_refused(self, running: ClusterManager) -> None:
-        with pytest.raises(AgentRefused, match="target"):
-            running.scale(newest(running, "clicks"), -1, HANGS)
-
-    def test_limits_of_sources_are_stated_as_a_whole(self, running: ClusterManager) -> None:
-        driver = newest(running, "clicks")
-        limits = {"web": {"maxRecordsPerTrigger": 9}, "*": {"maxRate": 2.5}}
-        assert running.set_rates(driver, limits, HANGS).rates == limits
-        less = {"*": {"maxRate": 7}}
-        assert running.set_rates(driver, less, HANGS).rates == less
-        with pytest.raises(BadRates, match=r"web\.maxRate: 0: must be"):
-            running.set_rates(driver, {"web": {"maxRate": 0}}, HANGS)
-        assert running.set_rates(driver, {}, HANGS).rates == {}
-
-    def test_an_old_epoch_changes_nothing(self, running: ClusterManager) -> None:
-        driver = newest(running, "clicks")
-        old, newer = replace(driver, epoch=driver.epoch - 1), f"at epoch {driver.epoch};"
-        with pytest.raises(StaleEpoch, match=newer):
-            running.scale(old, 2)
-        with pytest.raises(StaleEpoch, match=newer):
-            running.set_rates(old, {"web": {"maxRate": 1}})
-        with running.lease("clicks", "test") as lease, pytest.raises(StaleEpoch, match=newer):
-            running.stop(old, lease)
-        assert newest(running, "clicks").state is DriverState.RUNNING
-
     def test_a_wrong_token_is_refused(self, running: ClusterManager) -> None:
         driver = newest(running, "clicks")
         agent = running.agent(driver)
@@ -250,12 +85,6 @@ class ClusterContract(ABC):
             about=lambda: running.logs(driver, 60),
         )
         assert len(running.logs(driver, 2).splitlines()) == 2
-
-    def test_the_capacity_counts_what_is_in_use(self, running: ClusterManager) -> None:
-        capacity = wait_for("the capacity", running.capacity)
-        assert capacity is not None
-        assert capacity.workers == len(capacity.details) >= 1
-        assert 0 < capacity.cores - capacity.free_cores <= capacity.cores
 
     def test_no_secret_shows_in_a_process_list(self, running: ClusterManager) -> None:
         for secret in [SECRET, *self.tokens(running)]:
@@ -283,31 +112,45 @@ class ClusterContract(ABC):
                     assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
                     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700, path.parent
 
-    def test_stopping_finishes_the_batch_leaves_nothing_and_may_be_done_again(
-        self, running: ClusterManager
-    ) -> None:
-        driver = stop(running, "clicks", graceful=True, timeout=HANGS)
-        assert driver.state is DriverState.STOPPED
-        assert driver.exit_reason == "stop requested"
-        assert driver.ended_at is not None and driver.ended_at > driver.submitted_at
-        assert "has not ended in time" not in running.logs(driver, 1000)
-        assert self.nothing_left(running, "clicks", driver.epoch)
-        assert newest(self.anew(running), "clicks") == driver
-        with pytest.raises(AgentUnreachable, match="'clicks'"):
-            running.status(driver, HANGS)
-        assert stop(running, "clicks") == driver
+    # What the tests of secrets need to know.
 
-    # One driver a checkpoint, and what else bars a start.
+    @abstractmethod
+    def tokens(self, cluster: Any) -> list[str]:
+        """The agents' tokens."""
 
-    def test_a_stream_of_another_name_may_not_have_the_checkpoint_of_one_that_runs(
-        self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
+    @abstractmethod
+    def folders(self, cluster: Any) -> list[Path]:
+        """Folders in which a secret could lie."""
+
+
+class ClusterContract(BaseContract, RunningContract):
+    """What every cluster manager must do."""
+
+    def test_a_program_that_does_not_exist_starts_nothing(self, cluster: ClusterManager) -> None:
+        with pytest.raises(ClusterError, match=r"program = '/nowhere/a\.py': there is no file"):
+            submit(cluster, stream("nothing", program="/nowhere/a.py"))
+        assert cluster.find("nothing") is None
+
+    def test_a_lease_of_another_process_excludes_until_that_is_killed(
+        self, cluster: ClusterManager
     ) -> None:
-        epoch = newest(idling, "idle").epoch
-        renamed = stream("renamed", checkpoint_location=f"file://{streams[1].checkpoint_location}/")
-        with pytest.raises(AlreadyRunning, match=rf"that of 'idle': its driver {epoch} is running"):
-            submit(self.anew(idling), renamed)
-        assert idling.find("renamed") is None
-        assert newest(idling, "idle").state is DriverState.RUNNING
+        holder = in_another_process(
+            cluster,
+            "with cluster.lease('leased', 'rescale run 1a2b'):\n"
+            "    print('held', flush=True)\n"
+            "    input()\n",
+        )
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with (
+            pytest.raises(OperationInProgress, match="rescale run 1a2b has held 'leased'"),
+            cluster.lease("leased", "stop run 3c4d"),
+        ):
+            pytest.fail("held twice")
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        # At once where it can be told that the holder is dead, else when the lease has expired.
+        with cluster.lease("leased", "stop run 3c4d", wait=HANGS):
+            pass
 
     def test_a_driver_leaves_its_mark_in_its_checkpoint(
         self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
@@ -318,100 +161,11 @@ class ClusterContract(ABC):
         told = json.loads(mark.read_text())
         assert (told["stream"], told["epoch"], told["ended"]) == ("idle", epoch, False)
 
-    def test_a_durable_hold_bars_starts_until_it_is_lifted(
-        self, cluster: ClusterManager, streams: tuple[StructuredStream, ...]
-    ) -> None:
-        before = see_ended(cluster, "idle")
-        with cluster.lease("idle", "reconfigure run 1a2b", wait=HANGS) as lease:
-            cluster.hold(lease, "rewriting its state", "run reconfigure again")
-        with pytest.raises(Held, match="reconfigure run 1a2b, in the middle of: rewriting its"):
-            submit(self.anew(cluster), streams[1])
-        after = cluster.find("idle")
-        assert (after.epoch if after else 0) == (before.epoch if before else 0)
-        with cluster.lease("idle", "lift_hold run 3c4d", wait=HANGS) as lease:
-            cluster.lift_hold(lease)
-        assert submit(cluster, streams[1]).state.alive
-
-    def test_only_a_driver_of_which_nothing_can_be_told_is_declared_gone(
-        self, idling: ClusterManager
-    ) -> None:
-        driver = newest(idling, "idle")
-        with (
-            idling.lease("idle", "test", wait=HANGS) as lease,
-            pytest.raises(ClusterError, match=r"is running .* stop it instead"),
-        ):
-            idling.declare_gone(driver, lease, "somebody")
-        assert newest(idling, "idle").state is DriverState.RUNNING
-
-    def test_a_restart_that_was_cut_off_is_a_failure_that_the_next_start_mends(
-        self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
-    ) -> None:
-        with idling.lease("idle", "restart run 1a2b", wait=HANGS) as lease:
-            cut = idling.stop(
-                newest(idling, "idle"), lease, graceful=False, timeout=HANGS, to_restart=True
-            )
-        assert cut.state is DriverState.FAILED
-        assert cut.exit_reason is not None
-        assert cut.exit_reason.endswith("the restart that stopped it was not completed")
-        assert submit(idling, streams[1], "recovery").epoch == cut.epoch + 1
-
     # Starts and ends that go wrong.
-
-    def test_two_submissions_at_once_start_one_driver(
-        self, cluster: ClusterManager, streams: tuple[StructuredStream, ...]
-    ) -> None:
-        before = see_ended(cluster, "idle")
-        outcomes: list[Driver | ClusterError] = []
-
-        def start() -> None:
-            try:
-                outcomes.append(submit(self.anew(cluster), streams[1]))
-            except ClusterError as error:
-                outcomes.append(error)
-
-        threads = [threading.Thread(target=start) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(type(outcome).__name__ for outcome in outcomes) == [
-            "AlreadyRunning",
-            "Driver",
-        ]
-        assert newest(cluster, "idle").epoch == (before.epoch if before else 0) + 1
 
     def test_a_program_without_a_query_runs_and_reports_none(self, idling: ClusterManager) -> None:
         seen = wait_running(idling, "idle")
         assert seen.queries == () and seen.batches == ()
-
-    def test_a_killed_driver_has_failed_and_can_be_started_again(
-        self, idling: ClusterManager, streams: tuple[StructuredStream, ...]
-    ) -> None:
-        old, before = newest(idling, "idle"), idling.history("idle")
-        with idling.lease("idle", "rescale run 1a2b", wait=HANGS) as lease:
-            idling.scale(old, 2, HANGS, lease)
-            limits = {"web": {"maxRecordsPerTrigger": 9, "maxSpanPerTrigger": 1.5}}
-            assert idling.set_rates(old, limits, HANGS, lease).rates == limits
-        self.kill_driver(idling, old)
-        failed = wait_for(
-            "the driver to have failed",
-            lambda: (d := newest(idling, "idle")).state is DriverState.FAILED and d,
-        )
-        assert failed and failed.exit_reason == "killed by signal 9"
-        driver = submit(idling, streams[1], "recovery")
-        assert driver.epoch == old.epoch + 1
-        assert self.nothing_left(idling, "idle", old.epoch)
-        history = idling.history("idle")
-        assert list(history[:-1]) == list(before)
-        assert (history[-1].epoch, history[-1].cause) == (driver.epoch, "recovery")
-        # It begins with what was last asked for, not with the minimum.
-        seen = wait_running(idling, "idle", executors=2)
-        assert (seen.requested, seen.rates) == (2, limits)
-        gone = f"at epoch {driver.epoch}; the driver of epoch {old.epoch} is gone"
-        with pytest.raises(StaleEpoch, match=gone):
-            idling.scale(old, 2)
-        with pytest.raises((AgentUnreachable, AgentRefused)):
-            idling.status(old)
 
     def test_stopping_at_once_leaves_nothing_either(self, idling: ClusterManager) -> None:
         stopped = stop(idling, "idle", graceful=False)
@@ -448,13 +202,3 @@ class ClusterContract(ABC):
             "all of it to be gone",
             lambda: self.nothing_left(cluster, "stillborn", failed.epoch),
         )
-
-    # What the tests of secrets need to know.
-
-    @abstractmethod
-    def tokens(self, cluster: Any) -> list[str]:
-        """The agents' tokens."""
-
-    @abstractmethod
-    def folders(self, cluster: Any) -> list[Path]:
-        """Folders in which a secret could lie."""

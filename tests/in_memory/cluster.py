@@ -1,8 +1,10 @@
 """A cluster manager in memory, for tests of the Dagster side.
 
-It keeps the contract of `clusters/base.py`: epochs only grow, a lease is held by one operation at a
-time and needed for every change, one driver a stream, executors arrive one a look and only as far
-as the cores go. There is no Spark in it; what real clusters do is tested on real clusters.
+It keeps the contract of `clusters/base.py` as far as `tests/clusters/base_contract.py` has it:
+epochs only grow, a lease is held by one operation at a time and needed for every change, one driver
+a stream. Executors arrive one a look and only as far as the cores go. There is no Spark in it; what
+real clusters do is tested on real clusters. A test that needs a driver of which nothing can be told
+makes it `UNKNOWN`.
 """
 
 import json
@@ -41,6 +43,8 @@ class World:
     calls: list[str] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
     """Fencing numbers of the operations that have asked an agent for a change."""
+    leased: list[tuple[str, float]] = field(default_factory=list)
+    """Who has asked for a lease, and how many seconds they would have waited for it."""
     on_submit: Callable[[Kept], None] = lambda kept: None
     """Called with a driver that was just launched: makes it crash, hang, ..."""
     on_look: Callable[[Kept], None] = lambda kept: None
@@ -105,6 +109,8 @@ class MemoryCluster(ClusterManager):
         return MemoryStore(world.records, world.claims, world.swapping)
 
     def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        self._world.leased.append((holder, wait))
+
         def sleep(seconds: float) -> None:
             self._world.on_wait(stream)
             time.sleep(seconds)
@@ -122,7 +128,8 @@ class MemoryCluster(ClusterManager):
         lease.check(stream.name)
         before = world.streams.get(stream.name)
         if before is not None and before.driver.state.alive:
-            raise AlreadyRunning(f"driver {before.driver.epoch} of {stream.name!r} runs")
+            now = f"{before.driver.state.value} already, epoch {before.driver.epoch}"
+            raise AlreadyRunning(f"{stream.name!r} is {now}, {before.driver.where}")
         self.prepare()
         checkpoint = stream.checkpoint_location
         start = begin(
@@ -167,10 +174,15 @@ class MemoryCluster(ClusterManager):
 
     def _who_runs(self, stream: str) -> str | None:
         driver = self.find(stream)
-        return driver.where if driver and driver.state.alive else None
+        if driver is None or not driver.state.alive:
+            return None
+        return f"its driver {driver.epoch} is {driver.state.value} ({driver.where})"
 
     def find(self, stream: str) -> Driver | None:
         self._world.on_find(stream)
+        return self._known(stream)
+
+    def _known(self, stream: str) -> Driver | None:
         kept, record = self._world.streams.get(stream), self.store().read(stream)
         if kept is None or record is None:
             return None
@@ -192,6 +204,13 @@ class MemoryCluster(ClusterManager):
         return MemoryAgent(self._world, driver)
 
     def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
+        self._end(driver, lease, graceful, timeout)
+        lease.check(driver.stream)
+        ended = self._known(driver.stream)
+        assert ended is not None
+        return ended
+
+    def _end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> None:
         kept = self._world.streams[driver.stream]
         how = "gracefully" if graceful else "at once"
         self._world.calls.append(f"stop {driver.stream} {how}")
@@ -200,10 +219,16 @@ class MemoryCluster(ClusterManager):
         told = {"drained": kept.drained}
         if kept.drained is not None:
             told["ending"] = "drained" if kept.drained else "cut"
-        if lease.record.desired == "restarting":
-            return self._world.end(driver.stream, exit_reason="stopped to be restarted", **told)
-        end, why = DriverState.STOPPED, "stop requested"
-        return self._world.end(driver.stream, end, exit_reason=why, **told)
+        if not kept.driver.state.alive:
+            if kept.driver.state is DriverState.FAILED and lease.record.desired == "stopped":
+                why = f"{kept.driver.exit_reason}, before it was asked to stop"
+                kept.driver = replace(kept.driver, state=DriverState.STOPPED, exit_reason=why)
+        elif lease.record.desired == "restarting":
+            why = "exit code 0, and the restart that stopped it was not completed"
+            self._world.end(driver.stream, exit_reason=why, **told)
+        else:
+            why = "stop requested"
+            self._world.end(driver.stream, DriverState.STOPPED, exit_reason=why, **told)
 
     def check(self, stream: Stream) -> None:
         self._world.calls.append("check")
@@ -215,7 +240,9 @@ class MemoryCluster(ClusterManager):
 
     def capacity(self) -> Capacity | None:
         world = self._world
-        return Capacity(world.cores, world.free_cores, 1) if world.master_answers else None
+        if not world.master_answers:
+            return None
+        return Capacity(world.cores, world.free_cores, 1, details=(f"{world.cores} cores",))
 
     def prepare(self) -> None:
         self._world.calls.append("prepare")
@@ -243,6 +270,8 @@ class MemoryAgent:
 
     def scale(self, target: int, timeout: float = 10.0, operation: int | None = None) -> Status:
         kept = self._answering()
+        if target < 0:
+            raise AgentRefused(f"target = {target}: must not be negative")
         self.world.numbers.append(operation)
         kept.requested = target
         self.world.calls.append(f"scale {self.driver.stream} {target}")
@@ -290,6 +319,10 @@ class MemoryAgent:
         kept = self.world.streams[driver.stream]
         if kept.refuses:
             raise AgentRefused(kept.refuses)
-        if kept.driver.epoch != driver.epoch or not kept.driver.agent_url or not kept.reachable:
+        if kept.driver.epoch != driver.epoch or not kept.driver.agent_url:
+            raise AgentUnreachable(
+                f"the agent of {driver.stream!r}, driver {driver.epoch}, is not there"
+            )
+        if not kept.reachable:
             raise AgentUnreachable(f"the agent of driver {driver.epoch} does not answer")
         return kept

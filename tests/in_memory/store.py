@@ -1,8 +1,11 @@
 """What a cluster in memory remembers of streams, for as long as a test."""
 
+import secrets
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host.folders import HISTORY
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 
 
@@ -23,7 +26,9 @@ class MemoryStore:
             before = self.records.get(stream)
             if (before.revision if before else 0) != record.revision - 1:
                 raise Conflict(f"{stream!r} has changed")
-            self.records[stream] = record
+            if before is not None and record.epoch < before.epoch:
+                raise ClusterError(f"epoch {record.epoch} would go back behind {before.epoch}")
+            self.records[stream] = replace(record, history=record.history[-HISTORY:])
 
     def claim(self, checkpoint: str) -> Claim | None:
         return self.claims.get(checkpoint)
@@ -36,7 +41,7 @@ class MemoryStore:
             self.claims[claim.checkpoint] = claim
 
     def new_id(self) -> str:
-        return "memory"
+        return secrets.token_hex(8)
 
     def process(self) -> Process:
         return Process("memory")

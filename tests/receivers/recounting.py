@@ -1,5 +1,6 @@
 """Changes of the number of receivers, on a cluster in memory."""
 
+from collections.abc import Callable
 from typing import Any
 
 from dagster_sparkscale.clusters.store import Record
@@ -14,11 +15,19 @@ NUMBER, GENERATION = "spark.sparkscale.receivers", "spark.sparkscale.receivers.g
 
 
 def carry_out(
-    world: World, receivers: int, lines: list[str] | None = None, stream: Any = STREAM, **asked: Any
+    world: World,
+    receivers: int,
+    lines: list[str] | None = None,
+    stream: Any = STREAM,
+    tell: Callable[[str], None] | None = None,
+    lease_wait: float = 60.0,
+    **asked: Any,
 ) -> Story:
-    tell = [].append if lines is None else lines.append
+    tell = tell or ([] if lines is None else lines).append
     request = Request("clicks", receivers, **{"wait": 0.05, **asked})
-    return recount(world.cluster, stream, request, holder="the test", tell=tell)
+    return recount(
+        world.cluster, stream, request, holder="the test", tell=tell, lease_wait=lease_wait
+    )
 
 
 def record(world: World) -> Record:

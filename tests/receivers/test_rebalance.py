@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.errors import AgentRefused, OperationInProgress, StaleEpoch
+from dagster_sparkscale.clusters.errors import (
+    AgentRefused,
+    OperationInProgress,
+    StaleEpoch,
+)
 from dagster_sparkscale.clusters.requests import Overtaken, Refused
 from dagster_sparkscale.observe.receivers import in_words
 from dagster_sparkscale.observe.status import Receiver, Relaunch
@@ -15,29 +19,13 @@ from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
 from tests.fakes import structured
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept, arrive
+from tests.receivers.rebalancing import STREAM, carry_out, moved, three_executors
 from tests.receivers.streams import receiving, spread_over
-
-STREAM = receiving()
-
-
-def carry_out(
-    world: World, stream: Any = STREAM, lines: list[str] | None = None, **asked: Any
-) -> Story:
-    tell = [].append if lines is None else lines.append
-    request = Request("clicks", **{"wait": 0.05, **asked})
-    return rebalance(world.cluster, stream, request, holder="the test", tell=tell)
-
-
-def moved(world: World) -> list[str]:
-    return [call for call in world.calls if call.startswith("move")]
 
 
 @pytest.fixture
 def world() -> World:
-    """Three executors with [3, 2, 0] receivers; each that is sent arrives at the next look."""
-    world = World(on_look=arrive)
-    spread_over(world, STREAM, (3, 2, 0))
-    return world
+    return three_executors()
 
 
 class TestBalancing:
@@ -152,6 +140,15 @@ class TestByHand:
         with pytest.raises(Refused) as refused:
             carry_out(world, **asked)
         assert str(refused.value).startswith(said)
+
+    def test_it_says_where_there_is_none(self, world: World) -> None:
+        kept = world.streams["clicks"]
+        kept.executors = ()
+        with pytest.raises(Refused, match=r"there is no such executor; there is none$"):
+            carry_out(world, receiver=1, executor="9")
+        kept.receivers = ()
+        with pytest.raises(Refused, match=r"there is no such receiver; there is none$"):
+            carry_out(world, receiver=1, executor="9")
 
     def test_where_they_are_is_to_be_known(self, world: World) -> None:
         world.streams["clicks"].receivers = None

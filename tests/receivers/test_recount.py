@@ -1,5 +1,7 @@
 """The number of receivers is changed: drained, remembered and started."""
 
+import time
+
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
@@ -56,9 +58,25 @@ class TestChange:
     def test_the_number_that_there_is_changes_nothing(self, world: World) -> None:
         story = carry_out(world, 2)
         assert (story.ending, story.after) == ("unchanged", 2)
+        assert story.driver is not None and story.driver.epoch == 1
         assert causes(world) == ["manual"]
         carry_out(world, 3)
         assert carry_out(world, 3).ending == "unchanged"
+
+    def test_nor_where_its_agent_is_silent(self, world: World) -> None:
+        world.on_look = lambda kept: setattr(kept, "reachable", False)
+        story = carry_out(world, 2)
+        assert (story.ending, story.after) == ("unchanged", None)
+
+    def test_it_is_told_how_long_it_took_and_who_declares_the_stream_remembered(
+        self, world: World
+    ) -> None:
+        before = time.monotonic()
+        story = carry_out(world, 3, owner="shop/spark_cluster")
+        since = time.monotonic() - before
+        assert story.seconds is not None and story.still_seconds is not None
+        assert 0 <= story.still_seconds <= story.seconds <= since
+        assert record(world).owner == "shop/spark_cluster"
 
     def test_it_has_as_long_to_drain_as_is_declared(self, world: World) -> None:
         stream = counting(count={"drain": 40})
@@ -152,9 +170,12 @@ class TestNotDrained:
 
 class TestOfOneThatDoesNotRun:
     def test_a_stopped_stream_has_it_from_its_next_start_on(self, world: World) -> None:
-        world.end("clicks", DriverState.STOPPED, drained=True)
-        story = carry_out(world, 3)
+        world.end("clicks", DriverState.STOPPED, drained=True, ending="drained")
+        world.leased.clear()
+        story = carry_out(world, 3, lease_wait=7.0)
         assert (story.ending, story.generation) == ("remembered", 1)
+        assert story.driver is not None and (story.driver.epoch, story.ended) == (1, "drained")
+        assert world.leased == [("the test", 7.0)]
         world.run(STREAM)
         assert world.streams["clicks"].settings == {NUMBER: "3", GENERATION: "1"}
         assert carry_out(world, 3).ending == "unchanged"
@@ -164,10 +185,13 @@ class TestOfOneThatDoesNotRun:
     def test_but_not_one_that_has_something_left(
         self, world: World, state: DriverState, drained: bool | None
     ) -> None:
-        world.end("clicks", state, drained=drained)
+        ending = None if drained is None else "cut"
+        world.end("clicks", state, drained=drained, ending=ending)
         with pytest.raises(Refused) as refused:
             carry_out(world, 3)
-        assert str(refused.value).startswith(f"'clicks' is {state.value}, and did not end with all")
+        said = str(refused.value)
+        assert said.startswith(f"'clicks' is {state.value}, and did not end with all")
+        assert f"({ending or 'it has not told how'})" in said
         assert number_and_generation(world) == (2, 0)
         assert carry_out(world, 3, accept_loss=True).ending == "remembered"
 
@@ -176,6 +200,14 @@ class TestOfOneThatDoesNotRun:
         with pytest.raises(StaleEpoch, match="asked for driver 7, and driver 1 is stopped by now"):
             carry_out(world, 3, epoch=7)
         assert number_and_generation(world) == (2, 0)
+
+    def test_one_that_has_begun_as_declared_has_as_many_as_that(self) -> None:
+        world = World()
+        spread_over(world, STREAM, (1, 1))
+        world.end("clicks", DriverState.STOPPED, drained=True)
+        assert record(world).receivers is None
+        assert carry_out(world, 2).ending == "unchanged"
+        assert (carry_out(world, 3).before, number_and_generation(world)) == (2, (3, 1))
 
     def test_one_that_was_never_started_begins_as_declared(self) -> None:
         with pytest.raises(Refused, match="'clicks' is not started"):

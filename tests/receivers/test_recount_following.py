@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.fakes import batch
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
@@ -21,6 +23,39 @@ class TestWhatRuns:
             "and its checkpoint folder by receiver_checkpoint"
         ]
 
+    @pytest.mark.parametrize(
+        ("there", "note"),
+        [
+            (0, "0 of 3 receivers run; 1 of 1 executors have come"),
+            (1, "the program has started 1 receivers: it has to take their number by "),
+        ],
+    )
+    def test_one_that_has_started_none_may_do_so_yet(
+        self, world: World, there: int, note: str
+    ) -> None:
+        world.on_submit = lambda kept: (
+            starts_its_receivers(kept),
+            setattr(kept, "receivers", (kept.receivers or ())[:there]),
+        )[0]
+        story = carry_out(world, 3)
+        assert (story.ending, story.after) == ("short", there)
+        assert [each.startswith(note) for each in story.notes] == [True]
+
+    def test_receivers_that_come_one_after_the_other_are_waited_for(self, world: World) -> None:
+        """No batch is through: there may be more of them."""
+        looks = []
+
+        def one_more(kept: Kept) -> None:
+            kept.drained = True
+            if kept.driver.epoch == 2:
+                starts_its_receivers(kept)
+                kept.receivers = (kept.receivers or ())[: len(looks)]
+                looks.append(1)
+
+        world.on_look = one_more
+        story = carry_out(world, 3, wait=60)
+        assert (story.ending, story.after) == ("changed", 3)
+
     def test_it_is_told_once_a_batch_is_through_and_not_waited_for(self, world: World) -> None:
         """A graph gets no other receivers than it has begun with."""
 
@@ -38,6 +73,7 @@ class TestWhatRuns:
         def one_is_missing(kept: Kept) -> None:
             starts_its_receivers(kept)
             first, *others = kept.receivers or ()
+            others = [replace(each, error="refused once") for each in others]
             kept.receivers = (replace(first, executor=None, error="refused"), *others)
 
         world.on_submit = one_is_missing
@@ -56,6 +92,7 @@ class TestWhatRuns:
         world.on_submit = untold
         story = carry_out(world, 3)
         assert (story.ending, story.failed, story.after) == ("not known", False, None)
+        assert story.notes == ["it can't be told how many receivers run"]
 
     def test_those_that_take_a_while_are_waited_for(self, world: World) -> None:
         looks = []

@@ -15,6 +15,7 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Receiver
 from dagster_sparkscale.receivers import recount_following
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
+from tests.fakes import batch
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
 from tests.receivers.recounting import (
@@ -126,8 +127,71 @@ class TestPutBack:
                     world.end("clicks")
 
         world.on_look = begins_and_crashes
+        world.leased.clear()
         with pytest.raises(NotDone, match="failed of: driver 2, with 3 receivers, has ended"):
+            carry_out(world, 3, wait=60, lease_wait=7.0)
+        assert world.leased == [("the test", 7.0)] * 3
+        assert number_and_generation(world) == (2, 0)
+
+    def test_but_one_whose_query_came_later_has_run(self, world: World) -> None:
+        looks = []
+
+        def runs_in_the_end(kept: Kept) -> None:
+            kept.drained = True
+            if self.with_three(kept):
+                looks.append(1)
+                kept.queries = (replace(kept.queries[0], active=len(looks) == 3),)
+                kept.receivers = ()
+                if len(looks) > 4:
+                    world.end("clicks")
+
+        world.on_look = runs_in_the_end
+        with pytest.raises(NotDone, match="The number stays set"):
             carry_out(world, 3, wait=60)
+        assert number_and_generation(world) == (3, 1)
+
+    def test_and_one_that_has_completed_a_batch(self, world: World) -> None:
+        """A DStream has no query that could be active."""
+        looks = []
+
+        def one_batch(kept: Kept) -> None:
+            kept.drained = True
+            if self.with_three(kept):
+                looks.append(1)
+                kept.queries, kept.receivers = (), ()
+                kept.batches = (batch(1.0),)
+                if len(looks) > 2:
+                    world.end("clicks")
+
+        world.on_look = one_batch
+        with pytest.raises(NotDone, match="The number stays set"):
+            carry_out(world, 3, wait=60)
+        assert number_and_generation(world) == (3, 1)
+
+    def test_one_that_was_starting_for_long_has_not(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The manager says at each look that it is starting: so it runs nothing."""
+        now = [0.0]
+        clock = SimpleNamespace(
+            monotonic=lambda: now[0], sleep=lambda _: now.__setitem__(0, now[0] + 2.0)
+        )
+        monkeypatch.setattr(recount_following, "time", clock)
+
+        def slowly(kept: Kept) -> None:
+            kept.drained = True
+            if self.with_three(kept):
+                kept.driver = replace(kept.driver, state=DriverState.STARTING, agent_url=None)
+
+        def ends_at_last(stream: str) -> None:
+            if now[0] >= 60 and world.streams[stream].driver.epoch == 2:
+                world.streams[stream].log = ["no image"]
+                world.end(stream)
+
+        world.on_submit, world.on_find = slowly, ends_at_last
+        with pytest.raises(NotDone, match=r"with 2 as before\. With 3 it failed") as failed:
+            carry_out(world, 3, wait=300)
+        assert "Its last log lines:\nno image" in str(failed.value)
         assert number_and_generation(world) == (2, 0)
 
     def test_nor_one_that_nobody_could_look_at_for_long(

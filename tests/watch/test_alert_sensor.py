@@ -81,6 +81,20 @@ def test_an_address_that_is_down_then_in_trouble_then_up_gets_every_alert_once(c
         ]
 
 
+def test_who_wants_problems_alone_is_not_told_that_one_is_over(clock):
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock, tell_resolved=False)
+        world = alerts.deployed.world
+        for failure in (1, 2):
+            world.run(scaled("clicks"))
+            alerts.watch()
+            assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
+            world.end("clicks")
+            alerts.watch()
+            assert alerts.tick() == "Sent: 1. Problems that people know of: 1."
+            assert [one["status"] for one in server.got] == ["problem"] * failure
+
+
 def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(clock, caplog):
     with serving() as server:
         alerts = Alerts(Webhook(server.url), clock)
@@ -247,6 +261,12 @@ def test_it_stands_beside_the_streams_of_its_cluster():
     dg.Definitions.validate_loadable(defs)
     assert {sensor.name for sensor in defs.sensors} == {"autoscaler_west", "alerts_west", "b"}
     assert {sensor.default_status for sensor in defs.sensors} == {dg.DefaultSensorStatus.RUNNING}
+
+
+def test_it_may_begin_switched_off():
+    sensor = alert_sensor(HOOK, default_status=dg.DefaultSensorStatus.STOPPED)
+    assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+    assert (sensor.name, sensor.minimum_interval_seconds) == ("alerts", 30)
 
 
 @pytest.mark.parametrize(
