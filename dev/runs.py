@@ -73,7 +73,11 @@ def mark(name: str) -> str:
 
 def end_as_by_ctrl_c() -> None:
     """Have SIGTERM and SIGHUP end this process in good order from now on, as Ctrl-C does. A SIGHUP
-    that is ignored, as under `nohup`, stays so."""
+    that is ignored, as under `nohup`, stays so.
+
+    Not so a SIGINT, which a shell has what it starts in the background ignore: after a run in this
+    process Dagster has SIGTERM handled as SIGINT is.
+    """
     last = -_SAME_SECONDS
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
@@ -83,8 +87,8 @@ def end_as_by_ctrl_c() -> None:
             last = now
             raise KeyboardInterrupt(signal.Signals(number).name)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
 
 

@@ -190,6 +190,17 @@ def test_a_run_under_nohup_outlives_its_terminal(start: Start) -> None:
     assert "KeyboardInterrupt: SIGTERM" in run.output(), run.output()
 
 
+def test_a_run_in_the_background_whose_shell_ignores_signals_ends_in_good_order(
+    start: Start,
+) -> None:
+    ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    ignoring += "signal.signal(signal.SIGTERM, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    run = start(sys.executable, "-c", ignoring, *PYTEST, "-n2")
+    os.killpg(run.process.pid, signal.SIGTERM)
+    run.wait_until_nothing_runs()
+    assert run.has_ended_what_it_began(), run.output()
+
+
 def test_what_ignores_sigterm_is_killed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_TERM_SECONDS", 0.5)
     name = secrets.token_hex(8)
