@@ -14,7 +14,6 @@ _MEMORY_PER_PROCESS = 4 << 30
 """Bytes: a process of tests with a cluster, a driver and some executors."""
 
 _APART = (
-    "tests/driver/test_ending.py",
     "tests/e2e/test_demo.py",
     "tests/e2e/test_faults.py",
 )

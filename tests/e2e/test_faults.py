@@ -106,6 +106,7 @@ def test_a_program_that_crashes_at_start_shows_its_last_lines_and_its_crash_loop
         program=str(PROGRAMS / "crash.py"),
         batch_interval=2,
         executor_memory="512m",
+        spark_conf={"spark.cores.max": "1"},
         recovery=RecoveryPolicy(first_delay=0.1, limit=2),
     )
     with deployed(local_cluster, stream, tmp_path) as d:
@@ -132,10 +133,14 @@ def test_a_target_above_what_the_cluster_has_says_how_many_came(
         assert "did not come" in story["notes"] and "cores" in story["notes"]
 
 
+# A maximum, as Spark starts all that the cluster has room for where there is none.
+TWO = RatioPolicy(interval=10, min_executors=2, max_executors=2)
+
+
 def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
     local_cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    stream = paced_stream("battered", tmp_path, autoscale=RatioPolicy(interval=10, min_executors=2))
+    stream = paced_stream("battered", tmp_path, autoscale=TWO)
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())
         wait_for("two executors", lambda: d.registered() == 2)
@@ -217,7 +222,7 @@ def test_a_program_that_never_starts_a_query_is_held_and_reported(
         program=str(PROGRAMS / "idle.py"),
         batch_interval=2,
         executor_memory="512m",
-        autoscale=RatioPolicy(interval=10),
+        autoscale=RatioPolicy(interval=10, max_executors=1),
     )
     with deployed(local_cluster, stream, tmp_path) as d:
         assert told(d.materialize())["state"] == "running"
