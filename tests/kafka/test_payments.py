@@ -30,7 +30,7 @@ def checked(kafka: Kept, local_cluster: LocalCluster, tmp_path: Path) -> Iterato
         batch_interval="1s",
         executor_memory="512m",
         driver_memory="512m",
-        spark_conf={"spark.jars": connector()},
+        spark_conf={"spark.jars": connector(), "spark.cores.max": "1"},
         checkpoint_location=str(tmp_path / "checkpoint"),
     )
     submit(local_cluster, stream)
