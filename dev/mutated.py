@@ -217,6 +217,18 @@ ACTING: Modules = {
     "lifecycle/reconcile.py": ("lifecycle/test_*.py",),
     "lifecycle/remedies.py": ("lifecycle/test_*.py", "watch/test_orphans.py"),
     "sources/kinesis/quota.py": ("sources/kinesis/test_quota*.py",),
+    "receivers/looking.py": ("receivers/test_*.py",),
+    "receivers/rebalance.py": ("receivers/test_rebalance*.py",),
+    "receivers/recount.py": ("receivers/test_recount*.py",),
+    "receivers/recount_following.py": ("receivers/test_recount*.py",),
+    "receivers/recount_restart.py": ("receivers/test_recount*.py",),
+    "backpressure/applying.py": (
+        "backpressure/test_applying.py",
+        "backpressure/test_putting_back.py",
+        "backpressure/test_retune*.py",
+    ),
+    "watch/alert_sensor.py": ("watch/test_alert_sensor.py",),
+    "cli/logs.py": ("cli/test_logs.py",),
 }
 
 

@@ -201,7 +201,7 @@ class TestBeforeItIsPutBack:
         """What a person has said is not remembered so: it is told at once."""
         before = time.time()
         seven = {SETTING: "7000"}
-        write(world, tuning=tuned_before(STREAM, settings=seven, verify_at=before))
+        write(world, tuning=tuned_before(STREAM, settings=seven, verify_at=before, by="run 0"))
         request = Request("run 1", {KNOB: 9000.0})
         looked = look(world.cluster, STREAM, request, [], now=time.time())
         theirs = tuned_before(STREAM, settings={SETTING: "9000"}, verify_at=9.0)

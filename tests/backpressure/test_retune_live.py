@@ -2,7 +2,7 @@
 
 import pytest
 
-from dagster_sparkscale.clusters.errors import AgentUnreachable
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
 from dagster_sparkscale.driver.wire import BACKPRESSURE
 from dagster_sparkscale.observe.status import Limit
 from tests.backpressure.retuning import (
@@ -65,11 +65,12 @@ class TestLive:
             "orders": {"maxRate": 70, "maxSpanPerTrigger": 5},
         }
 
+    @pytest.mark.parametrize("error", [AgentUnreachable, AgentRefused])
     def test_a_driver_that_can_not_be_asked_for_it_leaves_all_as_it_was(
-        self, deployed, monkeypatch
+        self, deployed, monkeypatch, error
     ):
         def cut(*_, **__):
-            raise AgentUnreachable("gone")
+            raise error("gone")
 
         monkeypatch.setattr(MemoryAgent, "set_rates", cut)
         remember(deployed, tuning=tuned_before(deployed.streams[0], settings={}))

@@ -52,8 +52,14 @@ class TestFollowed:
         self.looks(world, ends)
         assert self.lines(world) == ["one", "two", "three", "good-bye"]
 
+    def test_many_lines_between_two_looks_are_all_shown(self, world: World) -> None:
+        """Each is longer ago than a log's usual end."""
+        log = world.streams["clicks"].log = [str(n) for n in range(300)]
+        self.looks(world, lambda: log.extend(str(n) for n in range(300, 600)))
+        assert self.lines(world, 200) == [str(n) for n in range(100, 600)]
+
     def test_the_last_words_of_a_driver_are_shown_and_then_the_next_one_s(
-        self, world: World
+        self, world: World, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def crash() -> None:
             world.streams["clicks"].log.append("it broke")
@@ -66,6 +72,12 @@ class TestFollowed:
 
         self.looks(world, crash, recover)
         assert self.lines(world) == ["one", "two", "three", "it broke", "hello again"]
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.splitlines() == [
+            "driver 2 of clicks is running, memory process 2",
+            "driver 2 of clicks is stopped, memory process 2",
+        ]
 
 
 class TestCommand:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin
 
 from dagster_sparkscale import DeclarationError, SlackWebhook, Webhook, alert_sensor, build_defs
 from dagster_sparkscale.clusters.base import DriverState
@@ -95,7 +96,7 @@ def test_who_wants_problems_alone_is_not_told_that_one_is_over(clock):
             assert [one["status"] for one in server.got] == ["problem"] * failure
 
 
-def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(clock, caplog):
+def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(clock, capfd):
     with serving() as server:
         alerts = Alerts(Webhook(server.url), clock)
         alerts.deployed.world.run(scaled("clicks"))
@@ -104,7 +105,11 @@ def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(clock, c
         server.answers = [404] * 10
         assert "Alerts that wait: 1, for the address answers 404; they" in alerts.tick()
         assert "Alerts that wait: 1, for the address answers 404; they" in alerts.tick()
-        assert "Dropped, for the address answers 404." in alerts.tick()
+        assert "is dropped" not in capfd.readouterr().err
+        assert alerts.tick() == (
+            "Sent: 0. Problems that people know of: 1. Dropped, for the address answers 404."
+        )
+        assert "An alert is dropped, for the address answers 404: " in capfd.readouterr().err
         assert alerts.tick() == "Sent: 0. Problems that people know of: 1."
         assert len(server.answers) == 7
         server.answers = []
@@ -116,7 +121,8 @@ def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(clock, c
 
 def test_only_what_lasts_is_told(clock):
     with serving() as server:
-        alerts = Alerts(Webhook(server.url), clock, after={"failed": "10 min"})
+        after = {"pinned": None, "failed": "10 min"}
+        alerts = Alerts(Webhook(server.url), clock, after=after)
         alerts.deployed.world.run(scaled("clicks"))
         alerts.deployed.world.end("clicks", ended_at=time.time() + 1e6)
         for _ in range(10):
@@ -177,6 +183,15 @@ def test_a_cluster_that_there_is_not_is_refused_with_those_that_there_are(keys, 
     )
 
 
+def test_a_fleet_of_another_cluster_is_not_ours(clock):
+    alerts = Alerts(HOOK, clock)
+    alerts.watch()
+    theirs = [{"stream": "x", "problem": "failed", "since": 1.0, "text": "", "page": ""}]
+    event = observation(fleet_key("west"), [], theirs, "", time.time())
+    alerts.deployed.instance.report_runless_asset_event(event)
+    assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
+
+
 def test_a_fleet_of_the_same_name_in_another_code_location_is_not_ours(clock):
     alerts = Alerts(HOOK, clock)
     alerts.watch()
@@ -185,6 +200,17 @@ def test_a_fleet_of_the_same_name_in_another_code_location_is_not_ours(clock):
         event = observation(fleet_key("spark_cluster"), [], foreign, "shop/x", time.time())
         alerts.deployed.instance.report_runless_asset_event(event)
     assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
+
+
+def test_the_fleet_of_its_own_code_location_is(clock, monkeypatch):
+    shop = RegisteredCodeLocationOrigin("shop")
+    monkeypatch.setattr(dg.SensorEvaluationContext, "code_location_origin", shop)
+    alerts = Alerts(Webhook("http://127.0.0.1:9/"), clock)
+    ours = [{"stream": "x", "problem": "failed", "since": 1.0, "text": "", "page": ""}]
+    for owner, problems in (("shop/spark_cluster", ours), ("", []), ("shop/west", [])):
+        event = observation(fleet_key("spark_cluster"), [], problems, owner, time.time())
+        alerts.deployed.instance.report_runless_asset_event(event)
+    assert "Problems that people know of: 1." in alerts.tick()
 
 
 def test_an_observation_that_cannot_be_read_is_passed_over(clock):
@@ -255,11 +281,11 @@ def test_it_stands_beside_the_streams_of_its_cluster():
     defs = dg.Definitions.merge(
         build_defs(streams, world.cluster, cluster_key="west"),
         dg.Definitions(
-            sensors=[alert_sensor(HOOK, cluster_key="west"), alert_sensor(HOOK, name="b")]
+            sensors=[alert_sensor(HOOK, cluster_key="west"), alert_sensor(HOOK, name="B_2")]
         ),
     )
     dg.Definitions.validate_loadable(defs)
-    assert {sensor.name for sensor in defs.sensors} == {"autoscaler_west", "alerts_west", "b"}
+    assert {sensor.name for sensor in defs.sensors} == {"autoscaler_west", "alerts_west", "B_2"}
     assert {sensor.default_status for sensor in defs.sensors} == {dg.DefaultSensorStatus.RUNNING}
 
 
@@ -276,6 +302,7 @@ def test_it_may_begin_switched_off():
         ({"after": {"failed": "soon"}}, "after['failed'] = 'soon': must be seconds or a duration"),
         ({"after": {"faild": 5}}, "after: no problem is 'faild'; did you mean 'failed'? there is"),
         ({"after": {"failed": -5}}, "after['failed'] = -5: must not be negative"),
+        ({"after": {"failed": float("inf")}}, "after['failed'] = inf: must not be negative, and"),
         ({"after": {"failed": float("nan")}}, "after['failed'] = nan: must not be negative"),
         ({"after": "5 min"}, "after = '5 min': must be a dict, such as "),
         ({"after": False}, "after = False: must be a dict, such as "),
@@ -292,6 +319,19 @@ def test_what_makes_no_sense_is_refused(given, fault):
     with pytest.raises(DeclarationError) as refused:
         alert_sensor(**{"webhook": HOOK} | given)
     assert str(refused.value).startswith(fault)
+
+
+@pytest.mark.parametrize("at_once", [0, 0.5])
+def test_a_problem_may_be_told_at_once(clock, at_once):
+    with serving() as server:
+        alerts = Alerts(Webhook(server.url), clock, after={"failed": at_once})
+        alerts.deployed.world.run(scaled("clicks"))
+        alerts.deployed.world.end("clicks", ended_at=time.time() + 1e6)
+        alerts.watch()
+        alerts.tick()
+        alerts.watch()
+        alerts.tick()
+        assert [one["problem"] for one in server.got] == ["failed"]
 
 
 def test_nobody_is_told_of_what_is_switched_off(clock):
