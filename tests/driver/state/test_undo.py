@@ -87,6 +87,45 @@ def written(root: Path, after: int = 8) -> None:
     rewrite(disk, after)
 
 
+@pytest.mark.parametrize(
+    ("verified", "outcome", "why", "steps"),
+    [
+        (
+            True,
+            "changed",
+            "an earlier driver had done it, and was ended before it said so",
+            ["checking", "closing"],
+        ),
+        (
+            False,
+            "undone",
+            "its driver was ended in the middle of it",
+            ["checking", "undoing", "closing"],
+        ),
+    ],
+)
+def test_what_becomes_of_it_is_told_as_of_any_change(tmp_path, verified, outcome, why, steps):
+    written(tmp_path)
+    if verified:
+        Journal(Disk(tmp_path)).verify(change_of(Disk(tmp_path)))
+    [report] = resumed(Disk(tmp_path))
+    told = report.told
+    assert (told.id, told.before, told.after) == ("plan", 4, 8)
+    assert (told.outcome, told.reason, list(told.seconds or ())) == (outcome, why, steps)
+
+
+def test_one_that_is_undone_where_an_older_file_has_gone_has_failed(tmp_path):
+    written(tmp_path)
+    (tmp_path / "state/0/1/2.changelog").unlink()
+    [report] = resumed(Disk(tmp_path))
+    assert (report.told.outcome, report.told.reason) == (
+        "failed",
+        "its driver was ended in the middle of it; these files of the checkpoint have gone or "
+        "changed: state/0/1/2.changelog",
+    )
+    assert resumed(Disk(tmp_path)) == []
+
+
 def left_alone(root: Path) -> str:
     """Why whoever starts next undoes nothing."""
     was = content(root)
