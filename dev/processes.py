@@ -12,6 +12,9 @@ from pathlib import Path
 
 import psutil
 
+KILL_SECONDS = 120.0
+"""How long what was killed may take to be gone: a JVM on a busy machine takes its time."""
+
 
 class Children:
     """Processes in groups of their own, so that Ctrl-C reaches the demo alone, which then ends

@@ -21,6 +21,7 @@ import psutil
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.processes import carrying, kill_all
+from dev.processes import KILL_SECONDS
 
 MARK = "STREAMS_RUN"
 """Environment variable: the names of the runs that a process is part of, the outermost first, as
@@ -130,7 +131,7 @@ def end(name: str, patience: float = 0.0) -> list[str]:
             process.terminate()
     psutil.wait_procs(left, timeout=_TERM_SECONDS)
     # What was ended may have started more, or somebody may start it again.
-    kill_all(lambda: running(name), f"they belong to run {name}")
+    kill_all(lambda: running(name), f"they belong to run {name}", KILL_SECONDS)
     return told
 
 

@@ -27,7 +27,7 @@ from dagster_sparkscale.clusters.host.processes import carrying, kill_all
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.standalone import masters
 from dev.daemons import Daemons, tail
-from dev.processes import end_groups, port_to_use
+from dev.processes import KILL_SECONDS, end_groups, port_to_use
 
 HOST = "127.0.0.1"
 MARK = "SPARKSCALE_DEV_STANDALONE"
@@ -163,7 +163,7 @@ class Standalone(Daemons):
         for process in self._processes.values():
             process.wait()
         self._processes.clear()
-        kill_all(self.left, f"they belong to {self.folder}")
+        kill_all(self.left, f"they belong to {self.folder}", KILL_SECONDS)
 
     def wait(self, so: Any, what: str) -> None:
         deadline = time.monotonic() + self.wait_seconds

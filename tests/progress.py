@@ -37,8 +37,9 @@ class Progress:
 
     def _report(self) -> None:
         while not self._over.wait(_EVERY):
-            self._reporter.ensure_newline()
-            self._reporter.write_line(self.line())
+            if self._since:
+                self._reporter.ensure_newline()
+                self._reporter.write_line(self.line())
 
 
 @pytest.hookimpl(trylast=True)

@@ -26,6 +26,7 @@ from dev import jars
 from dev.daemons import Daemons, Keeper, tail
 from dev.hadoop.settings import MARK
 from dev.installing import InstallFailed
+from dev.processes import KILL_SECONDS
 
 _JAVA = (
     *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"),
@@ -102,7 +103,8 @@ class HadoopRig(Daemons):
             process.wait()
         self._running.clear()
         # Containers outlive their NodeManager, and may start more while they are killed.
-        kill_all(lambda: carrying(MARK, self.mark.__eq__), f"they belong to {self.folder}")
+        what = f"they belong to {self.folder}"
+        kill_all(lambda: carrying(MARK, self.mark.__eq__), what, KILL_SECONDS)
 
     def ended(self) -> str | None:
         """The name of a daemon that has ended although nobody ended it."""

@@ -178,14 +178,16 @@ def _epoch_in(mark: str, stream: str, record_id: str) -> int | None:
     return int(number) if (name, id) == (stream, record_id) and number.isdigit() else None
 
 
-def kill_all(find: "Callable[[], list[psutil.Process]]", advice: str) -> int:
+def kill_all(
+    find: "Callable[[], list[psutil.Process]]", advice: str, seconds: float | None = None
+) -> int:
     """Kill what is found until nothing is found any more; returns how many.
 
     Raises:
-        ClusterError: one is still there after ten seconds; ends with `advice`.
+        ClusterError: one is still there after `seconds`, ten by default; ends with `advice`.
     """
     killed: set[int] = set()
-    deadline = time.monotonic() + TERM_SECONDS
+    deadline = time.monotonic() + (TERM_SECONDS if seconds is None else seconds)
 
     def found() -> "list[psutil.Process]":
         try:

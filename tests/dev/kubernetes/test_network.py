@@ -9,7 +9,10 @@ import pytest
 from dev.kubernetes.network import Network, open_network
 from tests.kubernetes import on_linux_as_root
 
-pytestmark = pytest.mark.skipif(not on_linux_as_root(), reason="only root may make a bridge")
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.skipif(not on_linux_as_root(), reason="only root may make a bridge"),
+]
 
 
 @pytest.fixture
