@@ -14,7 +14,7 @@ from tests.e2e.demo_run import DemoRun
 from tests.waiting import HANGS, wait_for
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 def at_home_in(folder: Path) -> list[str]:

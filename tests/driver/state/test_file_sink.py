@@ -15,7 +15,7 @@ from tests.driver.running import Start, local_driver
 from tests.driver.state.drivers import BEGIN, GROUPS
 from tests.waiting import HANGS, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 NAMES = ("files", "table")
 EVERY = 3

@@ -12,7 +12,7 @@ import pytest
 from tests.driver.running import environment
 from tests.waiting import patience
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 def twins(
@@ -53,9 +53,7 @@ def check(told: Any, numbers: list[int], begin: int = 4) -> None:
         assert changed == kept, f"chunk {number}"
 
 
-@pytest.mark.parametrize(
-    "operator", ["left_join", pytest.param("aggregation", marks=pytest.mark.clusters)]
-)
+@pytest.mark.parametrize("operator", ["left_join", "aggregation"])
 def test_results_are_the_same_after_a_change_up_and_one_down(tmp_path, operator):
     (told,) = twins(tmp_path, "16,2", operator)
     check(told, [16, 2])
