@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "dagster_sparkscale"]
 THERE = ["-m", "tests.e2e.location"]
+STREAM = "commanded"
 
 
 def typed(command: str, *words: str, code: int = 0) -> str:
@@ -28,7 +29,8 @@ def typed(command: str, *words: str, code: int = 0) -> str:
 
 
 def row() -> dict[str, object]:
-    (row,) = json.loads(typed("status", "--json"))
+    # The cluster has streams of other tests, too, which this location does not declare.
+    (row,) = [each for each in json.loads(typed("status", "--json")) if each["stream"] == STREAM]
     assert isinstance(row, dict)
     return row
 
@@ -42,7 +44,7 @@ def answered() -> str:
 def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
     local_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPARKSCALE_TEST_STREAM", "commanded")
+    monkeypatch.setenv("SPARKSCALE_TEST_STREAM", STREAM)
     monkeypatch.setenv("SPARKSCALE_TEST_FOLDER", str(tmp_path))
     monkeypatch.setenv("SPARKSCALE_TEST_STATE", local_cluster.state_dir)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
@@ -50,37 +52,37 @@ def test_a_stream_is_started_looked_at_scaled_followed_and_stopped(
     (tmp_path / "home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
 
     assert row()["state"] != "running"
-    assert "started driver" in typed("start", "commanded")
+    assert "started driver" in typed("start", STREAM)
     try:
         assert row()["state"] == "running"
-        assert "target 2: reached after" in typed("scale", "commanded", "2")
+        assert "target 2: reached after" in typed("scale", STREAM, "2")
         # An agent that is busy is shown as one that does not answer.
         wait_for("2 of 2", lambda: (r := row()) and (r["registered"], r["requested"]) == (2, 2))
-        assert "has a minimum of 1" in typed("scale", "commanded", "0", code=1)
+        assert "has a minimum of 1" in typed("scale", STREAM, "0", code=1)
 
         told = wait_for("its answer", answered)
         assert "WRONG  daemon: " in told  # none runs here
 
-        driver = local_cluster.find("commanded")
+        driver = local_cluster.find(STREAM)
         assert driver is not None
         (last,) = local_cluster.logs(driver, 1).splitlines()
-        assert last in typed("logs", "commanded")
+        assert last in typed("logs", STREAM)
         following = subprocess.Popen(
-            [*COMMAND, "logs", "commanded", "--follow", *THERE],
+            [*COMMAND, "logs", STREAM, "--follow", *THERE],
             **{"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
         )
         try:
             assert following.stdout is not None
             following.stdout.readline()  # it looks
-            assert "is stopped now" in typed("stop", "commanded")
+            assert "is stopped now" in typed("stop", STREAM)
             written, _ = following.communicate(timeout=HANGS)
         finally:
             following.kill()
         assert following.returncode == 0
         assert "is stopped (stop requested)" in written
-        assert "is stopped: " in typed("scale", "commanded", "1", code=1)
+        assert "is stopped: " in typed("scale", STREAM, "1", code=1)
     finally:
-        driver = local_cluster.find("commanded")
+        driver = local_cluster.find(STREAM)
         if driver is not None and driver.state.alive:
-            with local_cluster.lease("commanded", "end of the test", wait=60) as lease:
+            with local_cluster.lease(STREAM, "end of the test", wait=60) as lease:
                 local_cluster.stop(driver, lease, graceful=False, timeout=20)
