@@ -19,11 +19,13 @@ _SUBREAPER = 36
 def main(file: str, *command: str) -> int:
     if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
-    child = subprocess.Popen(command)
-    code = child.wait()
+    child, code = subprocess.Popen(command).pid, 0
+    # Each at once: a process that nobody has waited for looks as if it were still there.
     with contextlib.suppress(ChildProcessError):
         while True:
-            os.wait()
+            pid, status = os.wait()
+            if pid == child:
+                code = os.waitstatus_to_exitcode(status)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     Path(file).write_text(str(used.ru_utime + used.ru_stime))
     return code
