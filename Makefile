@@ -69,7 +69,7 @@ screenshots: $(STAMP) ## the README's pictures anew, of the demo in a browser, i
 test: $(STAMP) ## set up and run the tests: all that decides, one story of each capability; ARGS="-k ratio -x" for pytest
 	@$(WITH_JAVA) && $(PYTEST) -m "not clusters" $(SLOWEST) $(ARGS)
 
-quick: $(STAMP) ## the tests that need no Spark, no Java and no browser, in two minutes; ARGS="tests/watch -x"
+quick: $(STAMP) ## the tests that need no Spark, no Java and no browser; ARGS="tests/watch -x"
 	@$(PYTEST) -m "not spark and not browser and not clusters" $(ARGS)
 
 test-clusters: $(STAMP) ## the tests of Kubernetes, YARN, HDFS and Standalone, and stories told again; ARGS as above
