@@ -84,11 +84,11 @@ ON_SPARK = tests/e2e/test_faults.py tests/e2e/soak_standalone_rest.py tests/clus
 	-m spark -k "not kinesalite"
 
 test-spark: ## the tests of Spark itself on another release, SPARK=3.5; ARGS for pytest in place of which tests
-	@JDK_JAVA_OPTIONS="-Xshare:auto $$JDK_JAVA_OPTIONS" TESTS_WITHOUT_CLASS_DATA=1 \
-		$(MAKE) --no-print-directory test VENV=.cache/spark-$(SPARK) BOUND='pyspark==$(SPARK).*' ARGS='$(or $(ARGS),$(ON_SPARK))'
+	@export JDK_JAVA_OPTIONS="-Xshare:auto $$JDK_JAVA_OPTIONS" TESTS_WITHOUT_CLASS_DATA=1; \
+		exec $(MAKE) --no-print-directory test VENV=.cache/spark-$(SPARK) BOUND='pyspark==$(SPARK).*' ARGS='$(or $(ARGS),$(ON_SPARK))'
 
 test-dagster: ## the tests that need no Spark on another release of Dagster, DAGSTER=1.11; ARGS as above
-	@$(MAKE) --no-print-directory test VENV=.cache/dagster-$(DAGSTER) BOUND='dagster==$(DAGSTER).*' \
+	@exec $(MAKE) --no-print-directory test VENV=.cache/dagster-$(DAGSTER) BOUND='dagster==$(DAGSTER).*' \
 		ARGS='$(or $(ARGS),-m "not spark and not clusters")'
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
