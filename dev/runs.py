@@ -42,18 +42,19 @@ def begin(name: str | None = None) -> str:
     """Mark all that this process starts from now on, and have it ended when this process is gone.
 
     Args:
-        name: of the run; any that no other has by default.
+        name: by which `running` and `end` find this run and earlier ones of that name, too. The
+            watcher of this run ends nothing but this run, also where it is late.
 
     Returns:
-        The run's name.
+        The name of this run alone.
     """
-    name = name or secrets.token_hex(8)
+    run = secrets.token_hex(8)
     # The watcher of a run within a run is no part of either: it ends its own run in any case.
     unmarked = {key: value for key, value in os.environ.items() if key != MARK}
     make = str(os.getppid()) if "MAKELEVEL" in os.environ else ""
     _watchers.append(
         subprocess.Popen(
-            [sys.executable, "-m", "dev.runs", name, str(os.getpid()), make],
+            [sys.executable, "-m", "dev.runs", run, str(os.getpid()), make],
             cwd=_ROOT,
             env=unmarked,
             stdin=subprocess.DEVNULL,
@@ -62,8 +63,8 @@ def begin(name: str | None = None) -> str:
             start_new_session=True,
         )
     )
-    os.environ[MARK] = mark(name)
-    return name
+    os.environ[MARK] = mark(f"{name}{_BETWEEN}{run}" if name else run)
+    return run
 
 
 def mark(name: str) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dev import runs
@@ -237,3 +238,44 @@ def test_a_run_within_a_run_is_part_of_both_and_another_run_of_neither() -> None
     finally:
         child.kill()
         child.wait()
+
+
+def watchers(started: list["subprocess.Popen[str]"]) -> list[psutil.Process]:
+    """The processes that wait for the end of these runs, or end what they have left."""
+    pids = {str(run.pid) for run in started}
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            line = process.cmdline()
+            if line[1:3] == ["-m", "dev.runs"] and line[4:5] and line[4] in pids:
+                found.append(process)
+    return found
+
+
+def test_a_run_that_is_killed_ends_no_other_run_of_its_name() -> None:
+    name = secrets.token_hex(8)
+    begin = "import subprocess, sys; from dev import runs; runs.begin(sys.argv[1]); "
+    begin += "print(subprocess.Popen(['sleep', '600'], start_new_session=True).pid, flush=True); "
+    begin += "input()"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", begin, name],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    try:
+        first, second = (int(run.stdout.readline()) for run in started if run.stdout is not None)
+        started[0].kill()
+        wait_for("the end of the first", lambda: not psutil.pid_exists(first))
+        # The watcher has gone through all that it ends.
+        wait_for("its watcher's end", lambda: len(watchers(started)) == 1)
+        assert second in {process.pid for process in runs.running(name)}
+    finally:
+        runs.end(name)
+        for run in started:
+            run.kill()
+            run.communicate()
