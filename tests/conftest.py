@@ -24,7 +24,7 @@ from dev.runs import MARK
 from tests.given_kubernetes import given, told
 from tests.in_memory.cluster import World
 from tests.kubernetes import PASSED_ON, on_linux_as_root
-from tests.scheduling import ALL, Scheduler, by_length, fail_what_lacks_its_rig, processes, tier
+from tests.scheduling import ALL, Scheduler, fail_what_lacks_its_rig, in_order, processes, tier
 from tests.short_lives import EXECUTORS, begin_archive, for_short_lives, with_archive
 from tests.soaking import Soak, minutes
 from tests.waiting import HANGS
@@ -61,7 +61,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         tier(item)
-    items.sort(key=by_length)
+    items[:] = in_order(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -83,6 +83,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     if os.environ.get(ALL):
         fail_what_lacks_its_rig(item, report)
     return report
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Say which command runs the tests that this one has left out, where it was left with none."""
+    tiers = {"not clusters": "make test-clusters", "clusters": "make test"}
+    other = tiers.get(config.getoption("markexpr"))
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and other:
+        terminalreporter.write_line(f"None of these tests belongs to this command: try {other}.")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,6 +27,10 @@ class Progress:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self._since.pop(nodeid, None)
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "???":  # of xdist: the process that ran the test has crashed
+            self._since.pop(report.nodeid, None)
+
     def pytest_sessionfinish(self) -> None:
         self._over.set()
 

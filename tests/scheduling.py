@@ -100,13 +100,25 @@ def scope_of(test: str) -> str:
     return test if _module_of(test) in _APART else test.split("[")[0].rsplit("::", 1)[0]
 
 
-def by_length(item: pytest.Item) -> tuple[bool, int]:
-    """Sorts the many quick tests to the front, as they stand: what they find is told within two
-    minutes. Of the others the longest begin first."""
-    module = _module_of(item.nodeid)
-    place = _LONGEST_FIRST.index(module) if module in _LONGEST_FIRST else len(_LONGEST_FIRST)
-    slow = any(map(item.get_closest_marker, ("spark", *RIGS)))
-    return (slow, place if slow else 0)
+def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The many quick tests first, as they stand: what they find is told within two minutes. Then
+    those that need Spark, the longest first.
+
+    What runs together counts as slow if one of its tests is.
+    """
+    slow = {scope_of(item.nodeid) for item in items if _needs_more_than_python(item)}
+    places = {module: place for place, module in enumerate(_LONGEST_FIRST)}
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        if scope_of(item.nodeid) not in slow:
+            return (False, 0)
+        return (True, places.get(_module_of(item.nodeid), len(places)))
+
+    return sorted(items, key=place)
+
+
+def _needs_more_than_python(item: pytest.Item) -> bool:
+    return any(map(item.get_closest_marker, ("spark", *RIGS)))
 
 
 def tier(item: pytest.Item) -> None:

@@ -22,7 +22,9 @@ def test_a_test_is_named_while_it_runs_the_longest_first(
             running.pytest_runtest_logstart(test)
         running.pytest_runtest_logfinish("a")
         wait_for("both to be named", lambda: lines[-1:] == ["running: b (0 s), c (0 s)"])
-        running.pytest_runtest_logfinish("b")
+        for test, when in (("c", "setup"), ("b", "???")):
+            report: Any = SimpleNamespace(nodeid=test, when=when)
+            running.pytest_runtest_logreport(report)
         wait_for("one to be named", lambda: lines[-1:] == ["running: c (0 s)"])
     finally:
         running.pytest_sessionfinish()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduling import by_length, fail_what_lacks_its_rig, processes, scope_of, tier
+from tests.scheduling import fail_what_lacks_its_rig, in_order, processes, scope_of, tier
 
 GIB = 1 << 30
 
@@ -63,7 +63,14 @@ def test_what_is_quick_comes_first_as_it_stands_and_then_what_takes_longest() ->
     seen = item("tests/ui/test_pages.py::test_1", "browser")
     long = item("tests/e2e/test_faults.py::test_1", "spark")
     given = [some, quick[0], seen, long, quick[1]]
-    assert sorted(given, key=by_length) == [*quick, long, seen, some]
+    assert in_order(given) == [*quick, long, seen, some]
+
+
+def test_a_quick_test_waits_for_those_that_need_spark_and_share_its_module() -> None:
+    shared = [item("tests/driver/test_sources.py::test_1")]
+    shared.append(item("tests/driver/test_sources.py::test_2", "spark"))
+    quick = item("tests/test_b.py::test_1")
+    assert in_order([*shared, quick]) == [quick, *shared]
 
 
 @pytest.mark.parametrize(
