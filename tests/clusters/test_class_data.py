@@ -105,6 +105,7 @@ def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(
         assert done.stdout.startswith("openjdk "), f"{name}: {done.stdout}"
 
 
+@pytest.mark.clusters
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="shows it by /proc")
 def test_every_jvm_of_a_local_cluster_maps_it(

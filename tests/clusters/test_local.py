@@ -91,6 +91,7 @@ def kept_for(cluster: LocalCluster) -> Iterator[None]:
         yield
 
 
+@pytest.mark.clusters
 class TestRepair:
     """A stream whose cluster breaks under it goes on, and can still be scaled."""
 
@@ -180,6 +181,7 @@ def own_cluster(folder: Path, workers: int = 1) -> LocalCluster:
     )
 
 
+@pytest.mark.clusters
 class TestCluster:
     """The embedded cluster itself. One of its own, beside that of the session."""
 

@@ -43,6 +43,7 @@ def those_of(folder: Path) -> list[psutil.Process]:
     return [each for each in found if each.pid != os.getpid()]
 
 
+@pytest.mark.clusters
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_what_is_in_topics_outlives_a_stop(tmp_path: Path) -> None:

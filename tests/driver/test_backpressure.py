@@ -184,6 +184,7 @@ class TestReceivers:
             assert max(batch.records or 0 for batch in seen.batches) < MANY
 
 
+@pytest.mark.clusters
 def test_a_receiver_that_is_started_anew_has_its_limit_again(
     cluster: Cluster, tmp_path: Path, flood: Flood
 ) -> None:

@@ -14,7 +14,7 @@ from tests.driver.conftest import PROGRAMS
 from tests.driver.running import EPOCH, Cluster, Driver
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,6 @@ def test_receivers_of_three_executors_move_to_two_and_on_to_a_third_and_nothing_
     receivers_move(cluster, tmp_path, Size(3, 2, (2, 1), (1, 1, 1)))
 
 
-@pytest.mark.clusters
 def test_receivers_of_five_executors_of_which_three_leave_at_once(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ def test_a_query_that_is_cut_is_not_told_as_drained(tmp_path: Path) -> None:
     assert "slow: cut, no batch done" in driver.log()
 
 
+@pytest.mark.clusters
 def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
     with running(tmp_path, "slow") as driver:
         wait_for("its batch", (tmp_path / "waits").exists)

@@ -98,6 +98,7 @@ def test_a_stream_is_started_attached_to_scaled_by_sensor_and_hand_killed_and_st
         assert "is stopped" in failure(d.run("rescale", target=2))
 
 
+@pytest.mark.clusters
 def test_a_program_that_crashes_at_start_shows_its_last_lines_and_its_crash_loop_ends(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_program_that_crashes_at_start_shows_its_last_lines_and_its_crash_loop
         assert "giving up" in str(tick.skip_message)
 
 
+@pytest.mark.clusters
 def test_a_target_above_what_the_cluster_has_says_how_many_came(
     local_cluster: ClusterManager, tmp_path: Path
 ) -> None:
@@ -137,6 +139,7 @@ def test_a_target_above_what_the_cluster_has_says_how_many_came(
 TWO = RatioPolicy(interval=10, min_executors=2, max_executors=2)
 
 
+@pytest.mark.clusters
 def test_all_executors_killed_come_back_and_an_unreachable_agent_holds(
     local_cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -212,6 +215,7 @@ def test_two_starts_at_once_start_one_driver_that_killed_is_restarted_by_a_track
         assert "void" in failure(d.run("rescale", target=2, epoch=before.epoch))
 
 
+@pytest.mark.clusters
 def test_a_program_that_never_starts_a_query_is_held_and_reported(
     local_cluster: ClusterManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

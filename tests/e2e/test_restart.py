@@ -17,7 +17,7 @@ from dev.dagster_ui import AT_ONCE, DagsterUI
 from dev.processes import Children, port_to_use
 from tests.waiting import HANGS, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ from tests.kafka.conftest import Topic
 from tests.kafka.following import Following
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.clusters]
 
 
 def test_a_stream_that_is_held_back_and_falls_behind_is_scaled_up(

@@ -10,7 +10,7 @@ import pytest
 from tests.driver.running import environment
 from tests.waiting import patience
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 @pytest.fixture(scope="module")

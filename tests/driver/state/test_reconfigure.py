@@ -11,7 +11,7 @@ from dagster_sparkscale.driver.wire import KEY_GROUPS
 from tests.driver.running import local_driver
 from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, the_one
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 def test_each_query_is_changed_by_itself_or_left_as_it_was(tmp_path):
