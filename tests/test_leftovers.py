@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.waiting import HANGS
+
+pytestmark = pytest.mark.clusters
 
 ROOT = Path(__file__).parents[1]
 CONFTEST = """

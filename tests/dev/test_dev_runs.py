@@ -15,6 +15,8 @@ import pytest
 from dev import runs
 from tests.waiting import HANGS, wait_for
 
+pytestmark = pytest.mark.clusters
+
 ROOT = Path(__file__).parents[2]
 WORK = """
 import contextlib, subprocess, sys, time

@@ -12,6 +12,8 @@ import pytest
 
 from dev import setup_venv
 
+pytestmark = pytest.mark.clusters
+
 _ROOT = Path(setup_venv.__file__).resolve().parent.parent
 _PYTHON = getattr(sys, "_base_executable", sys.executable)
 _PYPROJECT = """\
