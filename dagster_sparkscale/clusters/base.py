@@ -79,6 +79,10 @@ class Driver:
     """Host and process, pod or application id: where a person would look."""
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     """What it was started with, as `declare.drift` tells it."""
+    owner: str = field(default="", repr=False)
+    """Who declared it when it was started, as `Record.owner`."""
+    asset: tuple[str, ...] = field(default=(), repr=False)
+    identity: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     hold: DurableHold | None = None
     """What bars the stream from being started."""
     asked_to_stop_at: float | None = None
