@@ -43,6 +43,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     memory_mib,
 )
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
+from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_pod
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 from dagster_sparkscale.clusters.kubernetes.telling import fate_of
 from dagster_sparkscale.clusters.parcel import parcel
@@ -144,6 +145,13 @@ class KubernetesCluster(SparkCluster):
         known = _KNOWN[str(info.field_name)]
         if is_text(value) and value not in known:
             raise ValueError(f"must be {', '.join(known[:-1])} or {known[-1]}")
+        return value
+
+    @field_validator("driver_template", "executor_template", mode="before")
+    @classmethod
+    def _is_of_a_pod(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, Mapping) and (fault := fault_of_pod(value)):
+            raise ValueError(f"{info.field_name}: {fault}")
         return value
 
     def store(self) -> MapStore:
