@@ -79,10 +79,19 @@ class KubernetesCluster(SparkCluster):
         default="sparkscale-driver",
         description="Of drivers, which ask for executors by it (deploy/kubernetes/driver.yaml).",
     )
+    executor_service_account: str | None = Field(
+        default=None,
+        description="Of executors, by which they reach storage and sources in a cloud. Default: "
+        "that of executor_template, or the namespace's own, named default.",
+    )
     agent_access: str | None = Field(
         default=None,
         description="How agents are reached: service, the Service of each driver, or port-forward, "
         "through the API server. Default: service where Dagster runs in the cluster.",
+    )
+    agent_bind: str = Field(
+        default="0.0.0.0",
+        description='What a driver listens on in its pod; "::" in a cluster that has IPv6 alone.',
     )
     image_pull_policy: str | None = Field(
         default=None, description="Always, IfNotPresent or Never. Default: Kubernetes' own."
@@ -123,7 +132,11 @@ class KubernetesCluster(SparkCluster):
             raise ValueError('must be the name of an image, such as "apache/spark:4.3.0-python3"')
         return value
 
-    @field_validator("service_account", "kubeconfig", "context", mode="before")
+    @field_validator(
+        *("service_account", "executor_service_account", "agent_bind"),
+        *("kubeconfig", "context"),
+        mode="before",
+    )
     @classmethod
     def _says_something(cls, value: Any) -> Any:
         if is_text(value) and not value.strip():
@@ -202,6 +215,8 @@ class KubernetesCluster(SparkCluster):
     def check(self, stream: Stream) -> None:
         program = self.program_of(stream)
         record = self.store().read(stream.name) or Record.new("0" * 16)
+        if record.epoch:
+            self.driver_of(stream.name, record).foresee_its_end()
         start = Start(replace(Record.new(record.id), epoch=record.epoch + 1))
         parts = self._parts(stream, start, program, (), b"")
         objects = self._objects(stream.name, start.record)
@@ -224,11 +239,15 @@ class KubernetesCluster(SparkCluster):
             found.extend(self._of_the_namespace())
         except ClusterError as error:
             found.append(Condition("Kubernetes", "can't be asked", str(error)))
-        kept = checkpoints.conditions(streams, self.driver_template, self.spark_conf)
+        kept = checkpoints.conditions(streams, self.driver_template, self.spark_conf, self.image)
         return [*found, *programs(streams, program_of), *kept]
 
     def _of_the_namespace(self) -> Iterable[Condition]:
-        return conditions(self._api(), self.service_account, self._forwards())
+        return conditions(self._api(), self._accounts(), self._forwards())
+
+    def _accounts(self) -> list[str]:
+        executors = self.executor_service_account
+        return [self.service_account, *([executors] if executors else [])]
 
     def at_a_glance(self) -> Self:
         copy = self.model_copy()
@@ -287,6 +306,8 @@ class KubernetesCluster(SparkCluster):
             pull_policy=self.image_pull_policy,
             pull_secrets=self.image_pull_secrets,
             node_selector=self.node_selector,
+            executor_account=self.executor_service_account,
+            bind=self.agent_bind,
             template=f"{CODE}/{TEMPLATE}",
             more=more,
         )
@@ -297,7 +318,7 @@ class KubernetesCluster(SparkCluster):
             *driver_options(stream, record, fence_options(start)),
             *("--token-file", f"{SECRETS}/{TOKEN}"),
             *("--certificate", f"{SECRETS}/{CERTIFICATE}", "--key", f"{SECRETS}/{KEY}"),
-            *("--bind", "0.0.0.0", "--port", str(spark.AGENT_PORT)),
+            *("--bind", self.agent_bind, "--port", str(spark.AGENT_PORT)),
             *("--advertise", spark.host(stream.name, epoch, namespace)),
             *("--begun", f"{CODE}/{BEGUN}"),
             *("--last-words", LAST_WORDS, "--term-seconds", str(self.term_seconds)),

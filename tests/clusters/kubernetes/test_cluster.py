@@ -43,6 +43,7 @@ def failing(world: World, at: str, error: Exception, **fields: Any) -> MemoryKub
 FIELDS = {
     "image": "our/spark:4.3",
     "service_account": "streams",
+    "executor_service_account": "executors",
     "image_pull_policy": "Always",
     "image_pull_secrets": ["registry"],
     "node_selector": {"disk": "gold"},
@@ -263,11 +264,15 @@ def test_a_capacity_that_may_not_be_looked_at_is_not_known(world: World) -> None
 def test_what_could_be_better_is_told_of_the_namespace_and_of_each_stream(world: World) -> None:
     in_the_pod = stream("clicks", checkpoint_location="/data/clicks")
     missing = stream("orders", program="/nowhere/a.py")
-    cluster = MemoryKubernetes.of(world, service_account="streams")
+    accounts = {"service_account": "streams", "executor_service_account": "executors"}
+    cluster = MemoryKubernetes.of(world, **accounts)
     told = [(each.subject, each.text) for each in cluster.conditions([in_the_pod, missing])]
     assert told[0] == ("Kubernetes", "https://in.memory, namespace streams")
-    assert told[1] == ("service account", "there is no service account streams/streams")
-    assert [what for what, _ in told[2:]].count("checkpoint") == 1
+    assert told[1:3] == [
+        ("service account", f"there is no service account streams/{name}")
+        for name in accounts.values()
+    ]
+    assert [what for what, _ in told[3:]].count("checkpoint") == 1
     assert any("/nowhere/a.py" in text for _, text in told)
     mounted = {"name": "driver", "volumeMounts": [{"name": "d", "mountPath": "/data"}]}
     for fields in (

@@ -124,6 +124,8 @@ def test_a_program_in_the_image_is_not_shipped(world: World, cluster: MemoryKube
 FIELDS = {
     "image": "our/spark:4.3",
     "service_account": "streams",
+    "executor_service_account": "executors",
+    "agent_bind": "::",
     "image_pull_policy": "Always",
     "image_pull_secrets": ["registry"],
     "node_selector": {"disk": "gold"},
@@ -146,6 +148,7 @@ def test_every_field_comes_to_the_driver_and_its_executors(world: World) -> None
     assert spec["tolerations"] == FIELDS["tolerations"]
     assert spec["terminationGracePeriodSeconds"] == 60
     assert driver["args"][driver["args"].index("--term-seconds") + 1] == "45"
+    assert driver["args"][driver["args"].index("--bind") + 1] == "::"
     assert spec["priorityClassName"] == "high"
     assert pod["metadata"]["namespace"] == "streams"
     assert pod["metadata"]["labels"][names.EPOCH] == "1"
@@ -163,6 +166,8 @@ def test_every_field_comes_to_the_driver_and_its_executors(world: World) -> None
         "spark.kubernetes.container.image": "our/spark:4.3",
         "spark.kubernetes.container.image.pullPolicy": "Always",
         "spark.kubernetes.container.image.pullSecrets": "registry",
+        "spark.driver.bindAddress": "::",
+        "spark.kubernetes.authenticate.executor.serviceAccountName": "executors",
         "spark.kubernetes.driver.pod.name": NAME,
         "spark.kubernetes.executor.podTemplateFile": "/opt/sparkscale/code/executor-pod.json",
         "spark.kubernetes.namespace": "streams",
