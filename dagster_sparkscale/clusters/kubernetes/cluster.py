@@ -188,7 +188,12 @@ class KubernetesCluster(SparkCluster):
         begin = (Path(__file__).parent / BEGIN).read_bytes()
 
         def go(start: Start) -> None:
-            parts = self._parts(stream, start, program, arguments, begin, more)
+            last = start.succeeds
+            unseen = last is not None and last[0] == start.record.id
+            if last is not None and unseen:
+                before = self.driver_of(stream.name, replace(start.record, epoch=last[1]))
+                unseen = not before.was_seen_to_end()
+            parts = self._parts(stream, start, program, arguments, begin, more, unseen)
             objects = self._objects(stream.name, start.record)
             launch(kube, store, objects, start.record, parts)
 
@@ -292,6 +297,7 @@ class KubernetesCluster(SparkCluster):
         arguments: Sequence[str],
         begin: bytes,
         more: Mapping[str, str] | None = None,
+        unseen: bool = False,
     ) -> Parts:
         record = start.record
         epoch, namespace = record.epoch, self._api().namespace
@@ -315,7 +321,7 @@ class KubernetesCluster(SparkCluster):
         python = made.get("spark.pyspark.driver.python") or made.get("spark.pyspark.python")
         command = [
             *(python or "python3", f"{CODE}/{BEGIN}"),
-            *driver_options(stream, record, fence_options(start)),
+            *driver_options(stream, record, fence_options(start, unseen)),
             *("--token-file", f"{SECRETS}/{TOKEN}"),
             *("--certificate", f"{SECRETS}/{CERTIFICATE}", "--key", f"{SECRETS}/{KEY}"),
             *("--bind", self.agent_bind, "--port", str(spark.AGENT_PORT)),

@@ -194,6 +194,14 @@ class PodDriver(SubmittedDriver):
         # Of a driver that was killed: Spark does not delete them then.
         executors.end(self.api, self._labels, KILL_SECONDS, self.EVERY, proved)
 
+    def was_seen_to_end(self) -> bool:
+        """Whether its pod, or who has ended it, tells of its end; a pod that somebody has deleted
+        by force, or that went with its node, does not."""
+        pod = self.api.get("pods", self.name)
+        if pod is not None:
+            return not telling.fate_of(pod, time.time()).state.alive
+        return self._has_note()
+
     def took(self) -> bool:
         """As `SparkCluster.took`."""
         if (pod := self.api.get("pods", self.name)) is not None:
