@@ -220,6 +220,11 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         nothing and changes nothing."""
         return ()
 
+    def follow(self, driver: Driver) -> Driver | None:
+        """As `find`, for who asks again and again, waiting for something to become of `driver`:
+        what is told may be a few seconds old."""
+        return self.find(driver.stream)
+
     # What follows from that.
 
     def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:

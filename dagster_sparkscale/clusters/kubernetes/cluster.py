@@ -3,6 +3,7 @@
 Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no folder is shared.
 """
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,6 +55,8 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.stream import Stream
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_AGENT_SECONDS = 10.0
+"""For which who asks a driver's agent again does not ask Kubernetes again how it is reached."""
 _KNOWN = {
     "agent_access": ("service", "port-forward"),
     "image_pull_policy": ("Always", "IfNotPresent", "Never"),
@@ -124,6 +127,11 @@ class KubernetesCluster(SparkCluster):
     CAPACITY_MAY_BE_UNKNOWN: ClassVar[bool] = True  # capacity.yaml need not be applied
 
     _seen: Glance | None = PrivateAttr(default=None)
+    _agents: dict[tuple[str, int], tuple[float, RemoteAgent]] = PrivateAttr(default_factory=dict)
+    """By stream and epoch, with when they were got."""
+    _followed: dict[tuple[str, int], tuple[float, Driver | None]] = PrivateAttr(
+        default_factory=dict
+    )
 
     @field_validator("image", mode="before")
     @classmethod
@@ -205,7 +213,18 @@ class KubernetesCluster(SparkCluster):
         return record is None or record.epoch != epoch or self.driver_of(stream, record).took()
 
     def agent(self, driver: Driver) -> RemoteAgent:
-        return self._known(driver).agent()
+        at, known = self._agents.get((driver.stream, driver.epoch), (-math.inf, None))
+        if known is None or time.monotonic() - at > _AGENT_SECONDS:
+            known = self._known(driver).agent()
+            self._agents[driver.stream, driver.epoch] = time.monotonic(), known
+        return known
+
+    def follow(self, driver: Driver) -> Driver | None:
+        at, found = self._followed.get((driver.stream, driver.epoch), (-math.inf, None))
+        if time.monotonic() - at > PodDriver.EVERY:
+            found = self.find(driver.stream)
+            self._followed[driver.stream, driver.epoch] = time.monotonic(), found
+        return found
 
     def logs(self, driver: Driver, lines: int = 50) -> str:
         return self._known(driver).log(lines)

@@ -13,6 +13,7 @@ from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import text_of
+from dagster_sparkscale.clusters.requests import newest_now
 from tests.clusters.kubernetes.memory import DELETED_AT, Client, Object
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
 from tests.clusters.running import newest, stop, stream, submit
@@ -222,6 +223,29 @@ def test_its_agent_is_that_of_the_driver_that_is_named(
         assert (agent.stream, agent.epoch) == ("clicks", 1)
         assert agent.token == text_of(world.server.objects["secrets", NAME], "token")
         assert (agent.connect is not None) is forwards
+
+
+def test_who_waits_for_something_asks_the_api_server_seldom(
+    world: World, cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PodDriver, "agent", AGENT)
+    clock = [1000.0]
+    monkeypatch.setattr(kubernetes_cluster.time, "monotonic", lambda: clock[0])
+    driver = submit(cluster, CLICKS)
+    world.server.calls.clear()
+    for _ in range(60):  # half a minute, twice a second, as operations do
+        assert newest_now(cluster, driver) == newest(MemoryKubernetes.of(world), "clicks")
+        cluster.agent(driver)
+        clock[0] += 0.5
+    asked = len(world.server.calls) - 60 * 2  # those of the other one
+    assert asked <= 2 * 30 / 2 + 2 * 30 / 10
+    # Of a later driver nothing of this one's is told.
+    token = cluster.agent(driver).token
+    world.server.ends(NAME)
+    clock[0] += PodDriver.EVERY
+    later = submit(cluster, CLICKS)
+    assert newest_now(cluster, later) == newest(cluster, "clicks")
+    assert cluster.agent(later).token != token
 
 
 def test_from_outside_agents_are_reached_through_the_api_server(world: World) -> None:

@@ -14,7 +14,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import text_of
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.kubernetes.memory import Object
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
-from tests.clusters.running import PROGRAMS, stream, submit
+from tests.clusters.running import PROGRAMS, stop, stream, submit
 
 CLICKS = stream("clicks")
 NAME = names.of_epoch("clicks", 1)
@@ -75,6 +75,31 @@ def test_a_driver_is_told_who_it_is_and_where_all_is(
         "--last-words": "/dev/termination-log",
         "--term-seconds": "30",
     }
+
+
+def test_a_driver_waits_for_one_before_that_vanished_without_having_been_seen_to_end(
+    world: World, cluster: MemoryKubernetes
+) -> None:
+    """Somebody has deleted its pod by force, or its node was taken out: its process may run on."""
+    declared = stream("clicks", checkpoint_location="s3a://data/clicks")
+
+    def waits(epoch: int) -> bool:
+        return (
+            "--outwait"
+            in of_driver(world.server.objects["pods", names.of_epoch("clicks", epoch)])["args"]
+        )
+
+    submit(cluster, declared)
+    assert not waits(1)
+    world.server.ends(NAME)
+    submit(cluster, declared)
+    assert not waits(2)
+    del world.server.objects["pods", "sparkscale-clicks-2"]
+    submit(cluster, declared)
+    assert waits(3)
+    stop(cluster, "clicks", graceful=False, timeout=0.0)
+    submit(cluster, declared)
+    assert not waits(4), "who has killed it has seen it end"
 
 
 def test_the_secret_has_what_nobody_else_may_know(world: World, cluster: MemoryKubernetes) -> None:
