@@ -84,9 +84,9 @@ def autoscale_sensor(
         owner = streams.owner(origin.location_name if origin else None)
         for name, found in sightings.items():
             known = memory.of(name)
-            sighting = of_another(missed(found, known.epoch), streams.by_name[name], owner)
-            sightings[name] = sighting
-            if (driver := sighting.driver) is not None and sighting.error is None:
+            sighting = missed(found, known.epoch)
+            sightings[name] = of_another(sighting, streams.by_name[name], owner)
+            if sightings[name] is sighting and (driver := sighting.driver) is not None:
                 known.epoch = None if driver.state is DriverState.STOPPED else driver.epoch
         left = max(0.1, deadline - (time.time() - now))
         orphans = orphan_search.search(

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.owners import Anothers, whose_instead
+from dagster_sparkscale.clusters.owners import Anothers
 from dagster_sparkscale.operations import Streams
 from tests.fakes import structured
 from tests.in_memory.cluster import World
@@ -122,19 +121,3 @@ def test_a_code_location_of_another_name_that_declares_the_same_goes_on(world: W
     assert record(world).owner == "renamed/spark_cluster"
     # And one that declares something else by now is no other.
     start(world, OTHER, owner="renamed/spark_cluster")
-
-
-def test_whose_a_stream_is_is_told_by_what_is_known(world: World) -> None:
-    known = world.cluster.find("clicks")
-    moved = structured(
-        program=CLICKS.program, checkpoint_location=CLICKS.checkpoint_location, key_prefix=["batch"]
-    )
-    assert "with asset clicks: " in str(whose_instead(known, moved, THEIRS))
-    assert whose_instead(known, OTHER, OURS) is None
-    assert whose_instead(known, OTHER, "") is None, "as of a script"
-    assert whose_instead(None, OTHER, THEIRS) is None
-    # An older release remembers what the driver was started with, and nothing else.
-    older = replace(known, identity=None)
-    assert "program jobs/clicks.py" in str(whose_instead(older, OTHER, THEIRS))
-    assert whose_instead(older, CLICKS, THEIRS) is None
-    assert whose_instead(replace(older, declared=None), OTHER, THEIRS) is None
