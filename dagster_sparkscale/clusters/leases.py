@@ -189,17 +189,22 @@ def hold(
     holder: str,
     wait: float,
     *,
+    every: float = POLL,
     keeping: Keeping = _by_a_thread,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Lease]:
     """Hold the lease of `stream` while the context lasts.
 
+    Args:
+        wait: seconds for whoever holds it.
+        every: seconds between two looks at whether they do.
+
     Raises:
         OperationInProgress: somebody else still holds it after `wait` seconds; names them.
         ClusterError: what is remembered can't be read or written.
     """
-    lease = _take(store, stream, holder, wait, clock, sleep)
+    lease = _take(store, stream, holder, wait, every, clock, sleep)
     try:
         with keeping(lease):
             yield lease
@@ -212,6 +217,7 @@ def _take(
     stream: str,
     holder: str,
     wait: float,
+    every: float,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> Lease:
@@ -241,7 +247,7 @@ def _take(
                 return lease
         if held is not None and now - began >= wait:
             raise OperationInProgress(_who(stream, held))
-        sleep(POLL)
+        sleep(min(every, max(POLL, began + wait - now)))
 
 
 def _who(stream: str, held: Holding) -> str:

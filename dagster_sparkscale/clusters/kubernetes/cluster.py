@@ -7,13 +7,14 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from dagster_sparkscale.clusters import credentials
+from dagster_sparkscale.clusters import credentials, leases
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.conditions import Condition
@@ -47,6 +48,7 @@ from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_pod
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 from dagster_sparkscale.clusters.kubernetes.telling import fate_of
+from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.parcel import parcel
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.spark_settings import properties
@@ -218,6 +220,9 @@ class KubernetesCluster(SparkCluster):
             known = self._known(driver).agent()
             self._agents[driver.stream, driver.epoch] = time.monotonic(), known
         return known
+
+    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        return leases.hold(self.store(), stream, holder, wait, every=PodDriver.EVERY)
 
     def follow(self, driver: Driver) -> Driver | None:
         at, found = self._followed.get((driver.stream, driver.epoch), (-math.inf, None))

@@ -1,13 +1,20 @@
 """KubernetesCluster on an API server in memory: what it checks and tells."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from dagster_sparkscale import DeclarationError, KubernetesCluster
+from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import Capacity, DriverState
-from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, Held
+from dagster_sparkscale.clusters.errors import (
+    AlreadyRunning,
+    ClusterError,
+    Held,
+    OperationInProgress,
+)
 from dagster_sparkscale.clusters.kubernetes import cluster as kubernetes_cluster
 from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
@@ -246,6 +253,19 @@ def test_who_waits_for_something_asks_the_api_server_seldom(
     later = submit(cluster, CLICKS)
     assert newest_now(cluster, later) == newest(cluster, "clicks")
     assert cluster.agent(later).token != token
+
+
+def test_who_waits_for_a_lease_asks_the_api_server_seldom(
+    cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    hold = partial(leases.hold, clock=lambda: sum(pauses), sleep=pauses.append)
+    with cluster.lease("clicks", "restart"):
+        monkeypatch.setattr(leases, "hold", hold)
+        waiting = KubernetesCluster.lease(cluster, "clicks", "stop", wait=9.0)
+        with pytest.raises(OperationInProgress), waiting:
+            pytest.fail("held twice")
+    assert pauses == [2.0, 2.0, 2.0, 2.0, 1.0]
 
 
 def test_from_outside_agents_are_reached_through_the_api_server(world: World) -> None:
