@@ -83,7 +83,7 @@ def test_a_restart_goes_through_beside_an_executor_that_hangs_and_another_locati
         executor_service_account="executors",
         executor_template={"spec": {"containers": [refers]}},
     )
-    reconcile(cluster, stream("hung"), holder="test", owner="web/spark_cluster")
+    reconcile(cluster, stream("hung"), holder="test", owner="web/spark_cluster", start_wait=0.0)
     wait_running(cluster, "hung")
     found = f"{names.STREAM}=hung,spark-role=executor"
     (executor,) = kubernetes.api.items(f"/api/v1/namespaces/{space}/pods?labelSelector={found}")
