@@ -14,6 +14,7 @@ from dagster_sparkscale.backpressure.retune_job import RETUNE
 from dagster_sparkscale.backpressure.schedules import retune_schedules
 from dagster_sparkscale.backpressure.set_limits_job import SET_LIMITS
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_tags
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
@@ -71,7 +72,8 @@ def build_defs(
 
     Raises:
         DeclarationError: no stream, a name or a checkpoint twice, something that is no stream, or
-            one that the cluster can never run, or Dagster not show.
+            one that the cluster can never run, or Dagster not show; a tag that dagster-k8s could
+            not launch a run by.
     """
     _validate(streams, cluster, cluster_key)
     check_switch("autoscaler_running", autoscaler_running)
@@ -79,6 +81,8 @@ def build_defs(
         raise DeclarationError(
             f'run_tags = {shown(run_tags)}: must be a dict, such as {{"team": "clicks"}}'
         )
+    if fault := fault_of_tags(run_tags or {}):
+        raise DeclarationError(f"run_tags: {fault}")
     known = Streams(streams, cluster_key, run_tags)
     operations = Operations(known, OPERATIONS)
     status = dg.DefaultSensorStatus

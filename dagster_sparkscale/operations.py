@@ -21,6 +21,7 @@ from pydantic import Field, create_model, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.owners import refuse_anothers
 from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
@@ -123,6 +124,11 @@ class OperationConfig(dg.Config):
         description="When it was decided, seconds since the epoch: a run that starts more than "
         f"{STALE_AFTER:.0f} s later changes nothing. Left out: it is never too late.",
     )
+
+    @property
+    def takes_anothers(self) -> bool:
+        """Whether it is carried out although another code location has started the stream."""
+        return False
 
     @field_validator("reason")
     @classmethod
@@ -266,8 +272,11 @@ def _counts_for(run: dg.DagsterRun) -> float:
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
-    def act(context: dg.OpExecutionContext, config: Any, stream: str, holder: str) -> Report:
+    def act(context: dg.OpExecutionContext, config: C, stream: str, holder: str) -> Report:
         declared = streams.by_name[stream]
+        if not config.takes_anothers:
+            record = streams.cluster(context).store().read(stream)
+            refuse_anothers(record, declared, streams.owner(location_of(context.run)))
         return operation.carry_out(context, streams, declared, config, holder)
 
     of = (streams.Name, Field(description=f"The stream to {operation.name}."))

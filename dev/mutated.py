@@ -57,6 +57,7 @@ PURE: Modules = {
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "clusters/tuned.py": ("clusters/test_tuned.py",),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
+    "clusters/owners.py": ("clusters/test_owners.py",),
     "clusters/kubernetes/applications.py": ("clusters/kubernetes/test_applications*.py",),
     "clusters/kubernetes/checkpoints.py": ("clusters/kubernetes/test_checkpoints*.py",),
     "clusters/kubernetes/manifests.py": ("clusters/kubernetes/test_manifests*.py",),
@@ -192,11 +193,14 @@ ACTING: Modules = {
     "clusters/kubernetes/drivers.py": (
         "clusters/kubernetes/test_drivers.py",
         "clusters/kubernetes/test_driver_pods*.py",
+        "clusters/kubernetes/test_silent_nodes.py",
     ),
+    "clusters/kubernetes/executors.py": ("clusters/kubernetes/test_silent_nodes.py",),
     "clusters/kubernetes/cluster.py": (
         "clusters/kubernetes/test_cluster*.py",
         "clusters/kubernetes/test_drivers.py",
         "clusters/kubernetes/test_glance.py",
+        "clusters/kubernetes/test_silent_nodes.py",
     ),
     "driver/history.py": ("driver/test_history*.py",),
     "driver/operation_order.py": ("driver/test_operation_order*.py",),

@@ -43,6 +43,10 @@ def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def _whoever_declares_it(what: str) -> Callable[..., Any]:
+    return click.option("--whoever-declares-it", is_flag=True, help=what)
+
+
 @click.command()
 @stream_argument
 @click.argument("target", metavar="[N]", type=int, required=False)
@@ -71,16 +75,17 @@ def scale(
 
 @click.command()
 @stream_argument
+@_whoever_declares_it("Take STREAM over although another code location has started it.")
 @reason_option
 @on_a_target
-def start(where: Target, stream: str, reason: str | None) -> None:
+def start(where: Target, stream: str, whoever_declares_it: bool, reason: str | None) -> None:
     """Start STREAM: materialize its asset. Attaches to its driver if one runs."""
     deployed, declared = where.find(stream)
     key = asset_key(declared)
     carry_out(
         deployed,
         deployed.repository.get_implicit_global_asset_job_def(),
-        {"reason": reason or _by_hand()},
+        {"reason": reason or _by_hand(), "whoever_declares_it": whoever_declares_it or None},
         stream=stream,
         title=f"start {stream}",
         op=key.to_python_identifier(),
@@ -91,13 +96,26 @@ def start(where: Target, stream: str, reason: str | None) -> None:
 
 @click.command()
 @stream_argument
+@_whoever_declares_it("Also where another code location has started it.")
 @_how_to_stop
 @reason_option
 @on_a_target
-def stop(where: Target, stream: str, now: bool, timeout: float | None, reason: str | None) -> None:
+def stop(
+    where: Target,
+    stream: str,
+    whoever_declares_it: bool,
+    now: bool,
+    timeout: float | None,
+    reason: str | None,
+) -> None:
     """Stop STREAM. It stays stopped until it is started."""
     deployed, _ = where.find(stream)
-    operate(deployed, "stop", stream, {"graceful": not now, "timeout_seconds": timeout}, reason)
+    config = {
+        "graceful": not now,
+        "timeout_seconds": timeout,
+        "whoever_declares_it": whoever_declares_it or None,
+    }
+    operate(deployed, "stop", stream, config, reason)
 
 
 @click.command()
@@ -233,11 +251,7 @@ def limits(
 
 @click.command()
 @stream_argument
-@click.option(
-    "--whoever-declares-it",
-    is_flag=True,
-    help="Also one that another code location, or one that is not known, has started.",
-)
+@_whoever_declares_it("Also one that another code location, or one not known, has started.")
 @_how_to_stop
 @reason_option
 @on_a_target

@@ -24,6 +24,7 @@ from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import Row
 from dagster_sparkscale.watch.orphans import OrphanSearch
+from dagster_sparkscale.watch.sighting import of_another
 
 DEADLINE = 10.0
 """Seconds for the agents of a cluster to answer."""
@@ -106,7 +107,8 @@ class _Watched:
             unknown = f"{type(error).__name__}: {error}"
         rows = []
         for stream in streams:
-            seen, operation = sightings[stream.name], busy.get(stream.name)
+            seen = of_another(sightings[stream.name], stream, self.deployed.owner)
+            operation = busy.get(stream.name)
             assessment, sighting = judge(stream, seen, now=now, operation=operation)
             rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)

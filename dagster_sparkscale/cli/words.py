@@ -20,6 +20,10 @@ _SAID = (
     ("run the job stop_orphan", "`sparkscale forget {0}`"),
     ("set whoever_declares_it: true", "add --whoever-declares-it"),
     (
+        "materialize its asset with whoever_declares_it: true",
+        "`sparkscale start {0} --whoever-declares-it`",
+    ),
+    (
         "by the job stop where it is declared, else by stop_orphan",
         "by `sparkscale stop` where it is declared, else by `sparkscale forget`",
     ),

@@ -79,6 +79,10 @@ class Driver:
     """Host and process, pod or application id: where a person would look."""
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     """What it was started with, as `declare.drift` tells it."""
+    owner: str = field(default="", repr=False)
+    """Who declared it when it was started, as `Record.owner`."""
+    asset: tuple[str, ...] = field(default=(), repr=False)
+    identity: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     hold: DurableHold | None = None
     """What bars the stream from being started."""
     asked_to_stop_at: float | None = None
@@ -215,6 +219,11 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """What drivers of `streams` need where this is called, and whether it is there. Starts
         nothing and changes nothing."""
         return ()
+
+    def follow(self, driver: Driver) -> Driver | None:
+        """As `find`, for who asks again and again, waiting for something to become of `driver`:
+        what is told may be a few seconds old."""
+        return self.find(driver.stream)
 
     # What follows from that.
 

@@ -10,6 +10,7 @@ from dagster_sparkscale.clusters.spark_settings import interval_ms
 from dagster_sparkscale.clusters.starts import Start
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.driver.fence import ENDS_WITHIN
 
 
 def driver_options(stream: Stream, record: Record, fence: Sequence[str] = ()) -> list[str]:
@@ -32,12 +33,18 @@ def driver_options(stream: Stream, record: Record, fence: Sequence[str] = ()) ->
     ]
 
 
-def fence_options(start: Start) -> list[str]:
-    """What the driver is told of the checkpoint that it may take."""
+def fence_options(start: Start, unseen: bool = False) -> list[str]:
+    """What the driver is told of the checkpoint that it may take.
+
+    Args:
+        unseen: whether nobody has seen the end of the driver that took it last.
+    """
     if start.record.checkpoint is None:
         return []
     options = ["--record", start.record.id]
     if start.succeeds is not None:
         id, epoch = start.succeeds
         options += ["--succeeds", f"{id}:{epoch}"]
+        if unseen or (id == start.record.id and epoch <= start.record.gone):
+            options += ["--outwait", str(ENDS_WITHIN)]
     return options

@@ -5,11 +5,14 @@ one thing: who has lost it can't change the record any more, whatever it believe
 
     taken     swap in oneself with the next fencing number
     renewed   swap in one more beat, every RENEW_EVERY seconds, by a thread of its own
-    lost      the swap meets a conflict, or none has succeeded for LEASE_SECONDS
+    lost      the swap meets another's change, or none has succeeded for LEASE_SECONDS
     free      given back; its holder is known to have ended; or no beat was seen for LEASE_SECONDS
 
 What must not change: expiry is judged by what one process sees on its own steady clock, never by
 comparing the clocks of two; a holder that froze and wakes up finds its lease lost, by the conflict.
+
+A swap may be done though its answer is lost. Then the next one meets a conflict with that: what
+stands there is looked at, and where it is what was tried, the lease goes on from there.
 """
 
 import contextlib
@@ -54,6 +57,8 @@ class Lease:
         self._lost = False
         self._overtaken = False
         """Whether another has changed the record since: known by a conflict."""
+        self._tried: Record | None = None
+        """What was written last, if it is not known whether it stands."""
 
     def __repr__(self) -> str:
         return f"Lease({self.stream!r}, {self.holder!r}, number {self.number})"
@@ -95,7 +100,7 @@ class Lease:
         """
         with self._lock:
             self.check()
-            return self._swap(replace(record, lease=self._record.lease))
+            return self._swap(lambda mine: replace(record, lease=mine.lease))
 
     def renew(self) -> None:
         """Say that the holder is there.
@@ -106,9 +111,7 @@ class Lease:
         """
         with self._lock:
             self.check()
-            held = self._record.lease
-            assert held is not None
-            self._swap(replace(self._record, lease=replace(held, beat=held.beat + 1)))
+            self._swap(_with_a_beat)
 
     def give_back(self) -> None:
         """Free the stream. Never fails: what can't be given back expires."""
@@ -116,20 +119,43 @@ class Lease:
             # Also where it was lost by the clock alone: nobody may have wanted it.
             if not self._over and not self._overtaken and os.getpid() == self._pid:
                 with contextlib.suppress(ClusterError):
-                    self._swap(replace(self._record, lease=None))
+                    self._swap(lambda mine: replace(mine, lease=None))
             self._over = True
 
-    def _swap(self, record: Record) -> Record:
-        # What follows the one that was read, whoever else has read that.
-        record = replace(record, revision=self._record.revision + 1)
-        began = self._clock()
-        try:
-            self._store.swap(self.stream, record)
-        except Conflict:
-            self._lost = self._overtaken = True
-            self.check()
-        self._record, self._renewed = record, began
-        return record
+    def _swap(self, change: Callable[[Record], Record]) -> Record:
+        for again in (True, False):
+            # What follows the one that was read, whoever else has read that.
+            record = replace(change(self._record), revision=self._record.revision + 1)
+            began = self._clock()
+            try:
+                self._store.swap(self.stream, record)
+            except Conflict:
+                now = self._store.read(self.stream)
+                if again and _same(now, self._tried):
+                    assert now is not None
+                    self._record, self._tried = now, None
+                    continue
+                if not _same(now, record):
+                    self._lost = self._overtaken = True
+                    self.check()
+            except ClusterError:
+                self._tried = record
+                raise
+            self._record, self._renewed, self._tried = record, began, None
+            break
+        return self._record
+
+
+def _same(found: Record | None, written: Record | None) -> bool:
+    """Whether what stands in the store is what was written: of a long history it keeps the end."""
+    if found is None or written is None:
+        return False
+    return replace(found, history=()) == replace(written, history=())
+
+
+def _with_a_beat(record: Record) -> Record:
+    assert record.lease is not None
+    return replace(record, lease=replace(record.lease, beat=record.lease.beat + 1))
 
 
 Keeping = Callable[[Lease], AbstractContextManager[None]]
@@ -163,17 +189,22 @@ def hold(
     holder: str,
     wait: float,
     *,
+    every: float = POLL,
     keeping: Keeping = _by_a_thread,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Lease]:
     """Hold the lease of `stream` while the context lasts.
 
+    Args:
+        wait: seconds for whoever holds it.
+        every: seconds between two looks at whether they do.
+
     Raises:
         OperationInProgress: somebody else still holds it after `wait` seconds; names them.
         ClusterError: what is remembered can't be read or written.
     """
-    lease = _take(store, stream, holder, wait, clock, sleep)
+    lease = _take(store, stream, holder, wait, every, clock, sleep)
     try:
         with keeping(lease):
             yield lease
@@ -186,6 +217,7 @@ def _take(
     stream: str,
     holder: str,
     wait: float,
+    every: float,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> Lease:
@@ -201,13 +233,21 @@ def _take(
             number = record.operations + 1
             mine = Holding(holder, number, time.time(), store.process())
             taken = replace(record, lease=mine, operations=number, revision=record.revision + 1)
-            with contextlib.suppress(Conflict):  # somebody was quicker
-                lease = Lease(store, stream, taken, clock)
+            lease = Lease(store, stream, taken, clock)
+            try:
                 store.swap(stream, taken)
+                return lease
+            except Conflict:  # somebody was quicker
+                pass
+            except ClusterError:
+                # It may be done, and its answer lost: nobody else has this number and moment.
+                stands = store.read(stream)
+                if stands is None or stands.lease != mine:
+                    raise
                 return lease
         if held is not None and now - began >= wait:
             raise OperationInProgress(_who(stream, held))
-        sleep(POLL)
+        sleep(min(every, max(POLL, began + wait - now)))
 
 
 def _who(stream: str, held: Holding) -> str:

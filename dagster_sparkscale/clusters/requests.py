@@ -41,7 +41,7 @@ def newest_now(cluster: ClusterManager, driver: Driver) -> Driver | None:
     It is `driver`, as it was, while the cluster manager can't be asked: an outage ends no driver.
     """
     try:
-        return cluster.find(driver.stream)
+        return cluster.follow(driver)
     except ClusterError:
         return driver
 

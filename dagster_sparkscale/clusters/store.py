@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.owners import in_words
 
 Desired = Literal["running", "stopped", "restarting"]
 """`restarting`: stopped to be started again at once. Whoever finds it so may complete it."""
@@ -142,6 +143,9 @@ class Record:
     """Code location and cluster that declared it when it was last started; empty: not known."""
     asset: tuple[str, ...] = ()
     """Its asset's key; empty: not known."""
+    identity: Mapping[str, str] | None = None
+    """What its owner declares that tells it from others of that name (`clusters/owners.py`); None:
+    an older release did not remember it."""
     executors: int | None = None
     """Last requested of the newest driver; None where there was none."""
     rates: Mapping[str, Mapping[str, float]] | None = None
@@ -170,8 +174,7 @@ class Record:
     @property
     def whose(self) -> str:
         """Who declared it when it was last started, in words; empty: not known."""
-        location, _, key = self.owner.rpartition("/")
-        return f"code location {location!r}, cluster {key!r}" if self.owner else ""
+        return in_words(self.owner)
 
     @property
     def submitted_at(self) -> float:

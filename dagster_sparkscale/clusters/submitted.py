@@ -159,10 +159,11 @@ class SubmittedDriver(ABC):
         agreed, begun = False, True
         while (there := self.describe().state.alive) and time.monotonic() < deadline:
             lease.check()
-            if not (begun := self.has_begun()):
-                break
-            left = deadline - time.monotonic()
-            agreed = agreed or self.agrees_to_stop(graceful, left, lease.number)
+            if not agreed:
+                if not (begun := self.has_begun()):
+                    break
+                left = deadline - time.monotonic()
+                agreed = self.agrees_to_stop(graceful, left, lease.number)
             time.sleep(self.EVERY)
         lease.check()
         if there:

@@ -31,6 +31,9 @@ FILE = "_sparkscale_fence"
 FIRST_LOOKS = (1.0, 2.0, 7.0)
 LOOK_EVERY = 30.0
 """Seconds between two looks at the file while the driver runs, the first few apart."""
+ENDS_WITHIN = 45
+"""Seconds within which a driver has ended that runs on a checkpoint which another has taken: it
+sees that in its next look."""
 RELEASE_WITHIN = 5.0
 """Seconds that the end of a driver waits for a file system that hangs."""
 FENCED = 75
@@ -154,6 +157,22 @@ class Fence:
         if found != self._mine and not self._is_older(found):
             raise Taken(f"another driver has taken the checkpoint at this moment: {found}")
         self._stands = True
+
+    def outwait(self, seconds: float, given_up: Callable[[], bool]) -> None:
+        """Wait, having taken the checkpoint, until a driver before that may run on has seen it and
+        ended.
+
+        Args:
+            given_up: whether nobody needs the checkpoint any more.
+        """
+        if seconds:
+            say(
+                "the driver that had the checkpoint before was not seen to end: the program starts "
+                f"in {seconds:g} s, when it has"
+            )
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not given_up():
+            time.sleep(min(0.2, seconds))
 
     def lost_to(self) -> Mark | None:
         """Look: who has the checkpoint instead; None: nobody that is known of."""

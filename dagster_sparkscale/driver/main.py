@@ -106,6 +106,8 @@ def _run(
         context = create_context(options.stream, url)
         agent.attach(context)
         fences += _fence(options, context, word)
+        for fence in fences:
+            fence.outwait(options.outwait, lambda: stopper.requested)
         lend_to_program()
         stopper.hold_back_the_program()
         settings = dict(context.getConf().getAll())

@@ -38,6 +38,8 @@ class Options:
     succeeds: tuple[str, int] | None = None
     """Record and epoch of the last driver that is known to have taken the checkpoint, and has
     ended; None: of none it is known."""
+    outwait: int = 0
+    """Seconds to wait once the checkpoint is taken: that driver may run on until it sees that."""
     begun: Path | None = None
     """File with the object of Kubernetes that the one driver of this start makes; None: nobody but
     Dagster can start it."""
@@ -79,6 +81,12 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument("--record", default="", help="id by which a checkpoint's fence knows it")
     parser.add_argument(
         "--succeeds", type=_record_and_epoch, help="RECORD:EPOCH that took it last, and has ended"
+    )
+    parser.add_argument(
+        "--outwait",
+        default=0,
+        type=_whole(0, 600),
+        help="seconds to wait for that one, which was not seen to end, to see that; default: 0",
     )
     parser.add_argument(
         "--term-seconds",
@@ -127,6 +135,7 @@ def parse(argv: Sequence[str]) -> Options:
         record=given.record,
         last_words=Path(given.last_words) if given.last_words else None,
         succeeds=given.succeeds,
+        outwait=given.outwait,
         begun=Path(given.begun) if given.begun else None,
         term_seconds=given.term_seconds,
         program=program,

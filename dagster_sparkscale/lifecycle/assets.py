@@ -24,6 +24,11 @@ class StartConfig(dg.Config):
         default=False, description="Stop the running driver gracefully and start a new one."
     )
     reason: str = Field(default="", description="Why; shown with the materialization.")
+    whoever_declares_it: bool = Field(
+        default=False,
+        description="Take the stream over although another code location has started one of that "
+        "name.",
+    )
 
 
 _DESCRIPTIONS = {
@@ -93,6 +98,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
                 holder=holder,
                 restart=config.restart,
                 owner=streams.owner(location_of(context.run)),
+                whoever=config.whoever_declares_it,
             )
         context.log.info(describe(outcome))
         return dg.MaterializeResult(

@@ -37,6 +37,14 @@ class StopConfig(OperationConfig):
         le=LONGEST_STOP,
         description="After this long, what has not ended is killed.",
     )
+    whoever_declares_it: bool = Field(
+        default=False,
+        description="Stop it although another code location has started a stream of that name.",
+    )
+
+    @property
+    def takes_anothers(self) -> bool:
+        return self.whoever_declares_it
 
 
 class RestartConfig(OperationConfig):

@@ -10,6 +10,7 @@ from dagster_sparkscale.clusters import receiver_counts, tuned
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.owners import identity_of, refuse_anothers
 from dagster_sparkscale.clusters.requests import ask, newest_now
 from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
 from dagster_sparkscale.clusters.store import Record
@@ -68,6 +69,7 @@ def reconcile(
     failed_epoch: int | None = None,
     asked_at: float | None = None,
     owner: str = "",
+    whoever: bool = False,
     lease_wait: float = 60.0,
     settings: Mapping[str, str] | None = None,
     start_wait: float | None = None,
@@ -93,6 +95,7 @@ def reconcile(
         asked_at: when it was asked for, seconds since the epoch: where a stop was asked for later,
             nothing is done. None: it does not matter.
         owner: who declares the stream: told from it once it is not declared any more.
+        whoever: take the stream over where another code location has started it.
         lease_wait: seconds to wait for an operation in progress to end.
         settings: Spark settings of this one start, over all others; a later one has none of them.
         start_wait: seconds; None: `START_WAIT`.
@@ -104,6 +107,7 @@ def reconcile(
 
     Raises:
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        Anothers: another code location has started a stream of that name, which is not this one.
         StartFailed: the driver ended at once.
         StaleEpoch: `failed_epoch` was given and no driver is known; or `epoch`, and it is not the
             newest, or was stopped.
@@ -111,6 +115,8 @@ def reconcile(
     """
     begun = time.monotonic()
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        if not whoever:
+            refuse_anothers(lease.record, stream, owner)
         _remember_whose(lease, stream, owner)
         driver = cluster.find(stream.name)
         if epoch is not None:
@@ -218,9 +224,14 @@ def _remember_why(lease: Lease, error: Exception) -> None:
 
 
 def _remember_whose(lease: Lease, stream: Stream, owner: str) -> None:
-    record, asset = lease.record, (*stream.key_prefix, stream.name)
-    if (record.owner, record.asset) != (owner or record.owner, asset):
-        lease.write(replace(record, owner=owner or record.owner, asset=asset))
+    record = lease.record
+    now = replace(
+        record,
+        owner=owner or record.owner,
+        asset=(*stream.key_prefix, stream.name),
+        identity=identity_of(stream),
+    )
+    _write(lease, now)
 
 
 def _wait_for_first_query(

@@ -14,10 +14,10 @@ from dagster._core.storage.asset_check_execution_record import (
 )
 
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.operations import Streams, asset_key
+from dagster_sparkscale.operations import Streams, asset_key, location_of
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import DESCRIPTIONS, Finding, Health
-from dagster_sparkscale.watch.sighting import look
+from dagster_sparkscale.watch.sighting import look, of_another
 
 
 def dated(text: str, word: str, at: float) -> str:
@@ -51,7 +51,8 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
     def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         asked_for = {check.name for check in context.selected_asset_check_keys}
         cluster = streams.cluster(context)
-        sighting = look(cluster, stream, timeout=10.0)
+        owner = streams.owner(location_of(context.run))
+        sighting = of_another(look(cluster, stream, timeout=10.0), stream, owner)
         now = time.time()
         assessment = assess(stream, sighting, now=now)
         for health, finding in assessment.health.items():

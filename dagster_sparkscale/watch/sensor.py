@@ -29,7 +29,7 @@ from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.orphans import OrphanSearch, remembered, told_of
 from dagster_sparkscale.watch.recent import Recents
-from dagster_sparkscale.watch.sighting import Sighting, missed
+from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
 
 DEADLINE = 30.0
 """Seconds a tick may spend on looking. Dagster ends a tick after 60; storing takes the rest."""
@@ -80,13 +80,14 @@ def autoscale_sensor(
         sightings = collector.collect(
             streams.cluster(context), streams, deadline=deadline, elapsed=elapsed
         )
-        for name, sighting in sightings.items():
-            known = memory.of(name)
-            sightings[name] = missed(sighting, known.epoch)
-            if (driver := sighting.driver) is not None:
-                known.epoch = None if driver.state is DriverState.STOPPED else driver.epoch
         origin = context.code_location_origin
         owner = streams.owner(origin.location_name if origin else None)
+        for name, found in sightings.items():
+            known = memory.of(name)
+            sighting = missed(found, known.epoch)
+            sightings[name] = of_another(sighting, streams.by_name[name], owner)
+            if sightings[name] is sighting and (driver := sighting.driver) is not None:
+                known.epoch = None if driver.state is DriverState.STOPPED else driver.epoch
         left = max(0.1, deadline - (time.time() - now))
         orphans = orphan_search.search(
             *(streams.cluster(context), streams.by_name, owner, left),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.owners import whose_instead
 from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Status
@@ -69,6 +70,17 @@ def missed(sighting: Sighting, epoch: int | None) -> Sighting:
         "and may run: is the state folder mounted? Where it was emptied on purpose, make certain "
         "that no driver of it runs, and materialize the asset",
     )
+
+
+def of_another(sighting: Sighting, stream: Stream, owner: str) -> Sighting:
+    """A look that has found the driver of another code location's stream of that name has found
+    none of this stream's.
+
+    Args:
+        owner: who declares `stream`.
+    """
+    why = whose_instead(sighting.driver, stream, owner)
+    return sighting if why is None else replace(sighting, status=None, error=why)
 
 
 def _log_tail(cluster: ClusterManager, driver: Driver) -> str:

@@ -37,6 +37,8 @@ PROSE = {
     ("docs/declaring.md", "DStream 'orders': receivers"): "an error, compared with the real one",
     ("docs/kinesis.md", "PUT /v1/rates"): "a request, sent to an agent",
     ("docs/kinesis.md", "kinesis_direct_stream("): "a signature, compared with the real one",
+    ("docs/kubernetes.md", "FROM spark:"): "an image of a cloud, which the tests have not",
+    ("docs/kubernetes.md", "mvn dependency:copy"): "Maven's, for that image",
     ("docs/receivers.md", "DStream 'orders': receivers"): "an error, compared with the real one",
 }
 

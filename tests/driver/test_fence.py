@@ -378,3 +378,27 @@ def test_of_two_whose_second_looks_both_came_too_early_the_first_gives_way_soon(
     second.take()
     assert first.lost_to() == other(record="rec2")
     assert second.lost_to() is None
+
+
+def test_one_before_that_may_run_on_is_outwaited_unless_nobody_needs_the_checkpoint_any_more(
+    monkeypatch, capfd
+):
+    slept = []
+    monkeypatch.setattr(fence.time, "sleep", slept.append)
+    clock = iter(range(1000))
+    monkeypatch.setattr(fence.time, "monotonic", lambda: float(next(clock)))
+    mine = Fence(Files(), MINE)
+    mine.outwait(45, lambda: False)
+    assert len(slept) == 44  # a second each
+    assert "was not seen to end: the program starts in 45 s" in capfd.readouterr().err
+    mine.outwait(45, lambda: len(slept) == 50)
+    assert len(slept) == 50
+    mine.outwait(0, lambda: False)
+    assert len(slept) == 50 and "starts in" in capfd.readouterr().err
+
+
+def test_who_is_outwaited_has_looked_and_ended_by_then():
+    from dagster_sparkscale.driver.main import STOP_WITHIN
+    from dagster_sparkscale.driver.word import WITHIN
+
+    assert fence.ENDS_WITHIN > fence.LOOK_EVERY + STOP_WITHIN + 2 * WITHIN

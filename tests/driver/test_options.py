@@ -43,7 +43,7 @@ def test_a_command_is_read(files: Path) -> None:
     assert (options.stream, options.epoch, options.interval_ms) == ("clicks", 4, 10000)
     assert (options.initial_executors, options.max_executors) == (2, None)
     assert (options.bind, options.port, options.announce) == ("127.0.0.1", 0, None)
-    assert (options.token, options.term_seconds) == (TOKEN, 30)
+    assert (options.token, options.term_seconds, options.outwait) == (TOKEN, 30, 0)
     assert options.program == files / "app.py"
     assert options.arguments == ("--port", "1", "-v")  # the program's, though ours has one too
 
@@ -87,6 +87,7 @@ def test_the_token_does_not_show_when_options_are_printed(files: Path) -> None:
         ({"interval_ms": "0"}, "'0': must be a whole number of at least 1"),
         ({"initial_executors": "0"}, "'0': must be a whole number of at least 1 and at most 10000"),
         ({"max_executors": "10001"}, "'10001': must be a whole number of at least 1 and at most"),
+        ({"outwait": "-1"}, "'-1': must be a whole number of at least 0 and at most 600"),
         ({"term_seconds": "0"}, "'0': must be a whole number of at least 1 and at most 86400"),
         ({"port": "65536"}, "'65536': must be a whole number of at least 0 and at most 65535"),
         ({"announce": "/no/such/folder/agent.json"}, "its folder does not exist"),

@@ -189,6 +189,9 @@ class MemoryCluster(ClusterManager):
         driver = replace(
             kept.driver,
             declared=record.declared,
+            owner=record.owner,
+            asset=record.asset,
+            identity=record.identity,
             hold=record.hold,
             asked_to_stop_at=record.asked_to_stop_at,
             restarted_at=record.restarted_at,

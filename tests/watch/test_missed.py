@@ -1,9 +1,12 @@
 """A state folder that is not mounted looks like one in which nothing was ever started."""
 
+from dataclasses import replace
+
 import dagster as dg
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.operations import Streams
 from tests.watch.deployment import Deployment, overload
 
 
@@ -53,3 +56,18 @@ def test_what_was_emptied_on_purpose_is_started_anew(deployed: Deployment) -> No
     assert deployed.tick().seen().state == "unknown"
     overload(deployed)
     assert deployed.tick().seen().state == "running"
+
+
+def test_the_driver_of_anothers_stream_is_none_that_was_there_before(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two deployments share a namespace and a name. That the other one goes is no loss here."""
+    overload(deployed)
+    record = deployed.world.records["clicks"]
+    others = {"owner": "web/spark_cluster", "identity": {"program": "jobs/other.py"}}
+    deployed.world.records["clicks"] = replace(record, **others)
+    monkeypatch.setattr(Streams, "owner", lambda *_: "batch/spark_cluster")
+    tick = deployed.tick()
+    assert "is a stream of code location 'web'" in tick.decided() and tick.requests == []
+    unmount(deployed)
+    assert deployed.tick().seen().state == "not started"

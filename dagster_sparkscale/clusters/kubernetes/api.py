@@ -2,14 +2,14 @@
 
 Objects stay dicts: the typed client would cost every tracked run a second to import.
 
-What must not change: a call that changes something is never repeated by itself; every call ends in
-time; "there is none" is what the API server has said, never a call that failed.
+What must not change: a call that may have changed something is never repeated by itself; every call
+ends in time; "there is none" is what the API server has said, never a call that failed.
 """
 
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -45,11 +45,22 @@ class Refused(ClusterError):
 class Api:
     """The API of one cluster, in one namespace. May be used from many threads at once."""
 
-    def __init__(self, access: Access, namespace: str) -> None:
+    def __init__(
+        self, access: Access, namespace: str, anew: Callable[[], Access] | None = None
+    ) -> None:
+        """
+        Args:
+            anew: the access as it is declared by now: what it names (a file, a login) may be newer
+                than what was read of it. None: it can't be another.
+        """
+        self.namespace = namespace
+        self._anew = anew
+        self._take(access)
+
+    def _take(self, access: Access) -> None:
         import urllib3
 
         self.access = access
-        self.namespace = namespace
         options: dict[str, Any] = {"maxsize": _CONNECTIONS, "retries": False, **access.tls}
         self._pool: urllib3.PoolManager = (
             urllib3.ProxyManager(access.proxy, **options)
@@ -183,6 +194,26 @@ class Api:
         query: Mapping[str, str] | None,
         body: Mapping[str, Any] | None,
     ) -> bytes:
+        status, content = self._ask(method, path, query, body)
+        if status == 401 and self._anew is not None:
+            # Who is not known has changed nothing: it is safe to ask again.
+            try:
+                self._take(self._anew())
+            except ClusterError as error:
+                raise Unreachable(str(error)) from None
+            status, content = self._ask(method, path, query, body)
+        if 200 <= status < 300:
+            return content
+        raise self._error(method, path, status, content)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+    ) -> tuple[int, bytes]:
+        """The status code and content of the answer."""
         import urllib3
         from urllib3.exceptions import HTTPError, ProtocolError
 
@@ -210,17 +241,13 @@ class Api:
                     timeout=urllib3.Timeout(SECONDS),
                     preload_content=False,
                 )
-                content = self._read(answer, deadline)
-                break
+                return answer.status, self._read(answer, deadline)
             except HTTPError as error:
                 # It may have closed a connection that was kept open.
                 if isinstance(error, ProtocolError) and again:
                     again = False
                     continue
                 raise Unreachable(f"{self._who} gave no answer: {_plain(error)}") from None
-        if 200 <= answer.status < 300:
-            return content
-        raise self._error(method, path, answer.status, content)
 
     def _read(self, answer: Any, deadline: float) -> bytes:
         """All of an answer. The client's own limit is for each part that comes."""
@@ -245,8 +272,6 @@ class Api:
         reason = str(status.get("reason") or "")
         said = str(status.get("message") or f"HTTP status {code}")[:500]
         if code == 401:
-            # What a kubeconfig names (a file, a login) may be newer than what was read of it.
-            _api.cache_clear()
             return Unreachable(
                 f"{self._who} does not know us ({said}): the token or certificate is wrong, or "
                 "has run out"
@@ -286,8 +311,7 @@ _lock = threading.Lock()
 
 def api(kubeconfig: str | None, context: str | None, namespace: str | None) -> Api:
     """The API as it is declared; one for a process, so that its connections are kept open. Another
-    once the kubeconfig has changed, or its login was refused: somebody may have put a new token or
-    certificate there, or where it says.
+    once the kubeconfig has changed.
 
     Raises:
         ClusterError: no access is known.
@@ -298,5 +322,8 @@ def api(kubeconfig: str | None, context: str | None, namespace: str | None) -> A
 
 @lru_cache(maxsize=8)
 def _api(kubeconfig: str | None, context: str | None, namespace: str | None, _: object) -> Api:
-    access = access_to(kubeconfig, context)
-    return Api(access, namespace or access.namespace or "default")
+    def anew() -> Access:
+        return access_to(kubeconfig, context)
+
+    access = anew()
+    return Api(access, namespace or access.namespace or "default", anew)

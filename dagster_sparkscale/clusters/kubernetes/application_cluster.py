@@ -53,7 +53,7 @@ class SparkApplicationCluster(KubernetesCluster):
     def _of_the_namespace(self) -> Iterator[Condition]:
         version = applications.VERSIONS[self.operator]
         group = version.partition("/")[0]
-        yield from conditions(self._api(), self.service_account, self._forwards(), group)
+        yield from conditions(self._api(), self._accounts(), self._forwards(), group)
         try:
             self._api().find(applications.KINDS[self.operator])
             yield Condition("SparkApplication", version)

@@ -78,7 +78,7 @@ class ApplicationDriver(PodDriver):
         if not self.record.epoch:
             return
         self._bar()
-        if self.api.get("pods", self.name) is None:
+        if self._is_declared_gone or self.api.get("pods", self.name) is None:
             self._delete_application()
         super().clear()
 

@@ -1,5 +1,6 @@
-"""Which checkpoints would end with their driver's pod. Pure."""
+"""Which checkpoints can't be kept: in a driver's pod, or where its image can't write. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -13,23 +14,43 @@ _CURE = (
     "take a URI of storage that stays, such as s3a://, or mount a volume there in driver_template "
     "and executor_template"
 )
+_IMAGE = 'take an image that has it, as in docs/kubernetes.md, "Clouds"'
+_SPARKS_OWN = re.compile(r"(docker\.io/)?((library/)?spark|apache/spark(-py|-r)?)(:.*)?")
+"""Images of Spark's distribution as it is, which has a client for HDFS and local files only."""
+_ADDS_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+_CONNECTORS = {
+    "s3a": "org.apache.hadoop:hadoop-aws and the AWS SDK",
+    "gs": "Google's gcs-connector",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+}
 
 
 def conditions(
-    streams: Sequence[Stream], template: Mapping[str, Any], common: Mapping[str, str]
+    streams: Sequence[Stream], template: Mapping[str, Any], common: Mapping[str, str], image: str
 ) -> Iterator[Condition]:
     """What could be better of where streams keep their checkpoints.
 
     Args:
         template: the driver's.
         common: Spark settings of all streams.
+        image: of drivers and executors.
     """
     mounts = _mounts(template)
     for stream in streams:
         given = stream.checkpoint_location
-        if given is None or not given.startswith(("/", "file:/")):
+        if given is None:
             continue
         settings = {**common, **stream.spark_conf}
+        lacks = _CONNECTORS.get(given.partition("://")[0])
+        if lacks and _SPARKS_OWN.fullmatch(image) and not any(map(settings.get, _ADDS_JARS)):
+            text = (
+                f"{stream.name}: checkpoint_location = {given!r} needs {lacks}, which Spark's own "
+                f"image {image!r} lacks"
+            )
+            yield Condition("checkpoint", text, _IMAGE, urgent=False)
+        if not given.startswith(("/", "file:/")):
+            continue
         if given.startswith("/") and any(name in settings for name in _ELSEWHERE):
             continue
         path = PurePosixPath("/" + given.removeprefix("file:").lstrip("/"))

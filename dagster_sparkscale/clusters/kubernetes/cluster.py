@@ -3,16 +3,18 @@
 Everything goes by Kubernetes' API: no Java is needed where Dagster runs, and no folder is shared.
 """
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from dagster_sparkscale.clusters import credentials
+from dagster_sparkscale.clusters import credentials, leases
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import Capacity, Driver
 from dagster_sparkscale.clusters.conditions import Condition
@@ -43,8 +45,10 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     memory_mib,
 )
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
+from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_pod
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 from dagster_sparkscale.clusters.kubernetes.telling import fate_of
+from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.parcel import parcel
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.spark_settings import properties
@@ -53,6 +57,8 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.stream import Stream
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_AGENT_SECONDS = 10.0
+"""For which who asks a driver's agent again does not ask Kubernetes again how it is reached."""
 _KNOWN = {
     "agent_access": ("service", "port-forward"),
     "image_pull_policy": ("Always", "IfNotPresent", "Never"),
@@ -78,10 +84,19 @@ class KubernetesCluster(SparkCluster):
         default="sparkscale-driver",
         description="Of drivers, which ask for executors by it (deploy/kubernetes/driver.yaml).",
     )
+    executor_service_account: str | None = Field(
+        default=None,
+        description="Of executors, by which they reach storage and sources in a cloud. Default: "
+        "that of executor_template, or the namespace's own, named default.",
+    )
     agent_access: str | None = Field(
         default=None,
         description="How agents are reached: service, the Service of each driver, or port-forward, "
         "through the API server. Default: service where Dagster runs in the cluster.",
+    )
+    agent_bind: str = Field(
+        default="0.0.0.0",
+        description='What a driver listens on in its pod; "::" in a cluster that has IPv6 alone.',
     )
     image_pull_policy: str | None = Field(
         default=None, description="Always, IfNotPresent or Never. Default: Kubernetes' own."
@@ -114,6 +129,11 @@ class KubernetesCluster(SparkCluster):
     CAPACITY_MAY_BE_UNKNOWN: ClassVar[bool] = True  # capacity.yaml need not be applied
 
     _seen: Glance | None = PrivateAttr(default=None)
+    _agents: dict[tuple[str, int], tuple[float, RemoteAgent]] = PrivateAttr(default_factory=dict)
+    """By stream and epoch, with when they were got."""
+    _followed: dict[tuple[str, int], tuple[float, Driver | None]] = PrivateAttr(
+        default_factory=dict
+    )
 
     @field_validator("image", mode="before")
     @classmethod
@@ -122,7 +142,11 @@ class KubernetesCluster(SparkCluster):
             raise ValueError('must be the name of an image, such as "apache/spark:4.3.0-python3"')
         return value
 
-    @field_validator("service_account", "kubeconfig", "context", mode="before")
+    @field_validator(
+        *("service_account", "executor_service_account", "agent_bind"),
+        *("kubeconfig", "context"),
+        mode="before",
+    )
     @classmethod
     def _says_something(cls, value: Any) -> Any:
         if is_text(value) and not value.strip():
@@ -146,6 +170,13 @@ class KubernetesCluster(SparkCluster):
             raise ValueError(f"must be {', '.join(known[:-1])} or {known[-1]}")
         return value
 
+    @field_validator("driver_template", "executor_template", mode="before")
+    @classmethod
+    def _is_of_a_pod(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, Mapping) and (fault := fault_of_pod(value)):
+            raise ValueError(f"{info.field_name}: {fault}")
+        return value
+
     def store(self) -> MapStore:
         return MapStore(self._api(), self._seen.records if self._seen else None)
 
@@ -167,7 +198,12 @@ class KubernetesCluster(SparkCluster):
         begin = (Path(__file__).parent / BEGIN).read_bytes()
 
         def go(start: Start) -> None:
-            parts = self._parts(stream, start, program, arguments, begin, more)
+            last = start.succeeds
+            unseen = last is not None and last[0] == start.record.id
+            if last is not None and unseen:
+                before = self.driver_of(stream.name, replace(start.record, epoch=last[1]))
+                unseen = not before.was_seen_to_end()
+            parts = self._parts(stream, start, program, arguments, begin, more, unseen)
             objects = self._objects(stream.name, start.record)
             launch(kube, store, objects, start.record, parts)
 
@@ -179,7 +215,21 @@ class KubernetesCluster(SparkCluster):
         return record is None or record.epoch != epoch or self.driver_of(stream, record).took()
 
     def agent(self, driver: Driver) -> RemoteAgent:
-        return self._known(driver).agent()
+        at, known = self._agents.get((driver.stream, driver.epoch), (-math.inf, None))
+        if known is None or time.monotonic() - at > _AGENT_SECONDS:
+            known = self._known(driver).agent()
+            self._agents[driver.stream, driver.epoch] = time.monotonic(), known
+        return known
+
+    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+        return leases.hold(self.store(), stream, holder, wait, every=PodDriver.EVERY)
+
+    def follow(self, driver: Driver) -> Driver | None:
+        at, found = self._followed.get((driver.stream, driver.epoch), (-math.inf, None))
+        if time.monotonic() - at > PodDriver.EVERY:
+            found = self.find(driver.stream)
+            self._followed[driver.stream, driver.epoch] = time.monotonic(), found
+        return found
 
     def logs(self, driver: Driver, lines: int = 50) -> str:
         return self._known(driver).log(lines)
@@ -194,6 +244,8 @@ class KubernetesCluster(SparkCluster):
     def check(self, stream: Stream) -> None:
         program = self.program_of(stream)
         record = self.store().read(stream.name) or Record.new("0" * 16)
+        if record.epoch:
+            self.driver_of(stream.name, record).foresee_its_end()
         start = Start(replace(Record.new(record.id), epoch=record.epoch + 1))
         parts = self._parts(stream, start, program, (), b"")
         objects = self._objects(stream.name, start.record)
@@ -216,11 +268,15 @@ class KubernetesCluster(SparkCluster):
             found.extend(self._of_the_namespace())
         except ClusterError as error:
             found.append(Condition("Kubernetes", "can't be asked", str(error)))
-        kept = checkpoints.conditions(streams, self.driver_template, self.spark_conf)
+        kept = checkpoints.conditions(streams, self.driver_template, self.spark_conf, self.image)
         return [*found, *programs(streams, program_of), *kept]
 
     def _of_the_namespace(self) -> Iterable[Condition]:
-        return conditions(self._api(), self.service_account, self._forwards())
+        return conditions(self._api(), self._accounts(), self._forwards())
+
+    def _accounts(self) -> list[str]:
+        executors = self.executor_service_account
+        return [self.service_account, *([executors] if executors else [])]
 
     def at_a_glance(self) -> Self:
         copy = self.model_copy()
@@ -265,6 +321,7 @@ class KubernetesCluster(SparkCluster):
         arguments: Sequence[str],
         begin: bytes,
         more: Mapping[str, str] | None = None,
+        unseen: bool = False,
     ) -> Parts:
         record = start.record
         epoch, namespace = record.epoch, self._api().namespace
@@ -279,6 +336,8 @@ class KubernetesCluster(SparkCluster):
             pull_policy=self.image_pull_policy,
             pull_secrets=self.image_pull_secrets,
             node_selector=self.node_selector,
+            executor_account=self.executor_service_account,
+            bind=self.agent_bind,
             template=f"{CODE}/{TEMPLATE}",
             more=more,
         )
@@ -286,10 +345,10 @@ class KubernetesCluster(SparkCluster):
         python = made.get("spark.pyspark.driver.python") or made.get("spark.pyspark.python")
         command = [
             *(python or "python3", f"{CODE}/{BEGIN}"),
-            *driver_options(stream, record, fence_options(start)),
+            *driver_options(stream, record, fence_options(start, unseen)),
             *("--token-file", f"{SECRETS}/{TOKEN}"),
             *("--certificate", f"{SECRETS}/{CERTIFICATE}", "--key", f"{SECRETS}/{KEY}"),
-            *("--bind", "0.0.0.0", "--port", str(spark.AGENT_PORT)),
+            *("--bind", self.agent_bind, "--port", str(spark.AGENT_PORT)),
             *("--advertise", spark.host(stream.name, epoch, namespace)),
             *("--begun", f"{CODE}/{BEGUN}"),
             *("--last-words", LAST_WORDS, "--term-seconds", str(self.term_seconds)),

@@ -1,19 +1,21 @@
 """What `sparkscale doctor` says of a namespace: whether what drivers and Dagster need is there."""
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.kubernetes import rights
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import executors, rights
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 
 
 def conditions(
-    api: Api, account: str, forwards: bool, applications: str | None = None
+    api: Api, accounts: Sequence[str], forwards: bool, applications: str | None = None
 ) -> Iterator[Condition]:
     """
     Args:
-        account: the drivers' service account.
+        accounts: the service accounts of drivers and of executors, as far as they are named.
         forwards: whether agents are reached through the API server.
         applications: the group of those by which an operator makes the drivers' pods, if one does.
 
@@ -22,11 +24,11 @@ def conditions(
     """
     MapStore(api).streams()
     try:
-        there = api.get("serviceaccounts", account) is not None
+        missing = [each for each in accounts if api.get("serviceaccounts", each) is None]
     except Refused:  # its role is missing, as is said below
-        there = True
+        missing = []
     # Of one that is not there a list is empty, for who may see any.
-    if not there and api.lacks_its_namespace():
+    if missing and api.lacks_its_namespace():
         text = f"there is no namespace {api.namespace} at {api.access.url}"
         cure = f"kubectl create namespace {api.namespace}, and apply deploy/kubernetes in it"
         yield Condition("Kubernetes", text, cure)
@@ -38,7 +40,9 @@ def conditions(
             text = f"Dagster may not {', '.join(lacks)} in the namespace {api.namespace}"
             cure = f"apply deploy/kubernetes/{manifest}, bound to the account that Dagster has"
             yield Condition("roles", text, cure)
-    if not there:
+    for account in missing:
         cure = "apply deploy/kubernetes/driver.yaml in its namespace, or name another"
         text = f"there is no service account {api.namespace}/{account}"
         yield Condition("service account", text, cure)
+    with contextlib.suppress(ClusterError):  # what may not be listed is told above
+        yield from executors.conditions(api)

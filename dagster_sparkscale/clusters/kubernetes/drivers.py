@@ -1,21 +1,19 @@
 """One start of a stream whose driver is a pod: told of, asked, ended."""
 
 import time
-from collections.abc import Callable
 from typing import ClassVar
 
 from dagster_sparkscale.clusters.agents import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Fate, Seen
-from dagster_sparkscale.clusters.kubernetes import names, notes, spark, telling
+from dagster_sparkscale.clusters.kubernetes import executors, names, notes, spark, telling
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.forward import forwarded
 from dagster_sparkscale.clusters.kubernetes.glance import DRIVERS, Glance
 from dagster_sparkscale.clusters.kubernetes.manifests import (
     CERTIFICATE,
     CONTAINER,
-    EXECUTOR,
     TOKEN,
     text_of,
 )
@@ -40,7 +38,7 @@ class PodDriver(SubmittedDriver):
         glance: what was found of all streams together; None: this one is asked for.
     """
 
-    EVERY: ClassVar[float] = 0.5
+    EVERY: ClassVar[float] = 2.0
     CONTAINER: ClassVar[str] = CONTAINER
 
     def __init__(
@@ -133,7 +131,9 @@ class PodDriver(SubmittedDriver):
         label = f"{DRIVERS},{names.STREAM}={names.word(self.stream)}"
         for pod in self.api.find("pods", labelSelector=label):
             name = pod["metadata"]["name"]
-            if name != self.name and telling.fate_of(pod, time.time()).state.alive:
+            if name == self.name or self._was_declared_gone(pod):
+                continue
+            if telling.fate_of(pod, time.time()).state.alive:
                 raise AlreadyRunning(
                     f"the pod {self.api.namespace}/{name} is of a driver of {self.stream!r} that "
                     f"is not the one remembered (epoch {self.record.epoch}): was its ConfigMap "
@@ -141,6 +141,23 @@ class PodDriver(SubmittedDriver):
                     "that pod first. Two drivers on one checkpoint lose data"
                 )
         self.clear()
+
+    def foresee_its_end(self) -> None:
+        """Find, while it runs, what would keep it from being known to have ended.
+
+        Raises:
+            ClusterError: its node does not answer; says what to do.
+        """
+        pod = self.api.get("pods", self.name)
+        fate = Fate(DriverState.RUNNING) if pod is None else telling.fate_of(pod, time.time())
+        if fate.state is DriverState.UNKNOWN:
+            raise ClusterError(
+                f"{self.stream!r}: {telling.place_of(pod, self.api.namespace, self.name)}: "
+                f"{fate.reason}. Stopped now, it would not be known to have ended, and no other "
+                "could be started. Wait until the node is back or, when you are certain that it is "
+                f"dead, {self._cure}"
+            )
+        executors.warn_of_silent(self.api, self._labels)
 
     def has_begun(self) -> bool:
         try:
@@ -163,24 +180,33 @@ class PodDriver(SubmittedDriver):
     def clear(self) -> None:
         if not self.record.epoch:
             return
-        pod = self.api.get("pods", self.name)
+        if self._is_declared_gone:
+            self._delete_what_is_gone()
+            return
+        pod, proved = self.api.get("pods", self.name), True
         if pod is not None:
             self._see_that_it_has_ended(pod)
         elif not self._has_note():
             # Whoever was held up before he made the pod makes none that runs (`launch.py`).
             self.api.delete("secrets", self.name)
-            if self.api.get("pods", self.name) is not None:
+            if proved := self.api.get("pods", self.name) is not None:
                 self._delete_and_wait()
-        # Executors of a driver that was killed: Spark does not delete them then.
-        labels = names.labels(self.stream, self.record.epoch, self.record.id)
-        label = names.selector({**labels, **EXECUTOR})
-        self._wait_for(lambda: self._no_executors(label), "executors' pods", label)
+        # Of a driver that was killed: Spark does not delete them then.
+        executors.end(self.api, self._labels, KILL_SECONDS, self.EVERY, proved)
+
+    def was_seen_to_end(self) -> bool:
+        """Whether its pod, or who has ended it, tells of its end; a pod that somebody has deleted
+        by force, or that went with its node, does not."""
+        pod = self.api.get("pods", self.name)
+        if pod is not None:
+            return not telling.fate_of(pod, time.time()).state.alive
+        return self._has_note()
 
     def took(self) -> bool:
         """As `SparkCluster.took`."""
         if (pod := self.api.get("pods", self.name)) is not None:
             silent = telling.fate_of(pod, time.time()).state.alive
-            return (silent and self.record.gone == self.record.epoch) or telling.took(pod)
+            return (silent and self._is_declared_gone) or telling.took(pod)
         note = notes.read(self.api.get("secrets", self.name))
         return note is None or note.took
 
@@ -188,14 +214,14 @@ class PodDriver(SubmittedDriver):
         """What has become of it, and what it waits for."""
         if pod is not None:
             fate = telling.fate_of(pod, time.time())
-            if fate.state.alive and self.record.gone == self.record.epoch:
+            if fate.state.alive and self._is_declared_gone:
                 return self._declared_gone(), ""
             if fate.state is not DriverState.STARTING:
                 return fate, ""
             return fate, self._waits_for(pod)
         if (note := notes.read(self._find("secrets"))) is not None:
             return Fate(DriverState.FAILED, ended_at=note.at, reason=note.reason), ""
-        if self.record.gone == self.record.epoch:
+        if self._is_declared_gone:
             return self._declared_gone(), ""
         if self._is_being_launched():
             return Fate(DriverState.STARTING), ""
@@ -255,10 +281,7 @@ class PodDriver(SubmittedDriver):
 
     def _see_that_it_has_ended(self, pod: Object) -> None:
         """Who was held up may have made it since it was looked for and not found."""
-        if (
-            self.record.gone == self.record.epoch
-            or not telling.fate_of(pod, time.time()).state.alive
-        ):
+        if not telling.fate_of(pod, time.time()).state.alive:
             return
         raise AlreadyRunning(
             f"the pod {self.api.namespace}/{self.name} of {self.stream!r} was made just now, by an "
@@ -271,40 +294,52 @@ class PodDriver(SubmittedDriver):
     def _delete_and_wait(self) -> Object | None:
         """Delete the pod. Returns it as it was last seen; None: it was gone at once."""
         last: Object | None = None
-
-        def gone() -> bool:
-            nonlocal last
-            pod = self.api.get("pods", self.name)
-            last = pod or last
-            return pod is None
-
         self.api.delete("pods", self.name, grace=1)
-        self._wait_for(gone, "pod", self.name)
-        return last
-
-    def _no_executors(self, label: str) -> bool:
-        if not self.api.find("pods", labelSelector=label):
-            return True
-        self.api.delete_all("pods", grace=1, labelSelector=label)
-        return False
-
-    def _wait_for(self, done: Callable[[], bool], what: str, which: str) -> None:
         deadline = time.monotonic() + KILL_SECONDS
         while True:
             late = time.monotonic() > deadline
             try:
-                if done():
-                    return
-            except Unreachable:  # what was deleted may yet tell how it ended
+                if (pod := self.api.get("pods", self.name)) is None:
+                    return last
+                last = pod
+            except Unreachable:  # it may yet tell how it ended
                 if late:
                     raise
             if late:
                 raise ClusterError(
-                    f"{self.stream!r}: the {what} {self.api.namespace}/{which} was deleted "
+                    f"{self.stream!r}: the pod {self.api.namespace}/{self.name} was deleted "
                     f"{KILL_SECONDS:.0f} s ago and is there still: its node does not answer. When "
-                    "you are certain that the node is dead, delete it with --force"
+                    f"you are certain that the node is dead, {self._cure}"
                 )
             time.sleep(self.EVERY)
+
+    def _delete_what_is_gone(self) -> None:
+        """A person has said that it is gone: what Kubernetes keeps of it and of its executors, as
+        their nodes do not say that they have ended, is deleted without waiting for that."""
+        pod = self.api.get("pods", self.name)
+        if pod is not None and telling.fate_of(pod, time.time()).state.alive:
+            self.api.delete("pods", self.name, grace=0)
+        self.api.delete_all("pods", grace=0, labelSelector=executors.selector(self._labels))
+
+    def _was_declared_gone(self, pod: Object) -> bool:
+        """Whether a person has said so of the driver of `pod`, of this stream."""
+        labels = pod["metadata"]["labels"]
+        epoch = str(labels.get(names.EPOCH))
+        ours = labels.get(names.RECORD) == self.record.id
+        return ours and epoch.isdecimal() and int(epoch) <= self.record.gone
+
+    @property
+    def _is_declared_gone(self) -> bool:
+        return self.record.gone == self.record.epoch
+
+    @property
+    def _cure(self) -> str:
+        """How its pod is deleted, whatever its node says: the end of a sentence."""
+        return f"run kubectl delete pods -n {self.api.namespace} {self.name} --force"
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return names.labels(self.stream, self.record.epoch, self.record.id)
 
     @property
     def _host(self) -> str:

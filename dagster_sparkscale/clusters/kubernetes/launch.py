@@ -1,10 +1,11 @@
 """The way of a start through Kubernetes, and what keeps one that froze from a second driver.
 
     1  the record has the next epoch, N (`starts.begin`), and nothing of N is there
+       the Secrets of epochs before N - 1 are deleted: starts that were refused have left them
     2  POST Secret N
     3  GET the record: this operation still has the lease, or the Secret is deleted again
     4  POST ConfigMap, Service, Pod N, owned by the Secret
-    5  the Secrets of older epochs are deleted, and the garbage collector takes what they own
+    5  that of N - 1 is deleted, too, and the garbage collector takes what they own
 
 Whoever goes on from there, to stop the driver or to start another, takes the lease, and finds no
 Pod N. Then he deletes Secret N, looks for Pod N once more, and deletes that, too. Wherever the
@@ -72,6 +73,8 @@ def launch(api: Api, store: Store, objects: Objects, record: Record, parts: Part
         LeaseLost: another operation has the stream by now; nothing of it runs.
         ClusterError: it could not be started; nothing of it runs.
     """
+    # They count in a quota that may be what refuses this one, too.
+    _prune(api, objects, objects.epoch - 1)
     root = _make_root(api, objects, parts)
     try:
         _see_that_it_is_ours(store, objects, record)
@@ -87,7 +90,7 @@ def launch(api: Api, store: Store, objects: Objects, record: Record, parts: Part
         # It may have been made all the same: without the Secret it does not start.
         _take_back(api, objects, root)
         raise
-    _prune(api, objects)
+    _prune(api, objects, objects.epoch)
 
 
 def _make_root(api: Api, objects: Objects, parts: Parts) -> str:
@@ -124,13 +127,13 @@ def _take_back(api: Api, objects: Objects, root: str) -> None:
             _log.warning("%s %s can't be deleted: %s", kind, objects.name, error)
 
 
-def _prune(api: Api, objects: Objects) -> None:
-    """Delete what older starts have left. Of a later one, made while this one was held up, nothing
-    is touched. What can't be deleted now is by the next start."""
+def _prune(api: Api, objects: Objects, before: int) -> None:
+    """Delete what starts of an epoch before that have left. Of a later one, made while this one was
+    held up, nothing is touched. What can't be deleted now is by the next start."""
     try:
         label = f"{names.STREAM}={names.word(objects.stream)},{names.EPOCH}"
         for secret in api.find("secrets", labelSelector=label):
-            if _epoch(secret) < objects.epoch:
+            if _epoch(secret) < before:
                 metadata = secret["metadata"]
                 api.delete("secrets", metadata["name"], metadata["uid"])
     except ClusterError as error:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.conditions import program_here
-from dagster_sparkscale.clusters.kubernetes.manifests import BEGIN, CODE, LARGEST
+from dagster_sparkscale.clusters.kubernetes.manifests import BEGIN, CODE
 from dagster_sparkscale.declare.stream import Stream
 
 IN_THE_IMAGE = "local://"
+LARGEST_PROGRAM = 700_000
+"""Bytes. What else a ConfigMap may hold, by the bound of Kubernetes, is for our own code."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 """What a file in a ConfigMap may be called."""
 _FETCHED = ("http://", "https://")
@@ -58,10 +60,9 @@ def program_of(stream: Stream) -> Program:
     except OSError as error:
         fault = f"can't read it: {error.strerror}"
         raise ClusterError(f"{stream.name}: program = {given!r}: {fault}") from None
-    # Kubernetes' bound is for all that a ConfigMap holds; the driver package is a tenth of it.
-    if len(content) > LARGEST - 250_000:
+    if len(content) > LARGEST_PROGRAM:
         raise ClusterError(
             f"{stream.name}: program = {given!r}: {len(content)} bytes are too many to be shipped "
-            f"in a ConfigMap (at most {LARGEST - 250_000}): put it into the image (local:///...)"
+            f"in a ConfigMap (at most {LARGEST_PROGRAM}): put it into the image (local:///...)"
         )
     return Program(f"{CODE}/{file.name}", file.name, content)

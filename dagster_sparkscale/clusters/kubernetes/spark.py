@@ -40,6 +40,8 @@ def settings_in_a_pod(
     pull_policy: str | None = None,
     pull_secrets: Sequence[str] = (),
     node_selector: Mapping[str, str] = NOWHERE,
+    executor_account: str | None = None,
+    bind: str = "0.0.0.0",
     template: str | None = None,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
@@ -48,6 +50,8 @@ def settings_in_a_pod(
     Args:
         common: of the cluster.
         executors: that it begins with.
+        executor_account: the service account of executors; None: that of their template.
+        bind: address that the driver listens on.
         template: path of the executors' pod template, in the driver's pod.
         more: settings of this one start, over all others.
     """
@@ -60,6 +64,8 @@ def settings_in_a_pod(
         placed["spark.kubernetes.container.image.pullPolicy"] = pull_policy
     if pull_secrets:
         placed["spark.kubernetes.container.image.pullSecrets"] = ",".join(pull_secrets)
+    if executor_account:
+        placed["spark.kubernetes.authenticate.executor.serviceAccountName"] = executor_account
     if template:
         placed["spark.kubernetes.executor.podTemplateFile"] = template
     ours = {
@@ -70,10 +76,10 @@ def settings_in_a_pod(
         "spark.kubernetes.executor.podNamePrefix": names.of_epoch(
             stream.name, epoch, names.EXECUTORS
         ),
-        # Else the address listened on, 0.0.0.0, is what executors are told.
+        # Else the address listened on, such as 0.0.0.0, is what executors are told.
         "spark.kubernetes.executor.useDriverPodIP": "false",
         "spark.driver.host": host(stream.name, epoch, namespace),
-        "spark.driver.bindAddress": "0.0.0.0",
+        "spark.driver.bindAddress": bind,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCKS_PORT),
         **{

@@ -49,15 +49,24 @@ def fate_of(pod: Object, now: float) -> Fate:
         return Fate(DriverState.FAILED, ended_at=at, reason=_end_of(pod, ended))
     if phase in ("Succeeded", "Failed"):
         return Fate(DriverState.FAILED, ended_at=_ended_at(status), reason=_end_of(pod, {}))
-    if phase == "Unknown":
-        return Fate(DriverState.UNKNOWN, reason=_silent(pod))
-    due = time_of((pod.get("metadata") or {}).get("deletionTimestamp"))
-    if due is not None and now - due > OVERDUE:
-        return Fate(DriverState.UNKNOWN, reason=f"it was to be deleted, but {_silent(pod)}")
-    if _is_lost(status):
-        return Fate(DriverState.UNKNOWN, reason=_silent(pod))
+    if why := silence_of(pod, now):
+        return Fate(DriverState.UNKNOWN, reason=why)
     runs = "running" in (driver.get("state") or {})
     return Fate(DriverState.RUNNING if runs and driver.get("started") else DriverState.STARTING)
+
+
+def silence_of(pod: Object, now: float) -> str:
+    """Why it can't be told whether a pod's containers run: its node does not answer. Empty: it
+    does, as far as is known.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    status = pod.get("status") or {}
+    due = time_of((pod.get("metadata") or {}).get("deletionTimestamp"))
+    if due is not None and now - due > OVERDUE:
+        return f"it was to be deleted, but {_silent(pod)}"
+    return _silent(pod) if status.get("phase") == "Unknown" or _is_lost(status) else ""
 
 
 def last_words(pod: Object) -> LastWords | None:

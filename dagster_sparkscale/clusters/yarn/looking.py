@@ -29,11 +29,10 @@ from dagster_sparkscale.driver.announce import announce
 from dagster_sparkscale.driver.fence import FENCED
 from dagster_sparkscale.observe.last_words import LastWords, raised, read_last_words
 
-NODE_SECONDS = 700.0
-"""A node that is heard of so long after an application's end has been told of that: the
-ResourceManager gives one up after 600 s of silence, by default."""
 GATHER_SECONDS = 30.0
 """How long after its end a driver's log may be on its way, neither on its node nor gathered."""
+_REPORT = "report_at_end"
+"""Which report its node had made when it was first seen to have ended."""
 _KEPT = 262_144
 """Bytes of the log that are kept of a driver that has ended."""
 _FENCED = f"exit code {FENCED}"
@@ -234,9 +233,19 @@ class Sight:
         return _seen(found)
 
     def _was_told_of(self, app: Application) -> bool:
-        """Whether an application's node must have heard of its end, though it can't be asked."""
-        past = app.finished_at is not None and time.time() - app.finished_at > NODE_SECONDS
-        return past and app.node is not None and self.yarn.manager.node_runs(app.node)
+        """Whether an application's node must have heard of its end, though it can't be asked.
+
+        It has where the ResourceManager got a report from it, in whose answer it says what is to
+        end, since the end was known. That one has come shows in its being another: by whose clock
+        it was written does not matter, nor after how long a node is given up.
+        """
+        report = None if app.node is None else self.yarn.manager.last_report(app.node)
+        if report is None:
+            return False
+        known = read_json(self.files.application) or {}
+        if (first := known.get(_REPORT)) is None:
+            note(self.files.application, {**known, _REPORT: report})
+        return first is not None and first != report
 
     def _log_of(self, app: Application, size: int) -> str | None:
         """The end of its driver's log, as its node has it; None: it has none (yet, or any more)."""

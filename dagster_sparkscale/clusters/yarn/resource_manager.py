@@ -146,18 +146,21 @@ class ResourceManager:
         """
         return self._ask("GET", "/ws/v1/cluster/nodes", {})
 
-    def node_runs(self, node: str) -> bool:
-        """Whether it hears from the NodeManager whose web services are at `node`.
+    def last_report(self, node: str) -> int | None:
+        """The report of its health that it has of the NodeManager whose web services are at `node`,
+        by the node's own time of it. None: it has none, or has given the node up.
 
         Raises:
             Unanswered: it can't be told.
         """
         try:
             told = (self.nodes().get("nodes") or {}).get("node", ())
-            return any(
-                each.get("nodeHTTPAddress") == node and each.get("state") == "RUNNING"
+            reports = [
+                each.get("lastHealthUpdate")
                 for each in told
-            )
+                if each.get("nodeHTTPAddress") == node and each.get("state") == "RUNNING"
+            ]
+            return reports[0] if reports else None
         except (AttributeError, TypeError):
             raise Unanswered(f"{self._who}: told no list of nodes") from None
 

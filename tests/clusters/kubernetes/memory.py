@@ -34,6 +34,8 @@ class Server:
         self.nodes: list[Object] = []
         self.ran: list[str] = []
         """The pods that nodes have started, one after the other."""
+        self.silent: set[str] = set()
+        """Pods whose node is cut off: it ends nothing, and says nothing."""
         self.logs: dict[str, str] = {}
         self.calls: list[str] = []
         self._version = 0
@@ -58,10 +60,16 @@ class Server:
             if kind == "pods" and each["status"]["phase"] == "Running"
         ]
 
+    def loses_node(self, pod: str) -> None:
+        """The node of a pod is cut off, and the pod was to be deleted long since."""
+        self.silent.add(pod)
+        self.objects["pods", pod]["status"]["phase"] = "Running"
+        self.objects["pods", pod]["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+
     def nodes_act(self) -> None:
         """Pods that are deleted go, and those start that have all that they mount."""
         for (kind, name), pod in list(self.objects.items()):
-            if kind != "pods":
+            if kind != "pods" or name in self.silent:
                 continue
             if "deletionTimestamp" in pod["metadata"]:
                 del self.objects[kind, name]
@@ -125,7 +133,7 @@ class Server:
             found = self._found(kind, query)
             if method == "DELETE":
                 for each in found:
-                    self._remove(kind, each["metadata"]["name"])
+                    self._remove(kind, each["metadata"]["name"], body)
             return 200, {"items": found}
         there = self.objects.get(key)
         if there is None:
@@ -168,14 +176,16 @@ class Server:
             uid = (body.get("preconditions") or {}).get("uid")
             if uid not in (None, metadata["uid"]):
                 return _status(409, "Conflict", "the UID in the precondition does not match")
-            self._remove(*key)
+            self._remove(*key, body)
             return 200, there
         return 200, self.objects[key]
 
-    def _remove(self, kind: str, name: str) -> None:
+    def _remove(self, kind: str, name: str, options: Object | None = None) -> None:
         each = self.objects[kind, name]
-        if kind == "pods" and each["status"]["phase"] == "Running":
-            each["metadata"]["deletionTimestamp"] = DELETED_AT  # its node has to end it first
+        by_force = (options or {}).get("gracePeriodSeconds") == 0
+        if kind == "pods" and each["status"]["phase"] in ("Running", "Unknown") and not by_force:
+            # Its node has to end it first.
+            each["metadata"].setdefault("deletionTimestamp", DELETED_AT)
         else:
             del self.objects[kind, name]
 

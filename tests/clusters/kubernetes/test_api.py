@@ -33,6 +33,8 @@ class Server(ThreadingHTTPServer):
         self.pause = 0.0
         """Seconds before each byte of an answer."""
         self.drops = 0
+        self.knows: str | None = None
+        """The token that is known; None: any, and none."""
         """How many of the next requests get no answer."""
 
     def says(self, code: int, reason: str = "", message: str = "") -> None:
@@ -52,6 +54,12 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.drops:
             self.server.drops -= 1
             self.close_connection = True
+            return
+        known_by = self.headers.get("Authorization")
+        if self.server.knows and known_by != f"Bearer {self.server.knows}":
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
             return
         self.send_response(self.server.code)
         self.send_header("Content-Length", str(len(self.server.answer)))
@@ -127,6 +135,47 @@ def test_a_token_that_has_run_out_is_read_again(server, tmp_path):
     with pytest.raises(Unreachable):
         before.get("pods", "a")
     assert api_of(str(path), None, None).access.headers() == {"authorization": "Bearer new"}
+
+
+@pytest.fixture
+def rotated(server, tmp_path):
+    """The API by a kubeconfig that names the file of a token, of which somebody makes others."""
+    token = tmp_path / "token"
+    token.write_text("old")
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"tokenFile": str(token)}}
+    content = {"clusters": [cluster], "contexts": [context], "users": [user]}
+    config = tmp_path / "config"
+    config.write_text(json.dumps({**content, "current-context": "x"}))
+    server.knows = "old"
+    api = api_of(str(config), None, "streams")
+    api.get("pods", "a")
+    return api, token
+
+
+def test_a_token_that_was_written_anew_is_taken_up_in_the_middle_of_an_operation(server, rotated):
+    api, token = rotated
+    token.write_text("new")
+    server.knows = "new"
+    server.asked.clear()
+    api.create("pods", {"a": "b"})
+    assert [method for method, *_ in server.asked] == ["POST", "POST"], "the first was not known"
+    server.asked.clear()
+    api.create("pods", {"a": "b"})
+    assert len(server.asked) == 1
+
+
+def test_who_is_not_known_by_the_newest_token_either_is_told_that_at_once(server, rotated):
+    api, token = rotated
+    server.knows = "another"
+    server.asked.clear()
+    with pytest.raises(Unreachable, match="does not know us"):
+        api.get("pods", "a")
+    assert len(server.asked) == 2
+    token.unlink()
+    with pytest.raises(Unreachable, match=r"the kubeconfig .* can't be used"):
+        api.get("pods", "a")
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"hello", b"{", b"[" * 200_000])

@@ -1,18 +1,26 @@
 """KubernetesCluster on an API server in memory: what it checks and tells."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from dagster_sparkscale import DeclarationError, KubernetesCluster
+from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import Capacity, DriverState
-from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, Held
+from dagster_sparkscale.clusters.errors import (
+    AlreadyRunning,
+    ClusterError,
+    Held,
+    OperationInProgress,
+)
 from dagster_sparkscale.clusters.kubernetes import cluster as kubernetes_cluster
 from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import text_of
+from dagster_sparkscale.clusters.requests import newest_now
 from tests.clusters.kubernetes.memory import DELETED_AT, Client, Object
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
 from tests.clusters.running import newest, stop, stream, submit
@@ -43,6 +51,7 @@ def failing(world: World, at: str, error: Exception, **fields: Any) -> MemoryKub
 FIELDS = {
     "image": "our/spark:4.3",
     "service_account": "streams",
+    "executor_service_account": "executors",
     "image_pull_policy": "Always",
     "image_pull_secrets": ["registry"],
     "node_selector": {"disk": "gold"},
@@ -223,6 +232,42 @@ def test_its_agent_is_that_of_the_driver_that_is_named(
         assert (agent.connect is not None) is forwards
 
 
+def test_who_waits_for_something_asks_the_api_server_seldom(
+    world: World, cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PodDriver, "agent", AGENT)
+    clock = [1000.0]
+    monkeypatch.setattr(kubernetes_cluster.time, "monotonic", lambda: clock[0])
+    driver = submit(cluster, CLICKS)
+    world.server.calls.clear()
+    for _ in range(60):  # half a minute, twice a second, as operations do
+        assert newest_now(cluster, driver) == newest(MemoryKubernetes.of(world), "clicks")
+        cluster.agent(driver)
+        clock[0] += 0.5
+    asked = len(world.server.calls) - 60 * 2  # those of the other one
+    assert asked <= 2 * 30 / 2 + 2 * 30 / 10
+    # Of a later driver nothing of this one's is told.
+    token = cluster.agent(driver).token
+    world.server.ends(NAME)
+    clock[0] += PodDriver.EVERY
+    later = submit(cluster, CLICKS)
+    assert newest_now(cluster, later) == newest(cluster, "clicks")
+    assert cluster.agent(later).token != token
+
+
+def test_who_waits_for_a_lease_asks_the_api_server_seldom(
+    cluster: MemoryKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    hold = partial(leases.hold, clock=lambda: sum(pauses), sleep=pauses.append)
+    with cluster.lease("clicks", "restart"):
+        monkeypatch.setattr(leases, "hold", hold)
+        waiting = KubernetesCluster.lease(cluster, "clicks", "stop", wait=9.0)
+        with pytest.raises(OperationInProgress), waiting:
+            pytest.fail("held twice")
+    assert pauses == [2.0, 2.0, 2.0, 2.0, 1.0]
+
+
 def test_from_outside_agents_are_reached_through_the_api_server(world: World) -> None:
     client = Client(world.server)
     client.access = replace(client.access, inside=False)
@@ -263,11 +308,15 @@ def test_a_capacity_that_may_not_be_looked_at_is_not_known(world: World) -> None
 def test_what_could_be_better_is_told_of_the_namespace_and_of_each_stream(world: World) -> None:
     in_the_pod = stream("clicks", checkpoint_location="/data/clicks")
     missing = stream("orders", program="/nowhere/a.py")
-    cluster = MemoryKubernetes.of(world, service_account="streams")
+    accounts = {"service_account": "streams", "executor_service_account": "executors"}
+    cluster = MemoryKubernetes.of(world, **accounts)
     told = [(each.subject, each.text) for each in cluster.conditions([in_the_pod, missing])]
     assert told[0] == ("Kubernetes", "https://in.memory, namespace streams")
-    assert told[1] == ("service account", "there is no service account streams/streams")
-    assert [what for what, _ in told[2:]].count("checkpoint") == 1
+    assert told[1:3] == [
+        ("service account", f"there is no service account streams/{name}")
+        for name in accounts.values()
+    ]
+    assert [what for what, _ in told[3:]].count("checkpoint") == 1
     assert any("/nowhere/a.py" in text for _, text in told)
     mounted = {"name": "driver", "volumeMounts": [{"name": "d", "mountPath": "/data"}]}
     for fields in (

@@ -14,7 +14,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import text_of
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.kubernetes.memory import Object
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
-from tests.clusters.running import PROGRAMS, stream, submit
+from tests.clusters.running import PROGRAMS, stop, stream, submit
 
 CLICKS = stream("clicks")
 NAME = names.of_epoch("clicks", 1)
@@ -77,6 +77,31 @@ def test_a_driver_is_told_who_it_is_and_where_all_is(
     }
 
 
+def test_a_driver_waits_for_one_before_that_vanished_without_having_been_seen_to_end(
+    world: World, cluster: MemoryKubernetes
+) -> None:
+    """Somebody has deleted its pod by force, or its node was taken out: its process may run on."""
+    declared = stream("clicks", checkpoint_location="s3a://data/clicks")
+
+    def waits(epoch: int) -> bool:
+        return (
+            "--outwait"
+            in of_driver(world.server.objects["pods", names.of_epoch("clicks", epoch)])["args"]
+        )
+
+    submit(cluster, declared)
+    assert not waits(1)
+    world.server.ends(NAME)
+    submit(cluster, declared)
+    assert not waits(2)
+    del world.server.objects["pods", "sparkscale-clicks-2"]
+    submit(cluster, declared)
+    assert waits(3)
+    stop(cluster, "clicks", graceful=False, timeout=0.0)
+    submit(cluster, declared)
+    assert not waits(4), "who has killed it has seen it end"
+
+
 def test_the_secret_has_what_nobody_else_may_know(world: World, cluster: MemoryKubernetes) -> None:
     submit(cluster, stream("clicks", env={"CLICKS_PASSWORD": "hunter2"}))
     secret = world.server.objects["secrets", NAME]
@@ -124,6 +149,8 @@ def test_a_program_in_the_image_is_not_shipped(world: World, cluster: MemoryKube
 FIELDS = {
     "image": "our/spark:4.3",
     "service_account": "streams",
+    "executor_service_account": "executors",
+    "agent_bind": "::",
     "image_pull_policy": "Always",
     "image_pull_secrets": ["registry"],
     "node_selector": {"disk": "gold"},
@@ -146,6 +173,7 @@ def test_every_field_comes_to_the_driver_and_its_executors(world: World) -> None
     assert spec["tolerations"] == FIELDS["tolerations"]
     assert spec["terminationGracePeriodSeconds"] == 60
     assert driver["args"][driver["args"].index("--term-seconds") + 1] == "45"
+    assert driver["args"][driver["args"].index("--bind") + 1] == "::"
     assert spec["priorityClassName"] == "high"
     assert pod["metadata"]["namespace"] == "streams"
     assert pod["metadata"]["labels"][names.EPOCH] == "1"
@@ -163,6 +191,8 @@ def test_every_field_comes_to_the_driver_and_its_executors(world: World) -> None
         "spark.kubernetes.container.image": "our/spark:4.3",
         "spark.kubernetes.container.image.pullPolicy": "Always",
         "spark.kubernetes.container.image.pullSecrets": "registry",
+        "spark.driver.bindAddress": "::",
+        "spark.kubernetes.authenticate.executor.serviceAccountName": "executors",
         "spark.kubernetes.driver.pod.name": NAME,
         "spark.kubernetes.executor.podTemplateFile": "/opt/sparkscale/code/executor-pod.json",
         "spark.kubernetes.namespace": "streams",

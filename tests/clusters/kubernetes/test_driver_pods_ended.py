@@ -81,7 +81,7 @@ def test_a_pod_that_should_be_gone_long_since_may_run_on_its_silent_node(server:
         driver(server).make_way()
     with pytest.raises(AlreadyRunning, match="was made just now"):
         driver(server).clear()
-    # One that is not remembered bars a start likewise.
+    # A later one, that is not remembered, bars a start likewise.
     gone = replace(RECORD, gone=3)
     assert driver(server, gone).took()
     with pytest.raises(AlreadyRunning, match="sparkscale-clicks-5 is of a driver of 'clicks'"):
@@ -127,11 +127,12 @@ def test_a_pod_that_was_made_since_it_was_looked_for_is_not_cleared_away(server:
     told = f"the pod streams/{NAME} of 'clicks' was made just now, by an operation that had been"
     with pytest.raises(AlreadyRunning, match=told):
         driver(server).clear()
-    # A person has said that it is gone: then it is taken for that.
-    driver(server, replace(RECORD, gone=3)).clear()
+    # A person has said that it is gone, not of an earlier one.
     with pytest.raises(AlreadyRunning):
         driver(server, replace(RECORD, gone=2)).clear()
     assert server.names("pods") == [NAME]
+    driver(server, replace(RECORD, gone=3)).clear()
+    assert server.names("pods") == []
 
 
 def test_a_pod_that_is_made_while_its_secret_is_deleted_is_ended(server: Server) -> None:
@@ -194,20 +195,17 @@ def test_to_kill_one_that_has_no_pod_makes_sure_that_none_comes(server: Server) 
     assert server.names("secrets") == []
 
 
-@pytest.mark.parametrize("what", ["driver", "executors"])
-def test_what_a_silent_node_does_not_let_go_of_is_told(
-    server: Server, monkeypatch: pytest.MonkeyPatch, what: str
+def test_a_driver_that_its_silent_node_does_not_let_go_of_is_told(
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drivers, "KILL_SECONDS", 0.0)
-    monkeypatch.setattr(server, "settles", lambda: None)
-    launched(server)
-    executor(server, "mine")
-    server.nodes_act()
-    which = f"streams/{NAME}"
-    if what == "executors":
-        server.ends(NAME)
-        which = "streams/.*spark-role=executor"
-    told = f"'clicks': the (pod|executors' pods) {which} was deleted 0 s ago and is there still"
+    runs(server)
+    server.silent.add(NAME)
+    told = (
+        f"'clicks': the pod streams/{NAME} was deleted 0 s ago and is there still: its node does "
+        "not answer. When you are certain that the node is dead, run kubectl delete pods -n "
+        f"streams {NAME} --force"
+    )
     with pytest.raises(ClusterError, match=told):
         driver(server).kill()
 

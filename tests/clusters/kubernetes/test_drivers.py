@@ -97,7 +97,10 @@ def test_a_start_while_all_streams_are_looked_at_is_not_taken_for_one_without_a_
     assert seen.fate.state is DriverState.FAILED and kube.asked == []
 
 
-@pytest.mark.parametrize("field", ["service_account", "kubeconfig", "context"])
+@pytest.mark.parametrize(
+    "field",
+    ["service_account", "executor_service_account", "agent_bind", "kubeconfig", "context"],
+)
 def test_a_field_that_says_nothing_is_refused(field):
     with pytest.raises(DeclarationError, match=f"{field} = ' ': must not be empty"):
         KubernetesCluster(image="spark", **{field: " "})

@@ -227,8 +227,19 @@ def test_a_driver_that_runs_is_not_lost_over_what_can_not_be_cleaned_up(
     old_secret(server, "2")
     launched(Fails(server, at, Unreachable("no answer")))
     assert ("pods", NAME) in of_starts(server)
-    assert caplog.messages == ["what older drivers of 'clicks' have left stays: no answer"]
+    assert set(caplog.messages) == {"what older drivers of 'clicks' have left stays: no answer"}
     assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_what_refused_starts_have_left_goes_before_the_next_one_is_made(server: Server) -> None:
+    """It counts in the quota by which that one would be refused, too."""
+    for epoch in ("1", "2", "3"):
+        old_secret(server, epoch)
+    quota = Refused("exceeded quota: count/secrets", 403, "Forbidden")
+    with pytest.raises(ClusterError, match="exceeded quota"):
+        launched(Fails(server, "POST secrets", quota), replace(RECORD, epoch=4), epoch=4)
+    # The newest of them tells of itself until another has come in its place.
+    assert server.names("secrets") == ["sparkscale-clicks-3"]
 
 
 def test_an_older_secret_that_was_made_anew_is_not_deleted(server: Server) -> None:

@@ -145,7 +145,7 @@ def test_applications_of_others_are_passed_over_whatever_a_resource_manager_answ
 @pytest.mark.parametrize("body", [{"nodes": "x"}, {"nodes": {"node": ["x"]}}, {"nodes": [1]}])
 def test_what_is_no_list_of_nodes_is_no_answer(body: Any) -> None:
     with answering(200, body) as (url, _), pytest.raises(Unanswered, match="no list of nodes"):
-        ResourceManager((url,), ME).node_runs("n1:8042")
+        ResourceManager((url,), ME).last_report("n1:8042")
 
 
 @pytest.mark.parametrize("body", [{}, {"clusterMetrics": "x"}])

@@ -1,5 +1,6 @@
 """One submission in cluster mode, on this side: spark-submit is a script, and YARN what it says."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,31 @@ def test_an_end_is_not_believed_of_an_application_that_may_not_be_viewed(tmp_pat
     assert "does not let 'me' view application_1_0001" in str(told.exit_reason)
 
 
+@pytest.mark.parametrize("hours", [0.0, -1.0, 2.0])
+def test_an_end_is_believed_of_a_node_that_is_heard_of_later_by_whatever_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: float
+) -> None:
+    """It can't be asked from here, and the ResourceManager's clock may be ahead, or behind."""
+    monkeypatch.setattr(aggregated, "seldom", lambda *_: None)
+    node = {"nodeHTTPAddress": "127.0.0.1:9", "state": "RUNNING", "lastHealthUpdate": 5}
+    logs = "http://127.0.0.1:9/node/containerlogs/container_1_0001_01_000001/spark"
+    at = int((time.time() - 3600 * hours) * 1000)
+    ended = {"amHostHttpAddress": "127.0.0.1:9", "amContainerLogs": logs, "finishedTime": at}
+    app = ENDED | ended | {"startedTime": 1}
+    told: dict[str, Any] = {"apps": {"app": [app]}, "nodes": {"node": [node]}}
+    with answering(200, told) as (url, _):
+        found = driver(tmp_path, url)
+        found.files.create()
+        # RUNNING it is told for as long as nobody has given it up.
+        for _ in range(3):
+            assert found.describe().state is DriverState.UNKNOWN
+        node["state"] = "LOST"
+        node["lastHealthUpdate"] = 6
+        assert found.describe().state is DriverState.UNKNOWN
+        node["state"] = "RUNNING"
+        assert found.describe().state is DriverState.FAILED
+
+
 def test_a_driver_whose_node_may_not_be_seen_is_not_announced(tmp_path: Path) -> None:
     with answering(200, {"apps": {"app": [ENDED | {"state": "RUNNING"}]}}) as (url, _):
         hidden = driver(tmp_path, url)
@@ -176,10 +202,12 @@ def test_a_look_reads_gathered_logs_seldom_and_one_at_a_time(
         **{"state": "FAILED", "diagnostics": died, "amContainerLogs": logs, "startedTime": 1},
         **{"amHostHttpAddress": "127.0.0.1:9", "finishedTime": 2},
     }
-    node = {"nodeHTTPAddress": "127.0.0.1:9", "state": "RUNNING"}
+    node = {"nodeHTTPAddress": "127.0.0.1:9", "state": "RUNNING", "lastHealthUpdate": 1}
     with answering(200, {"apps": {"app": [ended]}, "nodes": {"node": [node]}}) as (url, _):
         lost = driver(tmp_path, url)
         lost.files.create()
+        lost.describe()
+        node["lastHealthUpdate"] = 2  # it has heard of the end
         with aggregated._asking:  # another's is being read
             first = lost.describe()
         # By its exit code alone it is known that it may not be started again.

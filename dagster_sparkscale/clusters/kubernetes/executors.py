@@ -1,0 +1,102 @@
+"""Executors that a driver has left: ended, or passed over where their nodes do not answer.
+
+What must not change: where the driver is not known to have ended, an executor that may run bars the
+next start. Where it is, one whose node does not answer bars nothing: it ends by itself, as it has
+no driver, and Spark itself goes on without one that it has lost.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.kubernetes import names, telling
+from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Unreachable
+from dagster_sparkscale.clusters.kubernetes.manifests import EXECUTOR
+
+_log = logging.getLogger(__name__)
+
+
+def selector(labels: Mapping[str, str]) -> str:
+    """A query for the executors of the driver that has these labels."""
+    return names.selector({**labels, **EXECUTOR})
+
+
+def end(
+    api: Api, labels: Mapping[str, str], seconds: float, every: float, passes_over: bool
+) -> None:
+    """Delete the executors of the driver that has these labels, and wait until they are gone.
+
+    Args:
+        seconds: how long they may take.
+        every: seconds between two looks.
+        passes_over: whether those are passed over whose nodes do not answer.
+
+    Raises:
+        ClusterError: some are there still; has the command by which they go.
+    """
+    query = selector(labels)
+    deadline = time.monotonic() + seconds
+    while True:
+        late = time.monotonic() > deadline
+        try:
+            left = api.find("pods", labelSelector=query)
+            waited_for = [pod for pod in left if not telling.silence_of(pod, time.time())]
+            if any("deletionTimestamp" not in pod["metadata"] for pod in left):
+                api.delete_all("pods", grace=1, labelSelector=query)
+            if not left:
+                return
+            if passes_over and (late or not waited_for):
+                _log.warning("%s. Their driver has ended: passed over", _told(api, left, query))
+                return
+            if late:
+                raise ClusterError(
+                    f"{_told(api, left, query)}. Their driver is not known to have ended: until "
+                    "then nothing is started"
+                )
+        except Unreachable:
+            if late:
+                raise
+        time.sleep(every)
+
+
+def warn_of_silent(api: Api, labels: Mapping[str, str]) -> None:
+    """Log which executors of a driver that runs will not be seen to end with it."""
+    query = selector(labels)
+    if found := _silent(api, query):
+        _log.warning("%s. A restart does not wait for them", _told(api, found, query))
+
+
+def conditions(api: Api) -> Iterator[Condition]:
+    """The executors of the namespace of which it can't be told whether they run.
+
+    Raises:
+        ClusterError: they can't be listed.
+    """
+    query = selector({names.STREAM: ""})
+    if found := _silent(api, query):
+        text = f"the nodes of these do not answer: {_listed(found)}"
+        cure = f"when you are certain that the nodes are dead, run {_deleting(api, _listed(found))}"
+        yield Condition("executors", text, cure, urgent=False)
+
+
+def _silent(api: Api, query: str) -> list[Object]:
+    now = time.time()
+    return [pod for pod in api.find("pods", labelSelector=query) if telling.silence_of(pod, now)]
+
+
+def _told(api: Api, pods: Sequence[Object], query: str) -> str:
+    return (
+        "it can't be told whether these executors have ended, as their nodes do not answer: "
+        f"{_listed(pods)}. When you are certain that the nodes are dead, run "
+        f"{_deleting(api, f'-l {query}')}"
+    )
+
+
+def _listed(pods: Sequence[Object]) -> str:
+    return " ".join(sorted(pod["metadata"]["name"] for pod in pods))
+
+
+def _deleting(api: Api, which: str) -> str:
+    return f"kubectl delete pods -n {api.namespace} {which} --force"

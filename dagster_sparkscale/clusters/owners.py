@@ -1,0 +1,85 @@
+"""Whose a stream is, where several deployments remember theirs in one place. Pure.
+
+Streams are known by name. Two code locations that share a namespace or a state folder, and declare
+one name, would steer one driver, each by its own policy. A code location that only has another name
+by now declares the same as before.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.declare import drift
+from dagster_sparkscale.declare.stream import Stream
+
+_TELLING = ("program", "checkpoint_location")
+"""Fields of a declaration, as `declare.drift` has them."""
+
+
+def identity_of(stream: Stream) -> dict[str, str]:
+    """What tells a stream from another of its name."""
+    declared = drift.declared(stream)
+    return {name: declared[name] for name in _TELLING}
+
+
+class Known(Protocol):
+    """What is remembered of a stream: its record, or its newest driver."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def asset(self) -> tuple[str, ...]: ...
+
+    @property
+    def identity(self) -> Mapping[str, str] | None: ...
+
+    @property
+    def declared(self) -> Mapping[str, str] | None: ...
+
+
+class Anothers(ClusterError):
+    """The stream is another code location's; the text says whose, and what to do."""
+
+
+def in_words(owner: str) -> str:
+    """Code location and cluster; empty: not known."""
+    location, _, key = owner.rpartition("/")
+    return f"code location {location!r}, cluster {key!r}" if owner else ""
+
+
+def whose_instead(known: Known | None, stream: Stream, owner: str) -> str | None:
+    """Whose the stream of that name is, in words, with what to do; None: it is `stream`, or nobody
+    else's that is known.
+
+    Args:
+        owner: who declares `stream`; empty: not known.
+    """
+    if known is None or not known.epoch or not owner or known.owner in ("", owner):
+        return None
+    now, before = identity_of(stream), known.identity or known.declared or {}
+    differ = [f"{name} {before[name]}" for name in now if before.get(name, now[name]) != now[name]]
+    asset = (*stream.key_prefix, stream.name)
+    if known.asset and known.asset != asset:
+        differ.append(f"asset {'/'.join(known.asset)}")
+    if not differ:
+        return None
+    return (
+        f"{stream.name!r} is a stream of {in_words(known.owner)}, which declares it with "
+        f"{', '.join(differ)}: two deployments that share what is remembered must not declare one "
+        "name. Rename this one, or give it a namespace or state folder of its own; to take that "
+        "stream over, materialize its asset with whoever_declares_it: true"
+    )
+
+
+def refuse_anothers(known: Known | None, stream: Stream, owner: str) -> None:
+    """Refuse to touch a stream that is another's.
+
+    Raises:
+        Anothers: it is.
+    """
+    if (text := whose_instead(known, stream, owner)) is not None:
+        raise Anothers(text)
