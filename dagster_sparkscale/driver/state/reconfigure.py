@@ -210,7 +210,7 @@ def _begin(
     _refuse_to_be_cut(stopping)
     told.step("writing down")
     noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
-    if missing := layout.unlisted(noted.files, logs.batch):
+    if missing := layout.unlisted(noted.files, logs.batch, {operator for operator, _ in of}, was):
         # What is not in it would be deleted if the change is undone.
         raise NotNow(f"its file system lists only some of its files, and not {missing[0]}")
     try:
