@@ -29,7 +29,7 @@ from .logs import read_logs
 from .plans import Plan
 from .reporting import Reporting
 from .tasks import grouped, wait_until_still
-from .undo import files_of, ran_on, undo
+from .undo import files_of, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
@@ -76,12 +76,7 @@ def resume(
             _close(journal)
             told.over("changed", "an earlier driver had done it, and was ended before it said so")
             return
-        cut = "its driver was ended in the middle of it"
-        if ran := ran_on(folder, change):  # started past us
-            journal.close()
-            told.over("failed", f"{cut}, and {ran}: left as it is")
-            return
-        _put_back(folder, journal, change, told, cut)
+        _put_back(folder, journal, change, told, "its driver was ended in the middle of it")
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
 
@@ -285,11 +280,14 @@ def _close(journal: Journal) -> None:
 
 
 def _put_back(folder: Folder, journal: Journal, noted: Begun, told: Reporting, why: str) -> None:
+    """Undo it, unless somebody has run the query past us, such as a notebook, meanwhile."""
     told.step("undoing")
     undone = undo(folder, noted)
     told.step("closing")
     journal.close()
-    if undone.trouble:
+    if undone.ran:
+        told.over("failed", f"{why}, and {undone.ran}: left as it is")
+    elif undone.trouble:
         told.over("failed", f"{why}; {undone.trouble}")
     else:
         told.over("undone", why)

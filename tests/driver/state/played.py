@@ -72,6 +72,7 @@ class Spark:
 
     Args:
         meanwhile: called when the new state is written.
+        before: called before any of it is.
         stores: of the query's operators, with the operators' names.
         read: what is read of the state of a batch, given what there is.
     """
@@ -83,8 +84,9 @@ class Spark:
         context: Context | None = None,
         stores: Mapping[Store, str] | None = None,
         read: Callable[[int, Parts], Parts] = all_rows,
+        before: Callable[[], None] = lambda: None,
     ) -> None:
-        self._disk, self._meanwhile, self._read = disk, meanwhile, read
+        self._disk, self._meanwhile, self._read, self._before = disk, meanwhile, read, before
         self._stores = {STORE: AGGREGATION} if stores is None else stores
         self.sparkContext = context or Context()
         self._streamingCheckpointManager = self
@@ -120,6 +122,7 @@ class Spark:
         jobs = self.sparkContext.properties
         assert jobs["spark.jobGroup.id"] == f"sparkscale {path}"
         assert jobs["spark.job.description"] == f"state -> {partitions}"
+        self._before()
         rewrite(self._disk, partitions)
         self._meanwhile()
 

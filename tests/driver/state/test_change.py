@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,55 @@ def test_what_another_driver_has_undone_meanwhile_is_that_one_s(tmp_path, right)
         disk = Disk(tmp_path)
         changed(disk, Spark(disk, meanwhile))
     assert content(tmp_path) == runs
+
+
+def outsider(root: Path, batches: int) -> dict[str, bytes]:
+    """Whole batches that somebody else's Spark runs, and one that it begins; all there is then."""
+    for batch in range(3, 4 + batches):
+        put(root, f"offsets/{batch}", entry(4))
+        for partition in range(4):
+            put(root, f"state/0/{partition}/{batch + 1}.changelog", f"batch {batch}")
+        if batch < 3 + batches:
+            put(root, f"commits/{batch}", "v1\n{}")
+    return content(root)
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_what_somebody_else_runs_in_the_middle_is_not_deleted(tmp_path, batches):
+    """Such as a notebook, past the driver's fence: Spark then refuses to change the state."""
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+
+    def meanwhile() -> None:
+        ran.update(outsider(tmp_path, batches))
+        raise RuntimeError("the last batch is not committed")
+
+    ran: dict[str, bytes] = {}
+    came = changed(disk, Spark(disk, before=meanwhile))
+    assert content(tmp_path) == ran
+    told, reason = outcome(came.told)
+    assert told == "failed" and reason.startswith("Spark could not change it: the last batch is")
+    assert "since" in reason and reason.endswith(": left as it is")
+    assert resumed(Disk(tmp_path)) == [] and passed_over(tmp_path) == []
+
+
+def test_nor_where_the_driver_is_killed_at_any_point_after_it(tmp_path):
+    for lives in range(10):
+        root = tmp_path / str(lives)
+        checkpoint(root)
+        disk = Disk(root)
+
+        def meanwhile(root: Path = root, disk: Disk = disk, lives: int = lives) -> None:
+            ran.update(outsider(root, 1))
+            disk.lives = lives
+            raise RuntimeError("the last batch is not committed")
+
+        ran: dict[str, bytes] = {}
+        with suppress(Died):
+            changed(disk, Spark(disk, before=meanwhile))
+        resumed(Disk(root))
+        assert content(root) == ran
+        assert Journal(disk).begun() is None and resumed(Disk(root)) == []
 
 
 @pytest.mark.parametrize("step", ["checking", "measuring"])

@@ -65,7 +65,7 @@ def test_files_of_this_host_are_told_as_hadoop_does_without_its_checksums(tmp_pa
 def test_a_folder_of_this_host_that_can_t_be_listed_is_not_taken_for_empty(
     tmp_path, monkeypatch, code
 ):
-    """As for a moment on NFS: what is in it would be deleted by an undo, as if it had come since."""
+    """As for a moment on NFS: what is in it would be deleted by an undo, as if it were new."""
     for name in ("state/0/1/5.zip", "state/0/2/5.zip"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(name)
