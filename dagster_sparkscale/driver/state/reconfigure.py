@@ -235,7 +235,7 @@ def _rewrite(
         after = fingerprint(
             session,
             folder.path,
-            tuple(sorted(before.parts)),
+            tuple(sorted(before.stores)),
             noted.batch + 1,
             plan.partitions,
             plan.key_groups,
@@ -243,7 +243,7 @@ def _rewrite(
     except Exception as error:
         return f"the new state can't be read: {first_line(error)}"
     told.measured_after(after)
-    found = compare.faults(before, after, plan.key_groups)
+    found = compare.faults(before, after)
     return f"the new state is not the same: {'; '.join(found)}" if found else None
 
 

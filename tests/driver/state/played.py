@@ -1,15 +1,16 @@
 """Spark's part in a change of a query's state, played on a checkpoint on this disk."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from dagster_sparkscale.driver.state import layout, reconfigure
-from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Part, Store
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows, Store
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.reporting import Reporting
@@ -19,16 +20,16 @@ from tests.driver.state.disk import Disk, rewrite
 PLAN = Plan("plan", partitions=8, key_groups=8)
 STORE = (0, "default")
 AGGREGATION = "stateStoreSave"
-Parts = dict[tuple[int, int], Part]
 
 
-def all_rows(_batch: int, parts: Parts) -> Parts:
-    return parts
+def all_rows(_batch: int, rows: Rows) -> Rows:
+    return rows
 
 
-def without_a_row(batch: int, parts: Parts) -> Parts:
+def without_a_row(batch: int, rows: Rows) -> Rows:
     """Of the state that batch 2 has left all, and of what it was changed to all but one."""
-    return parts if batch == 2 else {where: parts[where] for where in sorted(parts)[1:]}
+    lacking = {group: rows.groups[group] for group in sorted(rows.groups)[1:]}
+    return rows if batch == 2 else replace(rows, groups=lacking)
 
 
 class Context:
@@ -83,7 +84,7 @@ class Spark:
         meanwhile: Callable[[], None] = lambda: None,
         context: Context | None = None,
         stores: Mapping[Store, str] | None = None,
-        read: Callable[[int, Parts], Parts] = all_rows,
+        read: Callable[[int, Rows], Rows] = all_rows,
         before: Callable[[], None] = lambda: None,
     ) -> None:
         self._disk, self._meanwhile, self._read, self._before = disk, meanwhile, read, before
@@ -114,8 +115,12 @@ class Spark:
         entry = self._disk.read(f"{layout.OFFSETS}/{batch}")
         assert entry is not None and self._disk.exists(f"{layout.COMMITS}/{batch}")
         assert layout.bound(entry.decode(), "offsets").partitions == partitions
-        parts = {(g, g % partitions): Part(1, (g, g), 0) for g in range(groups)}
-        return Fingerprint(batch, partitions, {s: self._read(batch, parts) for s in self._stores})
+        counts = Counter(group % partitions for group in range(groups))
+        rows = Rows(
+            {group: Group(1, (group, group)) for group in range(groups)},
+            {place: Partition(count) for place, count in counts.items()},
+        )
+        return Fingerprint(batch, partitions, {s: self._read(batch, rows) for s in self._stores})
 
     def repartition(self, path: str, partitions: int, exactly_once: bool) -> None:
         assert (path, exactly_once) == (self._disk.path, True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.state import reconfigure, tasks
+from dagster_sparkscale.driver.state.fingerprint import Rows
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import (
@@ -21,7 +22,6 @@ from tests.driver.state.disk import (
 )
 from tests.driver.state.played import (
     Context,
-    Parts,
     Spark,
     changed,
     resumed,
@@ -62,10 +62,10 @@ def test_it_is_changed(tmp_path):
     assert passed_over(tmp_path) == [3]
 
 
-def unreadable(batch: int, parts: Parts) -> Parts:
+def unreadable(batch: int, rows: Rows) -> Rows:
     """The new state can't be read."""
     if batch == 2:
-        return parts
+        return rows
     raise OSError("a block is missing")
 
 
@@ -215,23 +215,22 @@ def test_what_somebody_else_runs_in_the_middle_is_not_deleted(tmp_path, batches)
     assert resumed(Disk(tmp_path)) == [] and passed_over(tmp_path) == []
 
 
-def test_nor_where_the_driver_is_killed_at_any_point_after_it(tmp_path):
-    for lives in range(10):
-        root = tmp_path / str(lives)
-        checkpoint(root)
-        disk = Disk(root)
+@pytest.mark.parametrize("lives", range(8))
+def test_nor_where_the_driver_is_killed_at_any_point_after_it(tmp_path, lives):
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
 
-        def meanwhile(root: Path = root, disk: Disk = disk, lives: int = lives) -> None:
-            ran.update(outsider(root, 1))
-            disk.lives = lives
-            raise RuntimeError("the last batch is not committed")
+    def meanwhile() -> None:
+        ran.update(outsider(tmp_path, 1))
+        disk.lives = lives
+        raise RuntimeError("the last batch is not committed")
 
-        ran: dict[str, bytes] = {}
-        with suppress(Died):
-            changed(disk, Spark(disk, before=meanwhile))
-        resumed(Disk(root))
-        assert content(root) == ran
-        assert Journal(disk).begun() is None and resumed(Disk(root)) == []
+    ran: dict[str, bytes] = {}
+    with suppress(Died):
+        changed(disk, Spark(disk, before=meanwhile))
+    resumed(Disk(tmp_path))
+    assert content(tmp_path) == ran
+    assert Journal(disk).begun() is None and resumed(Disk(tmp_path)) == []
 
 
 @pytest.mark.parametrize("step", ["checking", "measuring"])

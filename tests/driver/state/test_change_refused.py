@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.fingerprint import Keyless
+from dagster_sparkscale.driver.state.fingerprint import Keyless, Partition, Rows
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from tests.driver.state.disk import Disk, checkpoint, content, entry, put
-from tests.driver.state.played import AGGREGATION, PLAN, STORE, Parts, Spark, changed
+from tests.driver.state.played import AGGREGATION, PLAN, STORE, Spark, changed
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_where_the_keys_of_a_join_can_t_be_told(disk, tmp_path, operator, of, ou
 
 
 def test_where_the_state_has_no_keys(disk):
-    def keyless(_batch: int, _parts: Parts) -> Parts:
+    def keyless(_batch: int, _rows: Rows) -> Rows:
         raise Keyless("operator 0 keeps one state of all rows")
 
     why, counts = refused(disk, Spark(disk, read=keyless))
@@ -115,15 +115,15 @@ def test_where_the_state_has_no_keys(disk):
 
 
 def test_where_keys_are_not_where_they_belong_so_that_nothing_could_be_verified(disk):
-    def elsewhere(_batch: int, parts: Parts) -> Parts:
-        return {where: replace(part, misplaced=1) for where, part in parts.items()}
+    def elsewhere(_batch: int, rows: Rows) -> Rows:
+        return replace(rows, partitions={0: Partition(8, misplaced=8)})
 
     why, counts = refused(disk, Spark(disk, read=elsewhere))
     assert why.startswith("8 of its 8 rows are not where Spark looks for their keys") and counts
 
 
 def test_for_now_where_the_state_can_t_be_read(disk):
-    def unreadable(_batch: int, _parts: Parts) -> Parts:
+    def unreadable(_batch: int, _rows: Rows) -> Rows:
         raise OSError("no answer\nat java.net.Socket")
 
     why, counts = refused(disk, Spark(disk, read=unreadable))
