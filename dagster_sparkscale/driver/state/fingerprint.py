@@ -4,12 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .unchangeable import keyless
+
 Store = tuple[int, str]
 """Number of an operator, and name of one of its stores."""
 
 
 class Keyless(Exception):
-    """An operator has no keys by which its rows are distributed; the text says which."""
+    """An operator has no keys by which its rows are distributed; the text says why that can't be
+    changed."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,11 @@ def _summed(count: int, of: Iterable[Mapping[int, Group | Partition]]) -> tuple[
     return tuple(rows)
 
 
-def stores(session: Any, checkpoint: str) -> Mapping[Store, str]:
-    """The stores of each stateful operator of a query, with the operator's name in Spark, by the
-    metadata in its checkpoint."""
+def stores(session: Any, checkpoint: str) -> tuple[Store, ...]:
+    """The stores of each stateful operator of a query, by the metadata in its checkpoint."""
     listed = session.read.format("state-metadata").load(checkpoint)
-    rows = listed.select("operatorId", "stateStoreName", "operatorName").collect()
-    return {(int(row[0]), str(row[1])): str(row[2]) for row in sorted(rows)}
+    rows = listed.select("operatorId", "stateStoreName").collect()
+    return tuple((int(row[0]), str(row[1])) for row in sorted(rows))
 
 
 def fingerprint(
@@ -122,7 +124,7 @@ def _of_store(
         .load(checkpoint)
     )
     if not rows.schema["partition_key"].dataType.fields:
-        raise Keyless(f"operator {operator} keeps one state of all rows, which has no keys")
+        raise Keyless(keyless(operator))
     return rows_of(rows, partitions, key_groups)
 
 

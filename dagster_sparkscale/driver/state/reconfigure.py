@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from dagster_sparkscale.driver.fence import without_credentials
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.looks import first_line
 from dagster_sparkscale.driver.releases import TooOld, need
@@ -29,12 +28,11 @@ from .logs import read_logs
 from .plans import Plan
 from .reporting import Reporting
 from .tasks import grouped, wait_until_still
+from .unchangeable import why_unchangeable
 from .undo import files_of, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
-_JOINS = 3
-"""The last format of the state of joins whose keys Spark 4.3 tells from it."""
 
 
 class InTheMiddle(RuntimeError):
@@ -167,29 +165,13 @@ def _begin(
         raise Refusal(why)
     if logs.bound.partitions == plan.partitions:
         return None
-    if logs.bound.provider != layout.ROCKSDB:
-        raise Refusal(
-            f"its state is kept by {layout.short(logs.bound.provider)}, and Spark can change the "
-            "partitions only of RocksDBStateStoreProvider. A checkpoint keeps its provider"
-        )
+    if why := why_unchangeable(folder, logs.bound):
+        raise Refusal(why)
     if why := layout.why_not_settled(logs):
         raise NotNow(why)
-    if folder.escaped is not None:
-        # By `StreamingUtils.resolvedCheckpointLocation`, unlike the query itself.
-        there = without_credentials(folder.escaped)
-        raise Refusal(
-            f"the path of its checkpoint, {folder.name}, has a space or another sign that a URL "
-            f"does not have: Spark would look for its state in {there}"
-        )
     of = stores(session, folder.path)
     if not of:
         raise Refusal("it keeps no state")
-    if layout.JOIN in of.values() and logs.bound.join_format > _JOINS:
-        # From one partition on, `measuring` would not tell: all keys are where they belong there.
-        raise Refusal(
-            f"it joins streams by state of format {logs.bound.join_format}: Spark would write what "
-            f"it can't read; up to {_JOINS} it can be changed. A checkpoint keeps its format"
-        )
 
     _refuse_to_be_cut(stopping)
     told.step("measuring")
@@ -197,7 +179,7 @@ def _begin(
     try:
         before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
     except Keyless as error:
-        raise Refusal(f"{error}: more partitions than one are of no use to it") from None
+        raise Refusal(str(error)) from None
     told.measured(before, key_groups)
     if faults := compare.faults_of(before):
         raise Refusal(faults[0])

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -17,9 +17,8 @@ from dagster_sparkscale.driver.state.reporting import Reporting
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import Disk, rewrite
 
-PLAN = Plan("plan", partitions=8, key_groups=8)
+PLAN = Plan("plan", partitions=8, key_groups=8, queries=("counts",))
 STORE = (0, "default")
-AGGREGATION = "stateStoreSave"
 
 
 def all_rows(_batch: int, rows: Rows) -> Rows:
@@ -32,10 +31,28 @@ def without_a_row(batch: int, rows: Rows) -> Rows:
     return rows if batch == 2 else replace(rows, groups=lacking)
 
 
+class Attempts:
+    """Those of a stage, as a sequence of Scala: with so many tasks that run."""
+
+    def __init__(self, *active: int) -> None:
+        self._active = active
+
+    def size(self) -> int:
+        return len(self._active)
+
+    def apply(self, index: int) -> SimpleNamespace:
+        return SimpleNamespace(numActiveTasks=lambda: self._active[index])
+
+
 class Context:
     """A SparkContext, as far as it tells of the tasks of a job."""
 
     def __init__(self) -> None:
+        self._jsc = SimpleNamespace(sc=lambda: self)
+        self._jvm = SimpleNamespace(
+            java=SimpleNamespace(util=SimpleNamespace(ArrayList=list)), double=float
+        )
+        self._gateway = SimpleNamespace(new_array=lambda kind, size: [kind()] * size)
         self.properties: dict[str, str | None] = {"spark.jobGroup.id": "the program's"}
         self.tasks: list[threading.Thread] = []
         self.asked: Callable[[], None] = lambda: None
@@ -60,12 +77,15 @@ class Context:
     def getJobInfo(self, job: int) -> SimpleNamespace | None:
         return SimpleNamespace(stageIds=[1, 2]) if job == 1 else None
 
-    def getStageInfo(self, stage: int) -> SimpleNamespace | None:
+    def statusStore(self) -> "Context":
+        return self
+
+    def stageData(self, stage: int, *_: object) -> Attempts:
         if stage != 1:
-            return None
+            return Attempts()
         running = sum(task.is_alive() for task in self.tasks)
         self.asked()
-        return SimpleNamespace(numActiveTasks=running)
+        return Attempts(running)
 
 
 class Spark:
@@ -74,7 +94,7 @@ class Spark:
     Args:
         meanwhile: called when the new state is written.
         before: called before any of it is.
-        stores: of the query's operators, with the operators' names.
+        stores: of the query's operators.
         read: what is read of the state of a batch, given what there is.
     """
 
@@ -83,12 +103,12 @@ class Spark:
         disk: Disk,
         meanwhile: Callable[[], None] = lambda: None,
         context: Context | None = None,
-        stores: Mapping[Store, str] | None = None,
+        stores: tuple[Store, ...] = (STORE,),
         read: Callable[[int, Rows], Rows] = all_rows,
         before: Callable[[], None] = lambda: None,
     ) -> None:
         self._disk, self._meanwhile, self._read, self._before = disk, meanwhile, read, before
-        self._stores = {STORE: AGGREGATION} if stores is None else stores
+        self._stores = stores
         self.sparkContext = context or Context()
         self._streamingCheckpointManager = self
         self.conf: dict[str, str] = {}
@@ -97,7 +117,7 @@ class Spark:
         """While it lasts, a change reads the state from this."""
         return patch.multiple(reconfigure, stores=self.stores, fingerprint=self.fingerprint)
 
-    def stores(self, session: "Spark", path: str) -> Mapping[Store, str]:
+    def stores(self, session: "Spark", path: str) -> tuple[Store, ...]:
         assert (session, path) == (self, self._disk.path)
         return self._stores
 

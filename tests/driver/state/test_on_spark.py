@@ -51,3 +51,8 @@ def test_what_failed_is_put_back_once_none_of_its_tasks_writes_any_more(told_by)
     outcome, reason, at_once, later = told_by["failing"]
     assert outcome == "undone" and "Spark could not change it" in reason
     assert at_once == later == []
+
+
+def test_tasks_of_an_attempt_that_spark_has_given_up_count_for_as_long_as_they_run(told_by):
+    """What they write comes later, too."""
+    assert told_by["outlived"] == 0
