@@ -68,6 +68,37 @@ def keyless(spark: Any, folder: Path) -> Any:
     return found
 
 
+def limited(spark: Any, folder: Path) -> Any:
+    """Of a limit of a stream, after a deduplication too, before and after a change of 2 partitions
+    to 4: how many rows were written in all."""
+    spark.conf.set(layout.PARTITIONS, "2")
+    found = []
+    for deduplicates in (False, True):
+        place = folder / str(deduplicates)
+        (place / "in").mkdir(parents=True)
+        lines = spark.readStream.schema("key string").csv(str(place / "in"))
+        limit = (lines.dropDuplicates(["key"]) if deduplicates else lines).limit(50)
+        written, report = 0, None
+        for number in range(2):
+            if number:
+                report = change(spark, str(place / "checkpoint"), 4, 16)
+            keys = range(40 * number, 40 * number + 40)
+            (place / "in" / f"{number}.csv").write_text("".join(f"key{i}\n" for i in keys))
+            written += len(run(limit, "append", place / "checkpoint"))
+        assert report is not None
+        found.append((report["outcome"], report["reason"], written))
+    return found
+
+
+def stateless(spark: Any, folder: Path) -> Any:
+    """What there is in the checkpoint of a query that keeps no state."""
+    (folder / "in").mkdir()
+    (folder / "in" / "0.csv").write_text("line\n" * 40)
+    lines = spark.readStream.schema("key string").csv(str(folder / "in"))
+    run(lines.where("key = 'line'"), "append", folder / "checkpoint")
+    return sorted(each.name for each in (folder / "checkpoint").iterdir())
+
+
 def escaped(spark: Any, folder: Path) -> Any:
     """Of a checkpoint whose path has a space."""
     checkpoint = folder / "my checkpoint"
@@ -130,7 +161,7 @@ def outlived(spark: Any, folder: Path) -> Any:
 
 def main(place: Path) -> None:
     spark, found = session(), {}
-    for part in (keyless, escaped, failing, outlived):
+    for part in (keyless, limited, stateless, escaped, failing, outlived):
         (folder := place / part.__name__).mkdir()
         found[part.__name__] = part(spark, folder)
     print(json.dumps(found))

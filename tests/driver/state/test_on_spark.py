@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.driver.state import layout
 from tests.driver.running import environment
 from tests.waiting import patience
 
@@ -37,6 +38,17 @@ def test_a_state_without_keys_is_left_where_its_operator_looks_for_it(told_by):
         assert outcome == "refused", before
         assert "one state of all rows, which has no keys" in reason
         assert counted == [40, 80]
+
+
+def test_a_limit_of_a_stream_is_left(told_by):
+    for outcome, reason, written in told_by["limited"]:
+        assert outcome == "refused"
+        assert reason.startswith("operator 0 is a limit() of the stream: it keeps one count of all")
+        assert written == 50
+
+
+def test_a_query_without_state_is_known_by_its_checkpoint(told_by):
+    assert "commits" in told_by["stateless"] and layout.STATE not in told_by["stateless"]
 
 
 def test_a_checkpoint_whose_path_spark_mistakes_is_left(told_by):
