@@ -81,6 +81,8 @@ class TrackedQuery:
     """What its last batch told of what it keeps; None: nothing."""
     known: Callable[[QueryState], QueryState] | None = None
     """Adds what was known of its state when it started."""
+    stateless: bool = False
+    """Whether it was known then that it keeps none."""
 
     def end(self) -> None:
         """It is not active any more. What is lost stays lost."""
@@ -139,10 +141,7 @@ class Queries:
     def started(self, event: Mapping[str, Any], lifetime: Lifetime | None = None) -> None:
         """`QueryStartedEvent`, of a query that lives no longer than that."""
         with self._lock:
-            label = event.get("name") or event["id"]
-            same = self._queries.get(label)
-            if same is not None and same.active:
-                label = f"{label} {event['id'][:8]}"  # of two sessions: names are unique in one
+            label = self._label(event.get("name") or event["id"], event["id"])
             self._queries.pop(label, None)  # started again, it is the newest
             self._queries[label] = TrackedQuery(
                 label, event["runId"], milliseconds(event["timestamp"]), lifetime
@@ -150,6 +149,16 @@ class Queries:
             ended = [query.label for query in self._queries.values() if not query.active]
             for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
                 del self._queries[old]
+
+    def label(self, name: str, id: str) -> str:
+        """What a query is called that starts now."""
+        with self._lock:
+            return self._label(name, id)
+
+    def _label(self, name: str, id: str) -> str:
+        same = self._queries.get(name)
+        # Of two sessions: names are unique in one.
+        return f"{name} {id[:8]}" if same is not None and same.active else name
 
     def progressed(self, event: Mapping[str, Any]) -> None:
         """`QueryProgressEvent`: a trigger has run a batch."""
@@ -267,15 +276,18 @@ class Queries:
         run_id: str,
         known: Callable[[QueryState], QueryState],
         begun_with: QueryState | None = None,
+        stateless: bool = False,
     ) -> None:
         """What adds to its state what was known of that when it started.
 
         Args:
             begun_with: stands for its state until a batch tells of it; None: nothing does.
+            stateless: whether it is known that it keeps none.
         """
         with self._lock:
             if query := self._find(run_id):
                 query.known, query.state = known, query.state or begun_with
+                query.stateless = stateless
 
     def set_doing(self, run_id: str, doing: str) -> None:
         """What Spark says that the query does at the moment."""
@@ -373,6 +385,7 @@ class Queries:
             cold=query.active and self._history.is_cold(query.label),
             heard_at=query.heard_ms / 1000,
             state=query.known(query.state) if query.state and query.known else query.state,
+            stateless=query.stateless and query.state is None,
             partitions_behind=None if stale else kafka.partitions,
             lag_unknown=_unheard(unheard) if stale else kafka.unknown,
         )

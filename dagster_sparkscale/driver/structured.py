@@ -131,12 +131,12 @@ class StructuredStreaming:
             given[_OUTPUT[by]] = args[0]
         told = {name: str(value) for name, value in given.items() if value is not None}
         table = told.get(_OUTPUT["toTable"]) if by == "toTable" else None
-        return self._state.before_start(writer._spark, told, table)
+        return self._state.before_start(writer._spark, told, table, self._queries.label)
 
     def _note_state(self, query: Any, known: Known | None) -> None:
         if known is not None:
             run = query.runId().toString()
-            self._queries.set_known(run, known.told, known.begun_with())
+            self._queries.set_known(run, known.told, known.begun_with(), known.stateless)
             with self._lock:
                 self._known[run] = known
 

@@ -201,6 +201,9 @@ class QueryState:
     """As it is remembered beside the checkpoint; None: none was declared yet."""
     note: str | None = None
     """What of the declaration can't be as it says, for people; None: nothing."""
+    unchangeable: str | None = None
+    """Why its partitions can't be changed, whatever is done, for people; None: nothing is known
+    against it."""
     last: Reconfiguration | None = None
     """What was last made of its partitions, by whichever driver; None: nothing that is known."""
 
@@ -236,6 +239,8 @@ class Query:
     """Whether its first batch with work is still to come, or in progress."""
     state: QueryState | None = None
     """None: it keeps none, or has not told of it yet."""
+    stateless: bool = False
+    """Whether its checkpoint shows that it keeps no state, before a batch tells."""
     partitions_behind: Mapping[str, int] | None = None
     """Of what it reads from Kafka, by `topic-partition`: the records that a partition has and no
     batch has taken yet; at most the 20 partitions that are furthest behind. None: it reads none, or

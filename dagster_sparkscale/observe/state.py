@@ -9,9 +9,11 @@ def stateful(status: Status) -> tuple[tuple[Query, QueryState], ...]:
 
 
 def untold(status: Status) -> tuple[Query, ...]:
-    """The active queries of which it is not known yet whether they keep state: Spark tells with
-    the first batch that has work."""
-    return tuple(q for q in status.queries if q.active and q.state is None and q.cold)
+    """The active queries of which it is not known yet whether they keep state: new ones, of which
+    Spark tells with the first batch that has work."""
+    return tuple(
+        q for q in status.queries if q.active and q.state is None and q.cold and not q.stateless
+    )
 
 
 def rows(status: Status) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.declare.state import STATE_PROVIDER, State
+from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.waves import recommend
 from dagster_sparkscale.driver.releases import is_before
@@ -20,8 +20,6 @@ from dagster_sparkscale.state import cost
 
 LEAST_SPARK = "4.2"
 """The first Spark that changes the partitions of state."""
-_PROVIDER = "RocksDBStateStoreProvider"
-_CLASS = f"org.apache.spark.sql.execution.streaming.state.{_PROVIDER}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,13 @@ class Change:
     queries: tuple[OfQuery, ...]
     """That would be changed."""
     left: tuple[OfQuery, ...] = ()
-    """That should be changed too, to another number: each by a run of its own."""
+    """That should be changed too, to another number: by a run of their own."""
+    barred: tuple[str, ...] = ()
+    """Why each of the other queries is left as it is, where it can't be changed now, or at all."""
+    reverted: str | None = None
+    """What changes it back, for people; None: nothing does."""
+    longest: float = 0.0
+    """Seconds that the longest of the stream's last batches took."""
 
     @property
     def seconds(self) -> float | None:
@@ -103,6 +107,10 @@ class Change:
                 f"the stream stands still for about {self.seconds:.0f} s, and for its restart: a "
                 "rough estimate, for it depends on the cluster and on the rows"
             )
+        if self.reverted is not None:
+            yield self.reverted
+        for why in self.barred:
+            yield f"left as it is: {why}"
         for each in self.left:
             yield (
                 f"query {each.query!r} is left at {each.before} partitions for now, and should "
@@ -128,21 +136,29 @@ def aim(
             answer.
         id: tells the plan from others.
     """
+    wanted, barred = [], []
     try:
         state = _declared(stream)
         told = _answering(stream, driver, status)
-        meant = _meant(stream.name, told, asked.query)
-        wanted = [_wanted(stream, state, told, query, kept, asked) for query, kept in meant]
-        for each in wanted:
-            if each.after != each.before:
-                _refuse_misfit(state, each.after)
-                if not asked.again:
-                    _refuse_to_repeat(told, each)
+        for query in _meant(stream.name, told, asked.query):
+            try:
+                wanted.append(_wanted(stream, state, told, query, asked))
+            except _No as why:  # which bars no other query
+                barred.append(str(why))
+        changes = [each for each in wanted if each.after != each.before]
+        if changes:
+            longest = _longest(state, told)
     except _No as why:
         return Barred(str(why))
-    if all(each.after == each.before for each in wanted):
+    if not changes and barred:
+        return Barred("; ".join(dict.fromkeys(barred)))
+    if not changes:
         return Settled("; ".join(_settled(each) for each in wanted))
-    return _change(state, wanted, asked.query, id)
+    chosen, left = _of_one_number(changes)
+    names = tuple(each.query for each in chosen)
+    plan = Plan(id, chosen[0].after, state.key_groups, state.plain_hash, names)
+    reverted = _reverted(state, asked)
+    return Change(plan, chosen, left, tuple(barred), reverted, longest)
 
 
 def _declared(stream: Stream) -> State:
@@ -187,43 +203,40 @@ def _answering(stream: Stream, driver: Driver | None, status: Status | None) -> 
     return status
 
 
-def _meant(stream: str, status: Status, query: str | None) -> Sequence[tuple[Query, QueryState]]:
-    """The queries that are asked about, all of which keep state."""
+def _meant(stream: str, status: Status, query: str | None) -> Sequence[Query]:
+    """The queries that are asked about, all of which keep state, or have not told."""
     active = [each.name for each in status.queries if each.active]
     if not active:
         raise _No("no query is active: try again when one has completed a batch")
     if query is not None and query not in active:
         known = ", ".join(map(repr, active))
         raise _No(f"query = {query!r}: {stream!r} has none of that name; active: {known}")
-    silent = [each.name for each in untold(status) if query in (None, each.name)]
-    if silent:
-        raise _No(
-            f"query {silent[0]!r} has not told yet whether it keeps state: try again when it has "
-            "completed a batch"
-        )
-    kept = [(each, of) for each, of in stateful(status) if query in (None, each.name)]
-    if not kept:
+    every = (*(each for each, _ in stateful(status)), *untold(status))
+    meant = [each for each in every if query in (None, each.name)]
+    if not meant:
         whose = "none of its queries keeps" if query is None else f"query {query!r} keeps no"
         raise _No(f"{stream!r}: {whose} state: there is nothing to reconfigure")
-    return kept
+    return meant
 
 
-def _wanted(
-    stream: Stream, state: State, status: Status, query: Query, kept: QueryState, asked: Asked
-) -> OfQuery:
-    """What one query has, and should have."""
-    name = query.name
+def _wanted(stream: Stream, state: State, status: Status, query: Query, asked: Asked) -> OfQuery:
+    """What one query has, and should have.
+
+    Raises:
+        _No: it can't be changed, or it is not known whether it can.
+    """
+    name, kept = query.name, query.state
+    if kept is None:
+        raise _No(
+            f"query {name!r} has not told yet whether it keeps state: try again when it has "
+            "completed a batch"
+        )
+    if kept.unchangeable is not None:
+        raise _No(f"query {name!r}: {kept.unchangeable}")
     if kept.provider is None:
         raise _No(
             f"query {name!r} has not told by which provider its state is kept: try again after its "
             "next batch; if it goes on so, it has no checkpoint of its own: give it one"
-        )
-    if kept.provider.rpartition(".")[2] != _PROVIDER:
-        raise _No(
-            f"query {name!r}: its state is kept by {kept.provider.rpartition('.')[2]}, whose "
-            f"partitions Spark can't change, only those of {_PROVIDER}: set {STATE_PROVIDER} "
-            f"to {_CLASS} and begin with a new checkpoint, for one that exists keeps the provider "
-            "it was begun with"
         )
     if kept.partitions is None:
         raise _No(f"query {name!r} has not told its partitions: try again after its next batch")
@@ -239,7 +252,7 @@ def _wanted(
         after, why = state.partitions, "declared"
     else:
         after, why = _recommended(stream, state, status, query.name, kept)
-    return OfQuery(
+    found = OfQuery(
         query=name,
         before=kept.partitions,
         after=after,
@@ -249,6 +262,11 @@ def _wanted(
         bytes=kept.bytes,
         seconds=cost.seconds(kept.rows, last_change(status, name)),
     )
+    if found.after != found.before:
+        _refuse_misfit(state, found.after)
+        if not asked.again:
+            _refuse_to_repeat(status, found)
+    return found
 
 
 def _recommended(
@@ -298,16 +316,46 @@ def _refuse_to_repeat(status: Status, each: OfQuery) -> None:
         )
 
 
-def _change(state: State, wanted: Sequence[OfQuery], query: str | None, id: str) -> Change:
-    changes = [each for each in wanted if each.after != each.before]
-    # A plan has one number, and none that is fine with another one may get it.
-    if len({each.after for each in wanted}) > 1:
-        changes.sort(key=lambda each: (-(each.rows or 0), each.query))
-        chosen, left, query = changes[:1], changes[1:], changes[0].query
-    else:
-        chosen, left = changes, []
-    plan = Plan(id, chosen[0].after, state.key_groups, state.plain_hash, query)
-    return Change(plan, tuple(chosen), tuple(left))
+def _longest(state: State, status: Status) -> float:
+    """Seconds that the longest of the last batches took.
+
+    Raises:
+        _No: as long as a whole change may take. Were the one in progress cut off, the driver that
+            was to change the state would run it again first, and refuse to.
+    """
+    active = {query.name: query for query in status.queries if query.active}
+    took = [batch.processing_ms for batch in status.batches if batch.query in active]
+    took += [query.running_ms or 0 for query in active.values()]
+    longest: float = max(took, default=0) / 1000
+    if longest >= state.within:
+        raise _No(
+            f"state.within = {state.within:g} s: its last batches took up to {longest:.0f} s, and "
+            "the one in progress would be cut off: declare more than twice as much"
+        )
+    return longest
+
+
+def _of_one_number(changes: Sequence[OfQuery]) -> tuple[tuple[OfQuery, ...], tuple[OfQuery, ...]]:
+    """The queries that get the number of the largest of them, as a plan has one; and the others."""
+    ordered = sorted(changes, key=lambda each: (-(each.rows or 0), each.query))
+    after = ordered[0].after
+    chosen = tuple(each for each in changes if each.after == after)
+    return chosen, tuple(each for each in ordered if each.after != after)
+
+
+def _reverted(state: State, asked: Asked) -> str | None:
+    """What changes back what was asked for, unless it is what is declared."""
+    if asked.partitions is None or asked.partitions == state.partitions:
+        return None
+    if state.maintenance is None:
+        return None
+    window = f"the window at {state.maintenance!r} ({state.timezone or 'UTC'})"
+    if state.partitions is None:
+        return f"no partitions are declared: {window} gives it those that are recommended then"
+    return (
+        f"declared is {state.partitions}: {window} changes it back; declare "
+        f"partitions={asked.partitions} to keep it"
+    )
 
 
 def _settled(each: OfQuery) -> str:

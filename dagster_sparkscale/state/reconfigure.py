@@ -22,7 +22,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import PLAN
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, reconcile
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 from dagster_sparkscale.state.aims import Aim, Asked, Barred, Change, Settled, aim
 from dagster_sparkscale.state.following import GOOD, Following, in_words
@@ -120,7 +120,7 @@ def reconfigure(
     assert driver is not None
     for line in found.lines:
         tell(line)
-    new = _restart(cluster, stream, request, found, driver, holder, lease_wait)
+    new = _restart(cluster, stream, request, found, driver, holder, lease_wait, within)
     tell(f"driver {new.epoch} was started with the plan, {time.monotonic() - begun:.1f} s after")
     queries = [each.query for each in found.queries]
     following = Following(cluster, request.id, queries, tell, begun + within)
@@ -153,6 +153,7 @@ def _restart(
     driver: Driver,
     holder: str,
     lease_wait: float,
+    within: float,
 ) -> Driver:
     """Have a new driver come with the plan; it may have ended already."""
     try:
@@ -168,6 +169,7 @@ def _restart(
             lease_wait=lease_wait,
             settings={PLAN: change.plan.to_json()},
             start_wait=0.0,  # it is followed here, step by step
+            stop_timeout=max(STOP_TIMEOUT, min(2 * change.longest, within)),
         )
     except (StaleEpoch, OperationInProgress, Held):
         raise

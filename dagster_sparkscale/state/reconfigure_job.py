@@ -113,6 +113,7 @@ def _planned(config: ReconfigureConfig, change: Change) -> Report:
             "estimated_seconds": rounded(change.seconds),
             "queries": [_of_plan(each) for each in change.queries],
             "left_for_later": [_of_plan(each) for each in change.left],
+            "left_as_they_are": list(change.barred),
         },
     )
 
@@ -130,6 +131,7 @@ def _done(config: ReconfigureConfig, story: Story) -> Report:
             "estimated_seconds": rounded(story.change.seconds),
             "queries": [_of_result(each) for each in story.results],
             "left_for_later": [_of_plan(each) for each in story.change.left],
+            "left_as_they_are": list(story.change.barred),
             "notes": "; ".join(story.notes) or "none",
         },
     )

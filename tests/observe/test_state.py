@@ -35,6 +35,7 @@ def test_only_active_queries_that_keep_state_count():
 def test_a_query_without_state_has_told_of_it_once_it_is_not_cold():
     assert untold(said(kept_by(), PLAIN, COLD, replace(COLD, active=False))) == (COLD,)
     assert untold(said(replace(kept_by(), cold=True))) == ()
+    assert untold(said(replace(COLD, stateless=True))) == ()
 
 
 def test_rows_are_of_all_and_partitions_of_the_one_with_most():

@@ -1,6 +1,7 @@
 """What a change of state partitions would be, or why there is none."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -45,7 +46,7 @@ def settled(*args, **fields) -> str:
 class TestAChange:
     def test_is_to_what_is_declared(self):
         found = changed()
-        assert found.plan == Plan("p1", 8, 16, False, None)
+        assert found.plan == Plan("p1", 8, 16, False, (QUERY,))
         assert plan_of(found.plan.to_json()) == found.plan
         (one,) = found.queries
         assert (one.query, one.before, one.after, one.why) == (QUERY, 4, 8, "declared")
@@ -82,7 +83,7 @@ class TestAChange:
 
     def test_may_move_every_key_where_that_is_declared(self):
         found = changed(stateful(plain_hash=True), asked=Asked(partitions=5))
-        assert found.plan == Plan("p1", 5, 16, True, None)
+        assert found.plan == Plan("p1", 5, 16, True, (QUERY,))
         assert found.queries[0].moves.startswith("every key may move")
 
     def test_is_fine_for_a_query_whose_key_groups_are_not_remembered_yet(self):
@@ -119,7 +120,7 @@ class TestAChange:
 class TestSeveralQueries:
     def test_that_should_all_have_one_number_get_it_in_one_run(self):
         found = changed(None, kept_by("a"), kept_by("b", partitions=8), kept_by("c", partitions=2))
-        assert found.plan.query is None
+        assert found.plan.queries == ("a", "c")
         assert [(each.query, each.before) for each in found.queries] == [("a", 4), ("c", 2)]
         assert found.seconds == 40
 
@@ -128,7 +129,7 @@ class TestSeveralQueries:
 
     def test_one_is_meant_by_its_name(self):
         found = changed(None, kept_by("a"), kept_by("b"), asked=Asked(query="b"))
-        assert found.plan.query == "b"
+        assert found.plan.queries == ("b",)
         assert [each.query for each in found.queries] == ["b"]
 
     def test_that_should_have_different_numbers_are_changed_one_by_one_the_largest_first(self):
@@ -139,7 +140,7 @@ class TestSeveralQueries:
             kept_by("fine", rows=10, partitions=1),
         ]
         found = changed(stream, *queries, requested=1)
-        assert (found.plan.query, found.plan.partitions) == ("large", 16)
+        assert (found.plan.queries, found.plan.partitions) == (("large",), 16)
         assert [each.query for each in found.queries] == ["large"]
         assert [(each.query, each.after) for each in found.left] == [("a_few", 8)]
         assert found.lines[-1] == (
@@ -151,12 +152,49 @@ class TestSeveralQueries:
         stream = stateful(partitions=None, rows_per_partition=100_000)
         queries = kept_by("fine", rows=10, partitions=1), kept_by("a", rows=400_000, partitions=1)
         found = changed(stream, *queries, requested=1)
-        assert (found.plan.query, found.plan.partitions, found.left) == ("a", 4, ())
+        assert (found.plan.queries, found.plan.partitions, found.left) == (("a",), 4, ())
 
     def test_those_without_state_are_not_meant(self):
         found = changed(None, Query("plain", active=True), kept_by())
-        assert found.plan.query is None
+        assert found.plan.queries == (QUERY,)
+
+    def test_those_of_one_number_are_changed_beside_one_that_should_have_another(self):
+        stream = stateful(partitions=None, rows_per_partition=100_000)
+        queries = [
+            kept_by("large", rows=1_600_000, partitions=2),
+            kept_by("a_few", rows=800_000, partitions=2),
+            kept_by("as_large", rows=1_500_000, partitions=4),
+        ]
+        found = changed(stream, *queries, requested=1)
+        assert found.plan == Plan("p1", 16, 16, False, ("large", "as_large"))
+        assert [(each.query, each.after) for each in found.left] == [("a_few", 8)]
+
+    @pytest.mark.parametrize(
+        ("other", "why"),
+        [
+            (kept_by("total", unchangeable="it has no keys"), "query 'total': it has no keys"),
+            (kept_by("total", key_groups=32), "state.key_groups = 16: the checkpoint of query"),
+            (kept_by("total", partitions=None), "query 'total' has not told its partitions: try"),
+            (Query("total", active=True, cold=True), "query 'total' has not told yet whether it"),
+        ],
+    )
+    def test_one_that_can_not_be_changed_bars_no_other(self, other, why):
+        found = changed(None, kept_by(), other)
+        assert found.plan.queries == (QUERY,)
         assert [each.query for each in found.queries] == [QUERY]
+        assert any(line.startswith(f"left as it is: {why}") for line in found.lines)
+        assert refused(None, kept_by(partitions=8), other).startswith(why)
+        assert refused(None, kept_by(), other, asked=Asked(query="total")).startswith(why)
+
+    def test_one_that_went_wrong_bars_no_other_in_a_window_either(self):
+        last = change(query="total", outcome="refused", reason="it has no keys")
+        total = kept_by("total", last=last)
+        found = changed(None, total, kept_by(), asked=Asked(again=False))
+        assert found.plan.queries == (QUERY,)
+        assert "query 'total': the last try, to 8 partitions, was refused" in found.lines[-1]
+        assert "the last try" in refused(
+            None, total, kept_by(partitions=8), asked=Asked(again=False)
+        )
 
 
 class TestNothingToDo:
@@ -240,9 +278,18 @@ class TestRefusals:
         cold = Query("late", active=True, cold=True)
         text = "query 'late' has not told yet whether it keeps state: try again when it has"
         assert refused(None, cold).startswith(text)
-        assert refused(None, kept_by(), cold).startswith(text)
+        assert refused(None, kept_by(partitions=8), cold).startswith(text)
         assert isinstance(aimed(None, kept_by(), cold, asked=Asked(query=QUERY)), Change)
         assert isinstance(aimed(None, kept_by(), replace(cold, active=False)), Change)
+
+    def test_one_that_is_known_to_keep_none_before_its_first_batch(self):
+        """As where it has had no input since the start."""
+        plain = Query("plain", active=True, cold=True, stateless=True)
+        assert isinstance(aimed(None, kept_by(partitions=8), plain), Settled)
+        assert changed(None, kept_by(), plain).barred == ()
+        assert refused(None, plain, asked=Asked(query="plain")) == (
+            "'clicks': query 'plain' keeps no state: there is nothing to reconfigure"
+        )
 
     def test_one_that_keeps_none(self):
         plain = Query("plain", active=True)
@@ -253,15 +300,24 @@ class TestRefusals:
             "'clicks': query 'plain' keeps no state: there is nothing to reconfigure"
         )
 
-    def test_a_provider_that_spark_can_not_repartition(self):
-        for name in ("HDFSBackedStateStoreProvider", "a.b.HDFSBackedStateStoreProvider"):
-            told = refused(None, kept_by(provider=name))
-            assert "kept by HDFSBackedStateStoreProvider, whose partitions Spark can't" in told
-            assert "set spark.sql.streaming.stateStore.providerClass to org.apache.spark." in told
-            assert "one that exists keeps the provider it was begun with" in told
-        assert "kept by MyRocksDBStateStoreProvider" in refused(
-            None, kept_by(provider="mine.MyRocksDBStateStoreProvider")
+    def test_what_its_driver_says_can_not_be_changed(self):
+        why = "its state is kept by HDFSBackedStateStoreProvider, whose partitions Spark can't"
+        assert refused(None, kept_by(unchangeable=why)) == f"query 'counts': {why}"
+
+    @pytest.mark.parametrize("running", [False, True])
+    def test_batches_that_take_as_long_as_all_of_it_may(self, running):
+        """The one in progress would be cut off, and the change then refused."""
+        fields: dict[str, Any] = {"batches": (batch(100, query=QUERY), batch(60, query=QUERY))}
+        if running:
+            counts = replace(kept_by(), running_ms=100_000)
+            fields = {"batches": (), "queries": (counts,)}
+        assert refused(stateful(within=100), **fields) == (
+            "state.within = 100 s: its last batches took up to 100 s, and the one in progress "
+            "would be cut off: declare more than twice as much"
         )
+        assert changed(stateful(within=101), **fields).longest == 100
+        of_one_that_ended = batch(500, query="ended")
+        assert changed(stateful(within=101), batches=(of_one_that_ended,)).longest == 0
 
     def test_a_provider_that_is_not_known(self):
         assert "has not told by which provider" in refused(None, kept_by(provider=None))
@@ -315,7 +371,8 @@ queries = st.lists(
                 "bytes": numbers,
                 "partitions": st.none() | st.integers(1, 40),
                 "key_groups": st.none() | st.sampled_from([16, 16, 16, 32]),
-                "provider": st.none() | st.sampled_from(["RocksDBStateStoreProvider"] * 3 + ["X"]),
+                "provider": st.sampled_from(["RocksDBStateStoreProvider"] * 3 + [None]),
+                "unchangeable": st.sampled_from([None, None, None, "it has no keys"]),
             }
         ),
     ),
@@ -343,22 +400,22 @@ def test_whatever_a_driver_says_what_is_not_known_never_counts_as_fine(
         return
     active = {each.name: each for each in told if each.active}
     meant = [each for each in active.values() if query in (None, each.name)]
-    assert not any(each.state is None and each.cold for each in meant)
     for each in (*found.queries, *found.left):
         state = active[each.query].state
         assert state is not None
-        assert (state.provider, state.partitions) == ("RocksDBStateStoreProvider", each.before)
+        assert state.provider is not None and state.unchangeable is None
+        assert state.partitions == each.before
         assert state.key_groups in (None, 16)
         assert each.before != each.after
         assert plain or 16 % each.after == 0
     assert {each.after for each in found.queries} == {found.plan.partitions}
-    # Whom the plan means, as its driver reads it: nobody else is given that number.
-    given_it = [
-        each for each in meant if each.state is not None and found.plan.query in (None, each.name)
+    assert found.plan.queries == tuple(each.query for each in found.queries)
+    settled = [
+        each.name
+        for each in meant
+        if each.state is not None and each.state.partitions == found.plan.partitions
     ]
-    assert {each.query for each in found.queries} == {
-        each.name for each in given_it if each.state.partitions != found.plan.partitions
-    }
+    assert not set(settled) & set(found.plan.queries)
     assert plan_of(found.plan.to_json()) == found.plan
     assert found.lines
 
@@ -382,3 +439,26 @@ class TestAMaintenanceWindow:
     def test_another_number_is_another_try(self):
         assert isinstance(self.tried(again=False, after=16), Change)
         assert isinstance(self.tried(again=False, outcome="changed"), Change)
+
+
+class TestWhatIsDeclaredOtherwise:
+    """A window changes back what a person has asked for."""
+
+    def last_line(self, asked: int | None, **declared) -> str:
+        return changed(stateful(**declared), asked=Asked(asked)).lines[-1]
+
+    def test_is_said_before_anything_is_done(self):
+        assert self.last_line(16, maintenance="0 3 * * SUN") == (
+            "declared is 8: the window at '0 3 * * SUN' (UTC) changes it back; declare "
+            "partitions=16 to keep it"
+        )
+        declared = {"partitions": None, "timezone": "Europe/Berlin"}
+        assert self.last_line(16, maintenance="0 3 * * SUN", **declared) == (
+            "no partitions are declared: the window at '0 3 * * SUN' (Europe/Berlin) gives it "
+            "those that are recommended then"
+        )
+
+    @pytest.mark.parametrize(("partitions", "window"), [(16, None), (8, "0 3 * * SUN")])
+    def test_is_not_where_nothing_changes_it_back(self, partitions, window):
+        assert self.last_line(partitions, maintenance=window).startswith("the stream stands still")
+        assert self.last_line(None, maintenance=window).startswith("the stream stands still")

@@ -84,6 +84,23 @@ class TestDone:
         Run(world)
         assert world.streams["clicks"].batch_seconds is not None
 
+    @pytest.mark.parametrize(("took", "seconds"), [(1.0, 120), (200.0, 400), (800.0, HANGS)])
+    def test_a_driver_has_as_long_to_finish_its_batch_as_its_batches_take(
+        self, world, monkeypatch, took, seconds
+    ):
+        world.streams["clicks"].batch_seconds = took
+        timeouts = []
+        stop = type(world.cluster).stop
+
+        def noting(cluster, driver, lease, *, timeout, **more):
+            timeouts.append(timeout)
+            return stop(cluster, driver, lease, timeout=timeout, **more)
+
+        monkeypatch.setattr(type(world.cluster), "stop", noting)
+        plays(world, [runs(8, change())])
+        Run(world)
+        assert timeouts == [seconds]
+
     def test_a_batch_that_failed_is_none(self, world):
         failed = tells(change(), queries=(kept_by(partitions=8),), batch_seconds=1.0, failed=True)
         mended = tells(change(), failed=False)

@@ -176,7 +176,7 @@ class TestFailures:
     def test_out_of_time(self):
         stream = stateful(within=1e-9)
         deployed = Deployment([stream])
-        deployed.world.run(stream, queries=(kept_by(),), batch_seconds=1.0)
+        deployed.world.run(stream, queries=(kept_by(),))
         plays(deployed.world, [tells(change(step="rewriting"))])
         text = failure_of(deployed.by_hand(JOB, stream="clicks"))
         assert text.startswith("out of time: driver 2 is running, and it is at the state of query")

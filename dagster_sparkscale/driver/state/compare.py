@@ -1,61 +1,37 @@
 """Whether a state that was distributed anew is the same state, every key where it belongs. Pure."""
 
-from collections.abc import Mapping
-
-from .fingerprint import Fingerprint, Part, Store
+from .fingerprint import Fingerprint, Group, Rows, Store
 
 _SHOWN = 5
+_NONE = Group(0, (0, 0))
 
 
-def faults(before: Fingerprint, after: Fingerprint, key_groups: int) -> tuple[str, ...]:
-    """What is wrong with the state `after`, in words; nothing if it is all right."""
+def faults(before: Fingerprint, after: Fingerprint) -> tuple[str, ...]:
+    """What is wrong with the state `after`, in words; nothing if it is all right.
+
+    Where the number of partitions divides that of key groups, a key group of which all rows are
+    where Spark looks for their keys is whole.
+    """
     found: list[str] = []
-    for store in sorted(before.parts.keys() | after.parts.keys()):
-        found += _of_store(
-            store, before.parts.get(store, {}), after.parts.get(store, {}), after, key_groups
-        )
+    for store in sorted(before.stores.keys() | after.stores.keys()):
+        was, now = (state.stores.get(store, Rows()) for state in (before, after))
+        found += _of_store(store, was, now)
     more = len(found) - _SHOWN
     return (*found[:_SHOWN], f"and {more} more") if more > 0 else tuple(found)
 
 
-def _of_store(
-    store: Store,
-    before: Mapping[tuple[int, int], Part],
-    after: Mapping[tuple[int, int], Part],
-    whole: Fingerprint,
-    key_groups: int,
-) -> list[str]:
+def _of_store(store: Store, before: Rows, after: Rows) -> list[str]:
     where = f"operator {store[0]}, store {store[1]!r}"
     found = []
-    misplaced = sum(part.misplaced for part in after.values())
-    if misplaced:
-        found.append(f"{where}: {misplaced} rows are not where Spark looks for their keys")
-    ours, theirs = _by_group(before), _by_group(after)
-    for group in sorted(ours.keys() | theirs.keys()):
-        (rows, *hashes), (rows_now, *hashes_now) = (
-            ours.get(group, (0, 0, 0)),
-            theirs.get(group, (0, 0, 0)),
-        )
-        if rows != rows_now:
-            found.append(f"{where}: key group {group} had {rows} rows and has {rows_now}")
-        elif hashes != hashes_now:
+    if after.misplaced:
+        found.append(f"{where}: {after.misplaced} rows are not where Spark looks for their keys")
+    for group in sorted(before.groups.keys() | after.groups.keys()):
+        was, now = (state.groups.get(group, _NONE) for state in (before, after))
+        if was.rows != now.rows:
+            found.append(f"{where}: key group {group} had {was.rows} rows and has {now.rows}")
+        elif was != now:
             found.append(f"{where}: rows of key group {group} have changed")
-    if key_groups % whole.partitions == 0:
-        for group, partition in sorted(after):
-            if partition != group % whole.partitions:
-                found.append(
-                    f"{where}: key group {group} is in partition {partition} too, and belongs in "
-                    f"{group % whole.partitions}"
-                )
     return found
-
-
-def _by_group(parts: Mapping[tuple[int, int], Part]) -> dict[int, tuple[int, int, int]]:
-    summed: dict[int, tuple[int, int, int]] = {}
-    for (group, _), part in parts.items():
-        rows, upper, lower = summed.get(group, (0, 0, 0))
-        summed[group] = (rows + part.rows, upper + part.hashes[0], lower + part.hashes[1])
-    return summed
 
 
 def faults_of(state: Fingerprint) -> tuple[str, ...]:

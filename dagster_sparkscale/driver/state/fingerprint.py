@@ -4,23 +4,46 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .unchangeable import keyless
+
 Store = tuple[int, str]
 """Number of an operator, and name of one of its stores."""
 
 
 class Keyless(Exception):
-    """An operator has no keys by which its rows are distributed; the text says which."""
+    """An operator has no keys by which its rows are distributed; the text says why that can't be
+    changed."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """The rows of one key group in one partition of one store."""
+class Group:
+    """The rows of one key group of one store."""
 
     rows: int
     hashes: tuple[int, int]
     """Sums of the upper and the lower halves of the rows' hashes, of which the order is no part."""
-    misplaced: int
-    """Rows that are not in the partition where Spark looks for their key."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The rows in one partition of one store."""
+
+    rows: int
+    misplaced: int = 0
+    """Of these, the ones whose key Spark looks for in another partition."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of one store: those of each key group and those in each partition that has any. Not
+    those of each pair, of which there may be millions."""
+
+    groups: Mapping[int, Group] = field(default_factory=dict)
+    partitions: Mapping[int, Partition] = field(default_factory=dict)
+
+    @property
+    def misplaced(self) -> int:
+        return sum(each.misplaced for each in self.partitions.values())
 
 
 @dataclass(frozen=True)
@@ -29,39 +52,38 @@ class Fingerprint:
 
     batch: int
     partitions: int
-    parts: Mapping[Store, Mapping[tuple[int, int], Part]] = field(repr=False)
-    """By store, by key group and partition."""
+    stores: Mapping[Store, Rows] = field(repr=False)
 
     @property
     def rows(self) -> int:
-        return sum(part.rows for store in self.parts.values() for part in store.values())
+        return sum(self.partition_rows())
 
     @property
     def misplaced(self) -> int:
-        return sum(part.misplaced for store in self.parts.values() for part in store.values())
+        return sum(store.misplaced for store in self.stores.values())
 
     def group_rows(self, key_groups: int) -> tuple[int, ...]:
         """Rows of each key group."""
-        return self._by(key_groups, 0)
+        return _summed(key_groups, (store.groups for store in self.stores.values()))
 
     def partition_rows(self) -> tuple[int, ...]:
         """Rows of each partition."""
-        return self._by(self.partitions, 1)
-
-    def _by(self, count: int, index: int) -> tuple[int, ...]:
-        rows = [0] * count
-        for store in self.parts.values():
-            for where, part in store.items():
-                rows[where[index]] += part.rows
-        return tuple(rows)
+        return _summed(self.partitions, (store.partitions for store in self.stores.values()))
 
 
-def stores(session: Any, checkpoint: str) -> Mapping[Store, str]:
-    """The stores of each stateful operator of a query, with the operator's name in Spark, by the
-    metadata in its checkpoint."""
+def _summed(count: int, of: Iterable[Mapping[int, Group | Partition]]) -> tuple[int, ...]:
+    rows = [0] * count
+    for each in of:
+        for number, part in each.items():
+            rows[number] += part.rows
+    return tuple(rows)
+
+
+def stores(session: Any, checkpoint: str) -> tuple[Store, ...]:
+    """The stores of each stateful operator of a query, by the metadata in its checkpoint."""
     listed = session.read.format("state-metadata").load(checkpoint)
-    rows = listed.select("operatorId", "stateStoreName", "operatorName").collect()
-    return {(int(row[0]), str(row[1])): str(row[2]) for row in sorted(rows)}
+    rows = listed.select("operatorId", "stateStoreName").collect()
+    return tuple((int(row[0]), str(row[1])) for row in sorted(rows))
 
 
 def fingerprint(
@@ -91,9 +113,7 @@ def fingerprint(
 
 def _of_store(
     session: Any, checkpoint: str, store: Store, batch: int, partitions: int, key_groups: int
-) -> Mapping[tuple[int, int], Part]:
-    from pyspark.sql import functions as f
-
+) -> Rows:
     operator, name = store
     rows = (
         session.read.format("statestore")
@@ -104,11 +124,22 @@ def _of_store(
         .load(checkpoint)
     )
     if not rows.schema["partition_key"].dataType.fields:
-        raise Keyless(f"operator {operator} keeps one state of all rows, which has no keys")
+        raise Keyless(keyless(operator))
+    return rows_of(rows, partitions, key_groups)
+
+
+def rows_of(state: Any, partitions: int, key_groups: int) -> Rows:
+    """What the rows of one store sum up to.
+
+    Args:
+        state: a DataFrame of them, of which each partition is one of the state.
+    """
+    from pyspark.sql import functions as f
+
     row = f.xxhash64("column_family_name", "key_bytes", "value_bytes")
     placed = f.hash("partition_key")
-    grouped = (
-        rows.select(
+    pairs = (
+        state.select(
             f.pmod(placed, f.lit(key_groups)).alias("group"),
             f.spark_partition_id().alias("partition"),
             f.pmod(placed, f.lit(partitions)).alias("right"),
@@ -116,13 +147,21 @@ def _of_store(
         )
         .groupBy("group", "partition")
         .agg(
-            f.count(f.lit(1)),
-            f.sum(f.shiftright("row", 32)),
-            f.sum(f.col("row").bitwiseAND(0xFFFFFFFF)),
-            f.sum(f.when(f.col("partition") != f.col("right"), 1).otherwise(0)),
+            f.count(f.lit(1)).alias("rows"),
+            f.sum(f.shiftright("row", 32)).alias("upper"),
+            f.sum(f.col("row").bitwiseAND(0xFFFFFFFF)).alias("lower"),
+            f.sum(f.when(f.col("partition") != f.col("right"), 1).otherwise(0)).alias("misplaced"),
         )
     )
-    return {
-        (int(r[0]), int(r[1])): Part(int(r[2]), (int(r[3]), int(r[4])), int(r[5]))
-        for r in grouped.collect()
-    }
+    # There may be as many pairs as the least common multiple of both numbers: they stay on
+    # executors. The state is read once.
+    summed = pairs.groupingSets(
+        [[f.col("group")], [f.col("partition")]], f.col("group"), f.col("partition")
+    ).agg(f.sum("rows"), f.sum("upper"), f.sum("lower"), f.sum("misplaced"))
+    groups, places = {}, {}
+    for group, partition, count, upper, lower, misplaced in summed.collect():
+        if partition is None:
+            groups[int(group)] = Group(int(count), (int(upper), int(lower)))
+        else:
+            places[int(partition)] = Partition(int(count), int(misplaced))
+    return Rows(groups, places)

@@ -28,9 +28,16 @@ def local_files(root: str) -> dict[str, int]:
     Hadoop keeps checksums in, which it does not show either.
 
     Hadoop starts a process for each local file that it lists, for its owner: milliseconds each.
+
+    Raises:
+        OSError: a folder or a file can't be looked at. What is in it would be taken for missing.
     """
+
+    def fail(error: OSError) -> None:
+        raise error
+
     found = {}
-    for folder, _, names in os.walk(root, followlinks=True):
+    for folder, _, names in os.walk(root, followlinks=True, onerror=fail):
         for name in names:
             if not (name.startswith(".") and name.endswith(".crc")):
                 path = os.path.join(folder, name)

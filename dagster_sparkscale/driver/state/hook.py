@@ -15,6 +15,7 @@ from .journal import Journal
 from .logs import read_id, read_logs
 from .plans import Plan
 from .reporting import Reporting
+from .unchangeable import why_unchangeable
 
 CHECKPOINT = "checkpointLocation"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
@@ -73,7 +74,11 @@ class StateHook:
         return tuple(report.told for report in self._reports.values())
 
     def before_start(
-        self, session: Any, options: Mapping[str, str], table: str | None = None
+        self,
+        session: Any,
+        options: Mapping[str, str],
+        table: str | None = None,
+        label: Callable[[str, str], str] = lambda name, _id: name,
     ) -> "Known | None":
         """Have the checkpoint of a query that is about to start in order, and changed as planned.
 
@@ -81,6 +86,7 @@ class StateHook:
             session: its SparkSession.
             options: of its writer.
             table: that it writes to; None: it is started by `start`.
+            label: what the agent will call it, by its name and its id.
 
         Returns:
             What is known of its state; None where it has no checkpoint of its own, or nothing can
@@ -99,7 +105,7 @@ class StateHook:
                 return None  # a temporary one, or an unnamed query's, which is a new one each time
             checkpoint = f"{common.rstrip('/')}/{name}"
         with self._lock:
-            return self._prepare(session, checkpoint, name, given.get("path"), table)
+            return self._prepare(session, checkpoint, name, given.get("path"), table, label)
 
     def _prepare(
         self,
@@ -108,12 +114,14 @@ class StateHook:
         name: str | None,
         output: str | None,
         table: str | None,
+        label: Callable[[str, str], str],
     ) -> "Known | None":
         try:
             folder = Folder(session, checkpoint)
             journal = Journal(folder)
-            # As the agent calls it; a new one without a name has none yet.
-            label = name or read_id(folder) or folder.path.rpartition("/")[2]
+            # A new one has no id yet; there is nothing to be changed of it.
+            id = read_id(folder) or ""
+            called = label(name or id or folder.path.rpartition("/")[2], id)
             there = journal.there
         except Exception as error:
             if self._declared.key_groups is not None:
@@ -123,7 +131,7 @@ class StateHook:
         reports: list[Reporting] = []
 
         def report(id: str, before: int | None, after: int) -> Reporting:
-            begun = Reporting(id, label, before=before, after=after)
+            begun = Reporting(id, called, before=before, after=after)
             reports.append(begun)
             key = (folder.path, id)
             others = {known: each for known, each in self._reports.items() if known != key}
@@ -141,7 +149,7 @@ class StateHook:
                 _note(journal, resumed)
         plan, is_first = self._declared.plan, folder.path not in self._started
         self._started.add(folder.path)
-        if plan is not None and is_first and _is_meant(plan, folder, name, label):
+        if plan is not None and is_first and called in plan.queries:
             self._known(session, folder, journal)  # its key groups are remembered before it
             begun = report(plan.id, None, plan.partitions)
             counts = reconfigure.change(
@@ -177,18 +185,20 @@ class StateHook:
         elif asked is not None and bound is not None and bound.partitions is not None:
             why = plans.misfit(bound.partitions, asked, self._declared.plain_hash)
             note = why and f"{why}. Reconfigure it to a number that fits"
+        keeps_state = bool(bound and folder.names(layout.STATE))
         known = Known(
             folder,
             journal,
             provider,
-            partitions=bound.partitions if bound and folder.names(layout.STATE) else None,
+            partitions=bound.partitions if bound and keeps_state else None,
+            stateless=logs is not None and logs.committed is not None and not keeps_state,
             key_groups=remembered,
             last=_in_short(journal.last()) if journal.there else None,
             note=note,
             asked=asked,
             counted=session.conf.get(COUNTED, "true").lower() == "true",
         )
-        return known if known.partitions is None else known.remember()
+        return known.remember() if keeps_state else known
 
 
 def _in_short(change: Reconfiguration | None) -> Reconfiguration | None:
@@ -205,12 +215,6 @@ def _in_short(change: Reconfiguration | None) -> Reconfiguration | None:
 
 def _told(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return numbers if numbers is None or len(numbers) <= MOST_TOLD else None
-
-
-def _is_meant(plan: Plan, folder: Folder, name: str | None, label: str) -> bool:
-    if plan.query is not None:
-        return plan.query in (name, label)
-    return bool(folder.names(layout.STATE))
 
 
 def _note(journal: Journal, report: Reporting) -> None:
@@ -238,17 +242,37 @@ class Known:
     """Key groups that are declared."""
     counted: bool
     """Whether RocksDB counts rows; where it does not, Spark tells a number that means nothing."""
+    stateless: bool
+    """Whether it has completed a batch, and keeps no state."""
+    unchangeable: str | None = None
+    """Why its partitions can't be changed, in words."""
 
     def remember(self) -> "Known":
-        """The key groups are fixed: the query keeps state. Once, and not where they are already."""
-        if self.asked is None or self.key_groups is not None:
+        """With what is fixed once the query keeps state. Its key groups are remembered, once."""
+        if self.asked is None:
             return self
+        return self._remember_key_groups()._look_at_operators()
+
+    def _remember_key_groups(self) -> "Known":
+        if self.key_groups is not None:
+            return self
+        assert self.asked is not None
         try:
             self.journal.remember(self.asked)
         except Exception as error:
             say(f"key groups of {self.folder.name} can't be remembered: {first_line(error)}")
             return self
         return replace(self, key_groups=self.asked)
+
+    def _look_at_operators(self) -> "Known":
+        try:
+            logs = read_logs(self.folder)
+            why = None if logs is None else why_unchangeable(self.folder, logs.bound)
+        except Exception as error:  # the change itself looks again
+            name = self.folder.name
+            say(f"whether the state in {name} can be changed is not known: {first_line(error)}")
+            return self
+        return replace(self, unchangeable=why)
 
     def told(self, state: QueryState) -> QueryState:
         """`state`, with what is known of it."""
@@ -259,6 +283,7 @@ class Known:
             provider=layout.short(self.provider),
             key_groups=self.key_groups,
             note=self.note,
+            unchangeable=self.unchangeable,
             last=self.last,
         )
 

@@ -110,10 +110,15 @@ def added(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
     )
 
 
-def unlisted(files: Iterable[str], batch: int) -> tuple[str, ...]:
-    """What must be among the files of a checkpoint whose last batch is done, and is not."""
+def unlisted(
+    files: Iterable[str], batch: int, operators: Iterable[int], partitions: int
+) -> tuple[str, ...]:
+    """What must be among the files of a checkpoint whose last batch is done, and is not: files, and
+    folders of state that have none."""
+    there = set(files)
     needed = {f"{OFFSETS}/{batch}", f"{COMMITS}/{batch}"}
-    return tuple(sorted(needed.difference(files)))
+    needed |= {f"{STATE}/{op}/{part}" for op in operators for part in range(partitions)}
+    return tuple(sorted(needed - there - _parents(there)))
 
 
 def emptied(before: Iterable[str], gone: Iterable[str]) -> tuple[str, ...]:

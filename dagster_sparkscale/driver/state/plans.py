@@ -16,13 +16,13 @@ class Plan:
     id: str
     """Tells it from others."""
     partitions: int
-    """That each stateful query is to have."""
+    """That each of `queries` is to have."""
     key_groups: int
     """That its queries have; a query that has another number is left as it is."""
     plain_hash: bool = False
     """Whether `partitions` may be a number that does not divide `key_groups`."""
-    query: str | None = None
-    """The one that is meant, by its name; None: each that has state."""
+    queries: tuple[str, ...] = ()
+    """The ones that are meant, as the agent calls them."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -33,7 +33,7 @@ _TYPES: dict[str, Any] = {
     "partitions": int,
     "key_groups": int,
     "plain_hash": bool,
-    "query": (str, type(None)),
+    "queries": list,
 }
 
 
@@ -44,14 +44,17 @@ def plan_of(text: str) -> Plan:
         BadPlan: it is something else.
     """
     try:
-        told = json.loads(text)
-        plan = Plan(**{field.name: told[field.name] for field in fields(Plan)})
+        read = json.loads(text)
+        told = {field.name: read[field.name] for field in fields(Plan)}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadPlan(f"the plan can't be read: {type(error).__name__}: {error}") from None
     for name, kind in _TYPES.items():
-        value = getattr(plan, name)
+        value = told[name]
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise BadPlan(f"{name} = {value!r}: must not be a {type(value).__name__}")
+    if not all(isinstance(each, str) for each in told["queries"]):
+        raise BadPlan(f"queries = {told['queries']!r}: must be names of queries")
+    plan = Plan(**{**told, "queries": tuple(told["queries"])})
     if not 1 <= plan.partitions <= plan.key_groups:
         raise BadPlan(f"partitions = {plan.partitions}: must be 1 to {plan.key_groups}")
     return plan

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from dagster_sparkscale.driver.fence import without_credentials
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.looks import first_line
 from dagster_sparkscale.driver.releases import TooOld, need
@@ -29,12 +28,11 @@ from .logs import read_logs
 from .plans import Plan
 from .reporting import Reporting
 from .tasks import grouped, wait_until_still
-from .undo import files_of, ran_on, undo
+from .unchangeable import why_unchangeable
+from .undo import files_of, undo
 
 LEAST = "4.2"
 """The first Spark that has offline repartitioning."""
-_JOINS = 3
-"""The last format of the state of joins whose keys Spark 4.3 tells from it."""
 
 
 class InTheMiddle(RuntimeError):
@@ -76,12 +74,7 @@ def resume(
             _close(journal)
             told.over("changed", "an earlier driver had done it, and was ended before it said so")
             return
-        cut = "its driver was ended in the middle of it"
-        if ran := ran_on(folder, change):  # started past us
-            journal.close()
-            told.over("failed", f"{cut}, and {ran}: left as it is")
-            return
-        _put_back(folder, journal, change, told, cut)
+        _put_back(folder, journal, change, told, "its driver was ended in the middle of it")
     except Exception as error:
         raise _in_the_middle(folder, told, error) from error
 
@@ -172,29 +165,13 @@ def _begin(
         raise Refusal(why)
     if logs.bound.partitions == plan.partitions:
         return None
-    if logs.bound.provider != layout.ROCKSDB:
-        raise Refusal(
-            f"its state is kept by {layout.short(logs.bound.provider)}, and Spark can change the "
-            "partitions only of RocksDBStateStoreProvider. A checkpoint keeps its provider"
-        )
+    if why := why_unchangeable(folder, logs.bound):
+        raise Refusal(why)
     if why := layout.why_not_settled(logs):
         raise NotNow(why)
-    if folder.escaped is not None:
-        # By `StreamingUtils.resolvedCheckpointLocation`, unlike the query itself.
-        there = without_credentials(folder.escaped)
-        raise Refusal(
-            f"the path of its checkpoint, {folder.name}, has a space or another sign that a URL "
-            f"does not have: Spark would look for its state in {there}"
-        )
     of = stores(session, folder.path)
     if not of:
         raise Refusal("it keeps no state")
-    if layout.JOIN in of.values() and logs.bound.join_format > _JOINS:
-        # From one partition on, `measuring` would not tell: all keys are where they belong there.
-        raise Refusal(
-            f"it joins streams by state of format {logs.bound.join_format}: Spark would write what "
-            f"it can't read; up to {_JOINS} it can be changed. A checkpoint keeps its format"
-        )
 
     _refuse_to_be_cut(stopping)
     told.step("measuring")
@@ -202,7 +179,7 @@ def _begin(
     try:
         before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
     except Keyless as error:
-        raise Refusal(f"{error}: more partitions than one are of no use to it") from None
+        raise Refusal(str(error)) from None
     told.measured(before, key_groups)
     if faults := compare.faults_of(before):
         raise Refusal(faults[0])
@@ -210,7 +187,7 @@ def _begin(
     _refuse_to_be_cut(stopping)
     told.step("writing down")
     noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
-    if missing := layout.unlisted(noted.files, logs.batch):
+    if missing := layout.unlisted(noted.files, logs.batch, {operator for operator, _ in of}, was):
         # What is not in it would be deleted if the change is undone.
         raise NotNow(f"its file system lists only some of its files, and not {missing[0]}")
     try:
@@ -240,7 +217,7 @@ def _rewrite(
         after = fingerprint(
             session,
             folder.path,
-            tuple(sorted(before.parts)),
+            tuple(sorted(before.stores)),
             noted.batch + 1,
             plan.partitions,
             plan.key_groups,
@@ -248,7 +225,7 @@ def _rewrite(
     except Exception as error:
         return f"the new state can't be read: {first_line(error)}"
     told.measured_after(after)
-    found = compare.faults(before, after, plan.key_groups)
+    found = compare.faults(before, after)
     return f"the new state is not the same: {'; '.join(found)}" if found else None
 
 
@@ -285,11 +262,14 @@ def _close(journal: Journal) -> None:
 
 
 def _put_back(folder: Folder, journal: Journal, noted: Begun, told: Reporting, why: str) -> None:
+    """Undo it, unless somebody has run the query past us, such as a notebook, meanwhile."""
     told.step("undoing")
     undone = undo(folder, noted)
     told.step("closing")
     journal.close()
-    if undone.trouble:
+    if undone.ran:
+        told.over("failed", f"{why}, and {undone.ran}: left as it is")
+    elif undone.trouble:
         told.over("failed", f"{why}; {undone.trouble}")
     else:
         told.over("undone", why)

@@ -23,7 +23,7 @@ class StillRunning(RuntimeError):
 @contextmanager
 def grouped(session: Any, group: str, description: str) -> Iterator[Callable[[], int]]:
     """Have the jobs of this thread be of a group while the context lasts. Gives what tells how many
-    tasks of its jobs, with those that have failed, run now."""
+    tasks of its jobs run now, with those of jobs and of stages that have failed."""
     context = session.sparkContext
     before = {name: context.getLocalProperty(name) for name in _PROPERTIES}
     context.setJobGroup(group, description)
@@ -38,8 +38,17 @@ def _running(context: Any, group: str) -> int:
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = {stage for job in jobs if job is not None for stage in job.stageIds}
-    told = [tracker.getStageInfo(stage) for stage in stages]
-    return sum(stage.numActiveTasks for stage in told if stage is not None)
+    return sum(_active(context, stage) for stage in stages)
+
+
+def _active(context: Any, stage: int) -> int:
+    """Tasks of a stage that run, of all its attempts. The public StatusTracker has only the last of
+    these; where what a task reads has gone with an executor, Spark begins another one, and tasks of
+    the one before go on (`TaskSetManager.isZombie`)."""
+    every = context._jvm.java.util.ArrayList()
+    none = context._gateway.new_array(context._jvm.double, 0)
+    attempts = context._jsc.sc().statusStore().stageData(stage, False, every, False, none)
+    return sum(int(attempts.apply(i).numActiveTasks()) for i in range(attempts.size()))
 
 
 def wait_until_still(running: Callable[[], int]) -> None:

@@ -20,6 +20,8 @@ class Undone:
 
     files: int
     """Deleted."""
+    ran: str | None = None
+    """Why nothing was: what has come is the query's own, in words. None: it was the change's."""
     lost: tuple[str, ...] = ()
     """Files that were there before the change and are not any more, or have another size."""
 
@@ -35,9 +37,12 @@ class Undone:
 
 
 def undo(folder: Folder, change: Begun) -> Undone:
-    """Delete what has come since a change began, while the query has not run since. What was cut
-    off in the middle of that is done again."""
+    """Delete what has come since a change began, unless the query has run since. What was cut off
+    in the middle of that is done again."""
     now = files_of(folder)
+    # Only now: of a batch that begins later nothing is among those files, and none is deleted.
+    if ran := ran_on(folder, change):
+        return Undone(0, ran)
     gone = layout.added(change.files, now)
     for name in gone:
         folder.delete(name)
@@ -46,7 +51,7 @@ def undo(folder: Folder, change: Begun) -> Undone:
             folder.delete_empty(name)
         except Exception as error:  # an empty folder harms nobody
             say(f"{folder.name}/{name} stays, though empty: {first_line(error)}")
-    return Undone(len(gone), layout.lost(change.files, files_of(folder)))
+    return Undone(len(gone), lost=layout.lost(change.files, files_of(folder)))
 
 
 def files_of(folder: Folder) -> Mapping[str, int]:

@@ -11,13 +11,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyspark import InheritableThread, TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.folder import Folder
+from dagster_sparkscale.driver.state.tasks import grouped, wait_until_still
 from dagster_sparkscale.driver.state.undo import files_of
 from tests.driver.state.twins import change
+from tests.waiting import wait_for
 
 KEYS = 200_000
 TASKS = 8
@@ -65,6 +68,37 @@ def keyless(spark: Any, folder: Path) -> Any:
     return found
 
 
+def limited(spark: Any, folder: Path) -> Any:
+    """Of a limit of a stream, after a deduplication too, before and after a change of 2 partitions
+    to 4: how many rows were written in all."""
+    spark.conf.set(layout.PARTITIONS, "2")
+    found = []
+    for deduplicates in (False, True):
+        place = folder / str(deduplicates)
+        (place / "in").mkdir(parents=True)
+        lines = spark.readStream.schema("key string").csv(str(place / "in"))
+        limit = (lines.dropDuplicates(["key"]) if deduplicates else lines).limit(50)
+        written, report = 0, None
+        for number in range(2):
+            if number:
+                report = change(spark, str(place / "checkpoint"), 4, 16)
+            keys = range(40 * number, 40 * number + 40)
+            (place / "in" / f"{number}.csv").write_text("".join(f"key{i}\n" for i in keys))
+            written += len(run(limit, "append", place / "checkpoint"))
+        assert report is not None
+        found.append((report["outcome"], report["reason"], written))
+    return found
+
+
+def stateless(spark: Any, folder: Path) -> Any:
+    """What there is in the checkpoint of a query that keeps no state."""
+    (folder / "in").mkdir()
+    (folder / "in" / "0.csv").write_text("line\n" * 40)
+    lines = spark.readStream.schema("key string").csv(str(folder / "in"))
+    run(lines.where("key = 'line'"), "append", folder / "checkpoint")
+    return sorted(each.name for each in (folder / "checkpoint").iterdir())
+
+
 def escaped(spark: Any, folder: Path) -> Any:
     """Of a checkpoint whose path has a space."""
     checkpoint = folder / "my checkpoint"
@@ -95,9 +129,39 @@ def failing(spark: Any, folder: Path) -> Any:
     return report["outcome"], report["reason"], at_once, later
 
 
+def outlived(spark: Any, folder: Path) -> Any:
+    """Tasks that are counted of a stage that Spark has begun again, as what a task of it was to
+    read had gone: while one of each attempt runs, and in the end."""
+    context, may_end = spark.sparkContext, folder / "may end"
+
+    def read(index: int, lines: Any) -> Any:
+        attempt = TaskContext.get().stageAttemptNumber()  # type: ignore[union-attr]
+        if index == attempt:
+            (folder / str(attempt)).touch()
+            while not may_end.exists():
+                time.sleep(0.1)
+        yield sum(1 for _ in lines)
+
+    shuffled = context.parallelize([(key, key) for key in range(40)], 2).partitionBy(2)
+    with grouped(spark, "outlived", "of a test") as running:
+        shuffled.count()
+        places = context._jsc.sc().env().blockManager().diskBlockManager().localDirsString()
+        for file in (file for place in places for file in Path(place).rglob("shuffle_*")):
+            file.unlink()
+        both = context.union([context.parallelize([(0, 0)], 1), shuffled])
+        job = InheritableThread(lambda: both.mapPartitionsWithIndex(read).count())
+        job.start()
+        wait_for("a task of each attempt", lambda: all((folder / n).exists() for n in "01"))
+        wait_for("both to be counted", lambda: running() == 2)
+        may_end.touch()
+        job.join()
+        wait_until_still(running)
+        return running()
+
+
 def main(place: Path) -> None:
     spark, found = session(), {}
-    for part in (keyless, escaped, failing):
+    for part in (keyless, limited, stateless, escaped, failing, outlived):
         (folder := place / part.__name__).mkdir()
         found[part.__name__] = part(spark, folder)
     print(json.dumps(found))

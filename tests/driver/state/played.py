@@ -1,40 +1,58 @@
 """Spark's part in a change of a query's state, played on a checkpoint on this disk."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from dagster_sparkscale.driver.state import layout, reconfigure
-from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Part, Store
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows, Store
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.reporting import Reporting
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import Disk, rewrite
 
-PLAN = Plan("plan", partitions=8, key_groups=8)
+PLAN = Plan("plan", partitions=8, key_groups=8, queries=("counts",))
 STORE = (0, "default")
-AGGREGATION = "stateStoreSave"
-Parts = dict[tuple[int, int], Part]
 
 
-def all_rows(_batch: int, parts: Parts) -> Parts:
-    return parts
+def all_rows(_batch: int, rows: Rows) -> Rows:
+    return rows
 
 
-def without_a_row(batch: int, parts: Parts) -> Parts:
+def without_a_row(batch: int, rows: Rows) -> Rows:
     """Of the state that batch 2 has left all, and of what it was changed to all but one."""
-    return parts if batch == 2 else {where: parts[where] for where in sorted(parts)[1:]}
+    lacking = {group: rows.groups[group] for group in sorted(rows.groups)[1:]}
+    return rows if batch == 2 else replace(rows, groups=lacking)
+
+
+class Attempts:
+    """Those of a stage, as a sequence of Scala: with so many tasks that run."""
+
+    def __init__(self, *active: int) -> None:
+        self._active = active
+
+    def size(self) -> int:
+        return len(self._active)
+
+    def apply(self, index: int) -> SimpleNamespace:
+        return SimpleNamespace(numActiveTasks=lambda: self._active[index])
 
 
 class Context:
     """A SparkContext, as far as it tells of the tasks of a job."""
 
     def __init__(self) -> None:
+        self._jsc = SimpleNamespace(sc=lambda: self)
+        self._jvm = SimpleNamespace(
+            java=SimpleNamespace(util=SimpleNamespace(ArrayList=list)), double=float
+        )
+        self._gateway = SimpleNamespace(new_array=lambda kind, size: [kind()] * size)
         self.properties: dict[str, str | None] = {"spark.jobGroup.id": "the program's"}
         self.tasks: list[threading.Thread] = []
         self.asked: Callable[[], None] = lambda: None
@@ -59,12 +77,15 @@ class Context:
     def getJobInfo(self, job: int) -> SimpleNamespace | None:
         return SimpleNamespace(stageIds=[1, 2]) if job == 1 else None
 
-    def getStageInfo(self, stage: int) -> SimpleNamespace | None:
+    def statusStore(self) -> "Context":
+        return self
+
+    def stageData(self, stage: int, *_: object) -> Attempts:
         if stage != 1:
-            return None
+            return Attempts()
         running = sum(task.is_alive() for task in self.tasks)
         self.asked()
-        return SimpleNamespace(numActiveTasks=running)
+        return Attempts(running)
 
 
 class Spark:
@@ -72,7 +93,8 @@ class Spark:
 
     Args:
         meanwhile: called when the new state is written.
-        stores: of the query's operators, with the operators' names.
+        before: called before any of it is.
+        stores: of the query's operators.
         read: what is read of the state of a batch, given what there is.
     """
 
@@ -81,11 +103,12 @@ class Spark:
         disk: Disk,
         meanwhile: Callable[[], None] = lambda: None,
         context: Context | None = None,
-        stores: Mapping[Store, str] | None = None,
-        read: Callable[[int, Parts], Parts] = all_rows,
+        stores: tuple[Store, ...] = (STORE,),
+        read: Callable[[int, Rows], Rows] = all_rows,
+        before: Callable[[], None] = lambda: None,
     ) -> None:
-        self._disk, self._meanwhile, self._read = disk, meanwhile, read
-        self._stores = {STORE: AGGREGATION} if stores is None else stores
+        self._disk, self._meanwhile, self._read, self._before = disk, meanwhile, read, before
+        self._stores = stores
         self.sparkContext = context or Context()
         self._streamingCheckpointManager = self
         self.conf: dict[str, str] = {}
@@ -94,7 +117,7 @@ class Spark:
         """While it lasts, a change reads the state from this."""
         return patch.multiple(reconfigure, stores=self.stores, fingerprint=self.fingerprint)
 
-    def stores(self, session: "Spark", path: str) -> Mapping[Store, str]:
+    def stores(self, session: "Spark", path: str) -> tuple[Store, ...]:
         assert (session, path) == (self, self._disk.path)
         return self._stores
 
@@ -112,14 +135,19 @@ class Spark:
         entry = self._disk.read(f"{layout.OFFSETS}/{batch}")
         assert entry is not None and self._disk.exists(f"{layout.COMMITS}/{batch}")
         assert layout.bound(entry.decode(), "offsets").partitions == partitions
-        parts = {(g, g % partitions): Part(1, (g, g), 0) for g in range(groups)}
-        return Fingerprint(batch, partitions, {s: self._read(batch, parts) for s in self._stores})
+        counts = Counter(group % partitions for group in range(groups))
+        rows = Rows(
+            {group: Group(1, (group, group)) for group in range(groups)},
+            {place: Partition(count) for place, count in counts.items()},
+        )
+        return Fingerprint(batch, partitions, {s: self._read(batch, rows) for s in self._stores})
 
     def repartition(self, path: str, partitions: int, exactly_once: bool) -> None:
         assert (path, exactly_once) == (self._disk.path, True)
         jobs = self.sparkContext.properties
         assert jobs["spark.jobGroup.id"] == f"sparkscale {path}"
         assert jobs["spark.job.description"] == f"state -> {partitions}"
+        self._before()
         rewrite(self._disk, partitions)
         self._meanwhile()
 

@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from dagster_sparkscale.driver.state import reconfigure, tasks
+from dagster_sparkscale.driver.state.fingerprint import Rows
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import (
@@ -20,7 +22,6 @@ from tests.driver.state.disk import (
 )
 from tests.driver.state.played import (
     Context,
-    Parts,
     Spark,
     changed,
     resumed,
@@ -61,10 +62,10 @@ def test_it_is_changed(tmp_path):
     assert passed_over(tmp_path) == [3]
 
 
-def unreadable(batch: int, parts: Parts) -> Parts:
+def unreadable(batch: int, rows: Rows) -> Rows:
     """The new state can't be read."""
     if batch == 2:
-        return parts
+        return rows
     raise OSError("a block is missing")
 
 
@@ -146,16 +147,18 @@ def test_killed_while_it_puts_back_what_it_could_not_say_is_right(tmp_path):
     assert content(tmp_path) == was
 
 
-def test_a_listing_that_lacks_files_is_not_relied_on(tmp_path):
+@pytest.mark.parametrize("lacks", ["commits/2", "state/0/2"])
+def test_a_listing_that_lacks_files_is_not_relied_on(tmp_path, lacks):
     checkpoint(tmp_path)
     was = content(tmp_path)
 
     class Late(Disk):
         def files(self, folder: str = "") -> Mapping[str, int]:
-            return {n: size for n, size in super().files(folder).items() if n != "commits/2"}
+            there = super().files(folder).items()
+            return {name: size for name, size in there if not name.startswith(lacks)}
 
     came, reason = outcome(changed(Late(tmp_path)).told)
-    assert came == "refused" and "lists only some of its files, and not commits/2" in reason
+    assert came == "refused" and f"lists only some of its files, and not {lacks}" in reason
     assert content(tmp_path) == was
 
 
@@ -180,6 +183,54 @@ def test_what_another_driver_has_undone_meanwhile_is_that_one_s(tmp_path, right)
         disk = Disk(tmp_path)
         changed(disk, Spark(disk, meanwhile))
     assert content(tmp_path) == runs
+
+
+def outsider(root: Path, batches: int) -> dict[str, bytes]:
+    """Whole batches that somebody else's Spark runs, and one that it begins; all there is then."""
+    for batch in range(3, 4 + batches):
+        put(root, f"offsets/{batch}", entry(4))
+        for partition in range(4):
+            put(root, f"state/0/{partition}/{batch + 1}.changelog", f"batch {batch}")
+        if batch < 3 + batches:
+            put(root, f"commits/{batch}", "v1\n{}")
+    return content(root)
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_what_somebody_else_runs_in_the_middle_is_not_deleted(tmp_path, batches):
+    """Such as a notebook, past the driver's fence: Spark then refuses to change the state."""
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+
+    def meanwhile() -> None:
+        ran.update(outsider(tmp_path, batches))
+        raise RuntimeError("the last batch is not committed")
+
+    ran: dict[str, bytes] = {}
+    came = changed(disk, Spark(disk, before=meanwhile))
+    assert content(tmp_path) == ran
+    told, reason = outcome(came.told)
+    assert told == "failed" and reason.startswith("Spark could not change it: the last batch is")
+    assert "since" in reason and reason.endswith(": left as it is")
+    assert resumed(Disk(tmp_path)) == [] and passed_over(tmp_path) == []
+
+
+@pytest.mark.parametrize("lives", range(8))
+def test_nor_where_the_driver_is_killed_at_any_point_after_it(tmp_path, lives):
+    checkpoint(tmp_path)
+    disk = Disk(tmp_path)
+
+    def meanwhile() -> None:
+        ran.update(outsider(tmp_path, 1))
+        disk.lives = lives
+        raise RuntimeError("the last batch is not committed")
+
+    ran: dict[str, bytes] = {}
+    with suppress(Died):
+        changed(disk, Spark(disk, before=meanwhile))
+    resumed(Disk(tmp_path))
+    assert content(tmp_path) == ran
+    assert Journal(disk).begun() is None and resumed(Disk(tmp_path)) == []
 
 
 @pytest.mark.parametrize("step", ["checking", "measuring"])

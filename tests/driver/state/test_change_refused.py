@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.fingerprint import Keyless
+from dagster_sparkscale.driver.state.fingerprint import Keyless, Partition, Rows
 from dagster_sparkscale.driver.state.journal import Journal
 from dagster_sparkscale.driver.state.plans import Plan
 from tests.driver.state.disk import Disk, checkpoint, content, entry, put
-from tests.driver.state.played import AGGREGATION, PLAN, STORE, Parts, Spark, changed
+from tests.driver.state.played import PLAN, Spark, changed
 
 
 @pytest.fixture
@@ -87,43 +87,71 @@ def test_where_spark_would_mistake_the_path_which_is_told_without_its_secret(dis
 
 
 def test_where_the_query_keeps_no_state(disk):
-    assert refused(disk, Spark(disk, stores={})) == ("it keeps no state", True)
+    assert refused(disk, Spark(disk, stores=())) == ("it keeps no state", True)
 
 
 @pytest.mark.parametrize(
-    ("operator", "of", "outcome"),
+    ("operator", "of", "why"),
     [
-        (layout.JOIN, 4, "refused"),
-        (layout.JOIN, 3, "changed"),
-        (AGGREGATION, 4, "changed"),
+        (layout.JOIN, 4, "it joins streams by state of format 4"),
+        (layout.JOIN, 3, None),
+        ("stateStoreSave", 4, None),
+        ("globalLimit", 1, "operator 1 is a limit() of the stream: it keeps one count of all rows"),
     ],
 )
-def test_where_the_keys_of_a_join_can_t_be_told(disk, tmp_path, operator, of, outcome):
+@pytest.mark.parametrize("file", ["metadata", "v2/10"])
+def test_where_the_keys_of_an_operator_can_t_be_told(disk, tmp_path, operator, of, why, file):
     noted = entry(4).replace('"conf":{', f'"conf":{{"{layout.JOIN_FORMAT}":"{of}",')
     put(tmp_path, "offsets/2", noted)
-    came = changed(disk, Spark(disk, stores={STORE: operator}))
-    assert (came.told.outcome, came.counts) == (outcome, True)
-    assert ("state of format 4" in (came.told.reason or "")) == (outcome == "refused")
+    put(tmp_path, "state/1/_metadata/v2/9", named("dedupe"))
+    put(tmp_path, f"state/1/_metadata/{file}", named(operator))
+    if file == "metadata":
+        (tmp_path / "state/1/_metadata/v2/9").unlink()
+    came = changed(disk)
+    assert (came.told.outcome, came.counts) == ("refused" if why else "changed", True)
+    assert (came.told.reason or "").startswith(why or "")
+
+
+def named(operator: str) -> str:
+    """What Spark notes of an operator."""
+    return f'v1\n{{"operatorInfo":{{"operatorId":1,"operatorName":"{operator}"}}}}'
+
+
+@pytest.mark.parametrize("key", ["", '{"name":"word","type":"string","nullable":true}'])
+def test_where_an_aggregation_is_of_all_rows(disk, tmp_path, key):
+    put(tmp_path, "state/1/_metadata/metadata", named("stateStoreSave"))
+    schema = [f'{{"type":"struct","fields":[{of}]}}' for of in (key, "")]
+    put(tmp_path, "state/1/0/_metadata/schema", "\x00\x02v2\x00\x1d" + "\x00\x01\x00Y".join(schema))
+    came = changed(disk)
+    assert came.told.outcome == ("changed" if key else "refused")
+    why = "operator 1 keeps one state of all rows, which has no keys: more partitions than one are"
+    assert (came.told.reason or "").startswith("" if key else why)
+
+
+@pytest.mark.parametrize("text", ["", "v1", "v1\n[]", "v1\n{", 'v9\n{"operatorInfo":7}'])
+def test_not_by_what_spark_notes_in_another_way(disk, tmp_path, text):
+    put(tmp_path, "state/0/_metadata/metadata", text)
+    assert changed(disk).told.outcome == "changed"
 
 
 def test_where_the_state_has_no_keys(disk):
-    def keyless(_batch: int, _parts: Parts) -> Parts:
+    def keyless(_batch: int, _rows: Rows) -> Rows:
         raise Keyless("operator 0 keeps one state of all rows")
 
     why, counts = refused(disk, Spark(disk, read=keyless))
-    assert why.startswith("operator 0 keeps one state of all rows: more partitions") and counts
+    assert why == "operator 0 keeps one state of all rows" and counts
 
 
 def test_where_keys_are_not_where_they_belong_so_that_nothing_could_be_verified(disk):
-    def elsewhere(_batch: int, parts: Parts) -> Parts:
-        return {where: replace(part, misplaced=1) for where, part in parts.items()}
+    def elsewhere(_batch: int, rows: Rows) -> Rows:
+        return replace(rows, partitions={0: Partition(8, misplaced=8)})
 
     why, counts = refused(disk, Spark(disk, read=elsewhere))
     assert why.startswith("8 of its 8 rows are not where Spark looks for their keys") and counts
 
 
 def test_for_now_where_the_state_can_t_be_read(disk):
-    def unreadable(_batch: int, _parts: Parts) -> Parts:
+    def unreadable(_batch: int, _rows: Rows) -> Rows:
         raise OSError("no answer\nat java.net.Socket")
 
     why, counts = refused(disk, Spark(disk, read=unreadable))

@@ -23,7 +23,7 @@ def cut_off(
         drivers.count(driver)
         drivers.end(driver)
     was = counting.files()
-    plan = Plan("from 4 to 16", 16, GROUPS)
+    plan = Plan("from 4 to 16", 16, GROUPS, queries=("counts",))
     if step == "undoing":  # only what was cut off before it gets there
         drivers.killed_at("verifying", plan)
         drivers.killed_at(step)

@@ -100,7 +100,7 @@ def changed_after(start: Start, folder: Path, batches: int) -> None:
             filing.feed(driver)
         driver.stop()
         driver.exit_code(HANGS)
-    with filing.driver(Plan("up", 8, GROUPS)) as driver:
+    with filing.driver(Plan("up", 8, GROUPS, queries=NAMES)) as driver:
         goes_on(filing, driver)
         assert [r.outcome for r in driver.status().reconfigurations] == ["changed", "changed"]
         driver.stop()

@@ -1,6 +1,9 @@
 """Lists of files as Hadoop's file systems print them. The forms are theirs, of Hadoop 3.5; that of
 HDFS is looked at for real in `test_on_hdfs.py`, that of a local folder wherever a driver runs."""
 
+import errno
+import os
+
 import pytest
 
 from dagster_sparkscale.driver.state.folder import listed, local_files
@@ -56,3 +59,23 @@ def test_files_of_this_host_are_told_as_hadoop_does_without_its_checksums(tmp_pa
         (tmp_path / name).write_text(name)
     told = ("offsets/0", "state/0/5/1_a.zip", ".hidden", "state/x.crc")
     assert local_files(str(tmp_path)) == {name: len(name) for name in told}
+
+
+@pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.EACCES, errno.EMFILE])
+def test_a_folder_of_this_host_that_can_t_be_listed_is_not_taken_for_empty(
+    tmp_path, monkeypatch, code
+):
+    """As for a moment on NFS: what is in it would be deleted by an undo, as if it were new."""
+    for name in ("state/0/1/5.zip", "state/0/2/5.zip"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(name)
+    scan = os.scandir
+
+    def scandir(place: str):
+        if place.endswith("/state/0/2"):
+            raise OSError(code, os.strerror(code), place)
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(OSError, match="state/0/2"):
+        local_files(str(tmp_path))

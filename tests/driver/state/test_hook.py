@@ -12,7 +12,7 @@ from dagster_sparkscale.driver.state.undo import files_of
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import Disk, checkpoint, entry, put, rewrite
 
-PLAN = Plan("plan", 16, 16)
+PLAN = Plan("plan", 16, 16, queries=("counts",))
 
 
 class Session:
@@ -45,7 +45,8 @@ def test_a_plan_is_for_the_first_start_of_a_query_alone(tmp_path):
     started(its, tmp_path)
     checkpoint(tmp_path)  # it has run since
     known = started(its, tmp_path)
-    assert its.reconfigurations == ()
+    (told,) = its.reconfigurations
+    assert told.reason is not None and told.reason.startswith("it has not run a batch yet")
     assert known is not None and known.partitions == 4
 
 
@@ -104,7 +105,7 @@ def test_a_program_that_tries_for_ever_is_told_of_once(tmp_path, monkeypatch):
 
 def test_key_groups_are_those_from_before_the_plan(tmp_path):
     checkpoint(tmp_path)
-    its = StateHook("4.3.0", Declared(16, False, Plan("plan", 32, 32)))
+    its = StateHook("4.3.0", Declared(16, False, Plan("plan", 32, 32, queries=("counts",))))
     started(its, tmp_path)
     (told,) = its.reconfigurations
     assert told.outcome == "refused"

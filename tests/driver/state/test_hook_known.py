@@ -1,12 +1,16 @@
 """What is known of a query's state when it starts, and by which names it is found."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from dagster_sparkscale.driver.history import History
+from dagster_sparkscale.driver.queries import Queries
 from dagster_sparkscale.driver.state import hook, layout
 from dagster_sparkscale.driver.state.hook import Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal
+from dagster_sparkscale.driver.state.logs import read_logs
 from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.driver.state.undo import files_of
 from dagster_sparkscale.driver.wire import QueryState
@@ -14,6 +18,12 @@ from tests.driver.state.disk import Disk, checkpoint, content, entry, put, rewri
 from tests.driver.state.played import PLAN, Spark
 
 ID = '{"id": "d2f1"}'
+LIMIT = 'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"globalLimit"}}'
+DECLARED = Declared(16)
+
+
+def unreachable(*_: object) -> None:
+    raise OSError("no answer")
 
 
 @pytest.fixture(autouse=True)
@@ -75,14 +85,34 @@ class TestWhichCheckpoint:
 
 
 class TestWhoIsMeant:
-    def outcomes(self, place: Path, query: str | None, **options: str) -> list[tuple[str, str]]:
-        its = StateHook("4.3.0", Declared(8, False, Plan("plan", 8, 8, query=query)))
+    def outcomes(self, place: Path, query: str, **options: str) -> list[tuple[str, str]]:
+        its = StateHook("4.3.0", Declared(8, False, Plan("plan", 8, 8, queries=(query,))))
         before_start(its, Spark(Disk(place)), place, **options)
         return [(each.query, each.outcome or "") for each in its.reconfigurations]
 
-    @pytest.mark.parametrize("query", [None, "clicks"])
-    def test_a_query_by_its_name(self, place, query):
-        assert self.outcomes(place, query, queryName="clicks") == [("clicks", "changed")]
+    def test_a_query_by_its_name(self, place):
+        assert self.outcomes(place, "clicks", queryName="clicks") == [("clicks", "changed")]
+
+    @pytest.mark.parametrize(("meant", "changes"), [("counts", 0), ("counts d2f1a3b4", 1)])
+    def test_one_of_two_of_one_name_as_the_agent_calls_it(self, tmp_path, meant, changes):
+        """Of two sessions: the one that starts later is told apart by its id."""
+        queries = Queries(History(), 1000)
+        its = StateHook("4.3.0", Declared(8, False, Plan("plan", 8, 8, queries=(meant,))))
+        ids = ("a1b2c3d4-0000", "d2f1a3b4-0000")
+        for id in ids:
+            checkpoint(tmp_path / id)
+            put(tmp_path / id, "metadata", json.dumps({"id": id}))
+            spark = Spark(Disk(tmp_path / id))
+            with spark.playing():
+                options = {"checkpointLocation": str(tmp_path / id), "queryName": "counts"}
+                its.before_start(spark, options, None, queries.label)
+            at = "2026-01-01T00:00:00.000Z"
+            queries.started({"name": "counts", "id": id, "runId": id, "timestamp": at})
+        assert [each.name for each in queries.listed({})] == ["counts", "counts d2f1a3b4"]
+        (told,) = its.reconfigurations
+        assert (told.query, told.outcome) == (meant, "changed")
+        partitions = [read_logs(Disk(tmp_path / id)).bound.partitions for id in ids]
+        assert partitions == [8 if number == changes else 4 for number in range(2)]
 
     def test_one_without_a_name_by_its_id(self, place):
         put(place, "metadata", ID)
@@ -95,10 +125,6 @@ class TestWhoIsMeant:
 
     def test_no_other(self, place):
         assert self.outcomes(place, "orders", queryName="clicks") == []
-
-    def test_of_all_those_that_have_state(self, tmp_path):
-        put(tmp_path / "counts", "offsets/0", "v1\n{}")
-        assert self.outcomes(tmp_path / "counts", None) == []
 
 
 class TestSink:
@@ -138,7 +164,7 @@ class TestSink:
                 rewrite(disk, 8)
                 journal.verify(begun)
             spark = Spark(disk)
-            before_start(its, spark, place, table, **options)
+            before_start(its, spark, place, table, queryName="counts", **options)
             [told] = its.reconfigurations
             assert (told.outcome, told.before, told.after) == ("changed", 4, 8)
             assert noted == ([(spark, into, 3)] if into else [])
@@ -165,6 +191,30 @@ class TestKnown:
         put(tmp_path, "offsets/0", entry(4))
         found = known(tmp_path, Declared(16))
         assert (found.partitions, found.key_groups) == (None, None)
+        assert not found.stateless, "it has not completed a batch"
+        put(tmp_path, "commits/0", "v1\n{}")
+        assert known(tmp_path, Declared(16)).stateless
+
+    def test_of_one_that_keeps_state_that_it_does(self, place):
+        assert not known(place, Declared(16)).stateless
+
+    def test_why_it_can_t_be_changed_also_of_one_that_was_new(self, tmp_path, place):
+        put(tmp_path, "counts/offsets/2", entry(4, layout.HDFS))
+        assert "kept by HDFSBackedStateStoreProvider" in (known(place, DECLARED).unchangeable or "")
+        new = known(tmp_path / "new", DECLARED)
+        assert new.unchangeable is None
+        checkpoint(tmp_path / "new")
+        assert new.remember().unchangeable is None
+        put(tmp_path / "new", "state/0/_metadata/metadata", LIMIT)
+        told = new.remember().told(QueryState(partitions=4)).unchangeable
+        assert told is not None and told.startswith("operator 0 is a limit() of the stream")
+
+    def test_what_can_t_be_looked_up_keeps_no_query_from_starting(self, place, monkeypatch, capfd):
+        monkeypatch.setattr(hook, "why_unchangeable", unreachable)
+        found = known(place, DECLARED)
+        assert (found.unchangeable, found.key_groups) == (None, 16)
+        said = capfd.readouterr().err
+        assert "whether the state in counts can be changed is not known: no answer" in said
 
     def test_nothing_is_remembered_where_nothing_is_declared(self, place):
         was = {each.name for each in place.iterdir()}
@@ -248,7 +298,9 @@ class TestNoted:
     def test_one_that_is_done_or_would_be_refused_again_and_no_other(
         self, place, partitions, is_noted
     ):
-        its = StateHook("4.3.0", Declared(8, False, Plan("plan", partitions, 8)))
+        its = StateHook(
+            "4.3.0", Declared(8, False, Plan("plan", partitions, 8, queries=("counts",)))
+        )
         before_start(its, Spark(Disk(place)), place)
         assert (Journal(Disk(place)).last() is not None) == is_noted
 

@@ -45,6 +45,23 @@ def test_what_was_added_goes_in_an_order_that_is_safe_to_be_cut_off():
     assert gone == ("commits/3", "offsets/3", "state/0/1/4.zip")
 
 
+@pytest.mark.parametrize(
+    ("lacks", "missing"),
+    [
+        (None, ()),
+        ("commits/2", ("commits/2",)),
+        ("state/0/3/", ("state/0/3",)),
+        ("state/1/0/", ("state/1/0",)),
+        ("state/1/", ("state/1/0", "state/1/1", "state/1/2", "state/1/3")),
+    ],
+)
+def test_each_partition_of_each_operator_has_files(lacks, missing):
+    files = {"offsets/2", "commits/2", "state/1/_metadata/v2/0"}
+    files |= {f"state/{op}/{part}/left/3.zip" for op in range(2) for part in range(4)}
+    files = {name for name in files if lacks is None or not name.startswith(lacks)}
+    assert layout.unlisted(files, 2, (0, 1), 4) == missing
+
+
 def test_folders_that_held_nothing_else_go_from_the_deepest():
     gone = layout.emptied(["state/0/1/2.zip"], ["state/0/1/4.zip", "state/0/7/a/4.zip"])
     assert gone == ("state/0/7/a", "state/0/7")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.driver.state import layout
 from tests.driver.running import environment
 from tests.waiting import patience
 
@@ -39,6 +40,17 @@ def test_a_state_without_keys_is_left_where_its_operator_looks_for_it(told_by):
         assert counted == [40, 80]
 
 
+def test_a_limit_of_a_stream_is_left(told_by):
+    for outcome, reason, written in told_by["limited"]:
+        assert outcome == "refused"
+        assert reason.startswith("operator 0 is a limit() of the stream: it keeps one count of all")
+        assert written == 50
+
+
+def test_a_query_without_state_is_known_by_its_checkpoint(told_by):
+    assert "commits" in told_by["stateless"] and layout.STATE not in told_by["stateless"]
+
+
 def test_a_checkpoint_whose_path_spark_mistakes_is_left(told_by):
     outcome, reason, there = told_by["escaped"]
     assert outcome == "refused" and "Spark would look for its state in " in reason
@@ -51,3 +63,8 @@ def test_what_failed_is_put_back_once_none_of_its_tasks_writes_any_more(told_by)
     outcome, reason, at_once, later = told_by["failing"]
     assert outcome == "undone" and "Spark could not change it" in reason
     assert at_once == later == []
+
+
+def test_tasks_of_an_attempt_that_spark_has_given_up_count_for_as_long_as_they_run(told_by):
+    """What they write comes later, too."""
+    assert told_by["outlived"] == 0

@@ -10,7 +10,7 @@ from dagster_sparkscale.driver.state.hook import declared
 from dagster_sparkscale.driver.state.plans import BadPlan, Plan, misfit, plan_of
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
-PLAN_OF_8 = Plan("run-1", 8, 64, query="counts")
+PLAN_OF_8 = Plan("run-1", 8, 64, queries=("counts", "sums"))
 
 
 def test_a_plan_comes_back_from_its_text():
@@ -26,6 +26,9 @@ def test_a_plan_comes_back_from_its_text():
         ("partitions", 65, "must be 1 to 64"),
         ("plain_hash", "no", "plain_hash = 'no'"),
         ("id", None, "id = None"),
+        ("queries", "counts", "queries = 'counts'"),
+        ("queries", None, "queries = None"),
+        ("queries", ["counts", 7], "must be names of queries"),
     ],
 )
 def test_what_is_no_plan_is_told(field, value, told):

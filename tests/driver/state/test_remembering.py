@@ -45,3 +45,13 @@ def test_of_a_file_system_that_hangs_there_is_one_thread_however_many_batches_th
     wait_for("the thread to end", lambda: threading.active_count() < threads)
     streaming._remember_soon()
     assert (known.asked, threading.active_count()) == (1, threads - 1)
+
+
+def test_a_query_is_stateless_until_a_batch_tells_of_state():
+    queries = Queries(History(), 1000)
+    queries.started(STARTED)
+    assert not queries.listed({})[0].stateless
+    queries.set_known("run", lambda state: state, None, stateless=True)
+    assert queries.listed({})[0].stateless
+    queries.set_known("run", lambda state: state, QueryState(partitions=4), stateless=True)
+    assert not queries.listed({})[0].stateless

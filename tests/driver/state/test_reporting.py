@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.state import reporting
-from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Part
+from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows
 from dagster_sparkscale.driver.state.reporting import HOLD_AT, Reporting
 
 
@@ -90,11 +90,12 @@ def test_the_log_has_each_step_and_what_it_came_to(clock, capfd):
 
 def test_what_was_measured_is_told_before_and_after(clock):
     report = Reporting("plan", "counts")
-    parts = {(group, group % 2): Part(group, (0, 0), 0) for group in range(4)}
-    report.measured(Fingerprint(2, 2, {(0, "default"): parts}), 4)
+    groups = {group: Group(group, (0, 0)) for group in range(4)}
+    before = Rows(groups, {0: Partition(2), 1: Partition(4)})
+    report.measured(Fingerprint(2, 2, {(0, "default"): before}), 4)
     told = report.told
     assert (told.rows, told.group_rows, told.partition_rows) == (6, (0, 1, 2, 3), (2, 4))
-    report.measured_after(Fingerprint(3, 2, {(0, "default"): {(0, 1): Part(6, (0, 0), 0)}}))
+    report.measured_after(Fingerprint(3, 2, {(0, "default"): Rows({}, {1: Partition(6)})}))
     assert (report.told.partition_rows_after, report.told.rows) == ((0, 6), 6)
 
 

@@ -6,34 +6,27 @@ import pytest
 
 from dagster_sparkscale.driver.state import tasks
 from dagster_sparkscale.driver.state.tasks import StillRunning, grouped, wait_until_still
+from tests.driver.state.played import Attempts, Context
 
 GROUP, DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
 INTERRUPT = "spark.job.interruptOnCancel"
 
 
-class Tracker:
+class Tracker(Context):
     """A context with two jobs of a group, that share a stage, and one that is forgotten."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.properties: dict[str, str | None] = {
             GROUP: "the program's",
             DESCRIPTION: "its own",
             INTERRUPT: "true",
         }
         self.stages: dict[int, list[int]] = {1: [10, 11], 2: [11, 12]}
-        self.active: dict[int, int] = {10: 1, 11: 2}
-
-    def getLocalProperty(self, name: str) -> str | None:
-        return self.properties.get(name)
-
-    def setLocalProperty(self, name: str, value: str | None) -> None:
-        self.properties[name] = value
+        self.active = {10: Attempts(1), 11: Attempts(2, 0)}
 
     def setJobGroup(self, group: str, description: str) -> None:
         self.properties = {GROUP: group, DESCRIPTION: description, INTERRUPT: "false"}
-
-    def statusTracker(self) -> "Tracker":
-        return self
 
     def getJobIdsForGroup(self, group: str) -> list[int]:
         return [*self.stages, 3] if group == "ours" else []
@@ -41,9 +34,8 @@ class Tracker:
     def getJobInfo(self, job: int) -> SimpleNamespace | None:
         return SimpleNamespace(stageIds=self.stages[job]) if job in self.stages else None
 
-    def getStageInfo(self, stage: int) -> SimpleNamespace | None:
-        active = self.active.get(stage)
-        return None if active is None else SimpleNamespace(numActiveTasks=active)
+    def stageData(self, stage: int, *_: object) -> Attempts:
+        return self.active.get(stage, Attempts())
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -62,7 +54,7 @@ def test_a_group_lasts_as_long_as_what_is_done_and_the_program_s_own_is_back_aft
     assert context.properties == was
 
 
-def test_tasks_of_all_stages_of_its_jobs_count_once():
+def test_tasks_of_all_attempts_of_the_stages_of_its_jobs_count_once():
     with grouped(SimpleNamespace(sparkContext=Tracker()), "ours", "of state") as running:
         assert running() == 3
 

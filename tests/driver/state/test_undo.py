@@ -151,6 +151,23 @@ def test_a_query_that_ran_on_is_left_as_it_is(tmp_path):
     assert resumed(Disk(tmp_path)) == []
 
 
+def test_what_somebody_else_begins_after_the_logs_were_looked_at_is_not_deleted(tmp_path):
+    """Such as a notebook, past the driver's fence."""
+    written(tmp_path)
+    begun = {"offsets/4": entry(8), "state/0/1/5.changelog": "batch 4"}
+
+    class Late(Disk):
+        def read(self, name: str) -> bytes | None:
+            found = super().read(name)
+            if name == "offsets/3":
+                for each, text in begun.items():
+                    put(tmp_path, each, text)
+            return found
+
+    assert resumed(Late(tmp_path))[0].told.outcome == "undone"
+    assert begun.keys() <= content(tmp_path).keys()
+
+
 def test_a_batch_of_the_query_itself_is_none_of_the_change(tmp_path):
     checkpoint(tmp_path)
     disk = Disk(tmp_path)

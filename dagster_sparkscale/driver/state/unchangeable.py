@@ -1,0 +1,96 @@
+"""Why the partitions of a query's state can't be changed, whatever is done: looked up in its
+checkpoint, so that it is known once the query has run a batch, and before anything is stopped."""
+
+import json
+from collections.abc import Mapping
+
+from dagster_sparkscale.driver.fence import without_credentials
+
+from . import layout
+from .folder import Folder
+from .layout import Bound
+
+_JOINS = 3
+"""The last format of the state of joins whose keys Spark 4.3 tells from it."""
+_AGGREGATION, _LIMIT = "stateStoreSave", "globalLimit"
+"""Operators, as Spark calls them."""
+_KEY = b'{"type":"struct","fields":['
+"""How the key begins in a file with the schema of a state, which has it first."""
+
+
+def why_unchangeable(folder: Folder, bound: Bound) -> str | None:
+    """Why Spark can't change the partitions of the state in `folder`, in words; None: it can, as
+    far as the checkpoint tells.
+
+    Args:
+        bound: what the last batch is bound to.
+    """
+    if bound.provider != layout.ROCKSDB:
+        kept, needed = layout.short(bound.provider), layout.short(layout.ROCKSDB)
+        return (
+            f"its state is kept by {kept}, whose partitions Spark can't change, only those of "
+            f"{needed}: set {layout.PROVIDER} to {layout.ROCKSDB} and begin with a new "
+            "checkpoint, for one that exists keeps the provider it was begun with"
+        )
+    if folder.escaped is not None:
+        # By `StreamingUtils.resolvedCheckpointLocation`, unlike the query itself.
+        there = without_credentials(folder.escaped)
+        return (
+            f"the path of its checkpoint, {folder.name}, has a space or another sign that a URL "
+            f"does not have: Spark would look for its state in {there}"
+        )
+    return _why_not_these(folder, bound)
+
+
+def _why_not_these(folder: Folder, bound: Bound) -> str | None:
+    for number, name in sorted(operators(folder).items()):
+        if name == layout.JOIN and bound.join_format > _JOINS:
+            # From one partition on, `measuring` would not tell: all keys are where they belong.
+            return (
+                f"it joins streams by state of format {bound.join_format}: Spark would write what "
+                f"it can't read; up to {_JOINS} it can be changed. A checkpoint keeps its format"
+            )
+        if name == _LIMIT:
+            return (
+                f"operator {number} is a limit() of the stream: it keeps one count of all rows, "
+                "which has no keys, and Spark can't change it, nor any other of its query"
+            )
+        if name == _AGGREGATION and _is_keyless(folder, number):
+            return keyless(number)
+    return None
+
+
+def keyless(operator: int) -> str:
+    """Why the state of an operator without keys can't be changed."""
+    return (
+        f"operator {operator} keeps one state of all rows, which has no keys: more partitions than "
+        "one are of no use to it"
+    )
+
+
+def operators(folder: Folder) -> Mapping[int, str]:
+    """The names of the stateful operators by their numbers, where Spark has noted them."""
+    found = {}
+    for number in filter(str.isdecimal, folder.names(layout.STATE)):
+        place = f"{layout.STATE}/{number}/_metadata"
+        last = layout.latest(folder.names(f"{place}/v2"))
+        file = f"{place}/metadata" if last is None else f"{place}/v2/{last}"
+        if (name := _name(folder.read(file))) is not None:
+            found[int(number)] = name
+    return found
+
+
+def _name(metadata: bytes | None) -> str | None:
+    """Of an operator, by what `OperatorStateMetadataUtils` writes: a version and a line of JSON."""
+    try:
+        return str(
+            json.loads((metadata or b"").partition(b"\n")[2])["operatorInfo"]["operatorName"]
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_keyless(folder: Folder, operator: int) -> bool:
+    """By what `StateSchemaCompatibilityChecker` writes for the first partition."""
+    schema = folder.read(f"{layout.STATE}/{operator}/0/_metadata/schema") or b""
+    return schema.partition(_KEY)[2].startswith(b"]")
