@@ -25,9 +25,6 @@ class Seen:
     """Registered when it completed; None: not known."""
     limit: float | None = None
     """Records that it might have at most; None: there was no limit, or it is not known."""
-    work: float | None = None
-    """What its records come to in a unit of their source's own that goes with the time they take
-    better than their number does, such as bytes; None: not told."""
     failed: bool = False
     cold: bool = False
     """Whether it was the first batch with work of its query in this driver."""
@@ -35,7 +32,7 @@ class Seen:
     def __post_init__(self) -> None:
         _at_least(0, completed_at=self.completed_at, records=self.records)
         _at_least(0, processing_ms=self.processing_ms, scheduling_ms=self.scheduling_ms)
-        _at_least(0, executors=self.executors, limit=self.limit, work=self.work)
+        _at_least(0, executors=self.executors, limit=self.limit)
         _at_least(1, interval_ms=self.interval_ms)
 
 
