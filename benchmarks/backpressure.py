@@ -123,8 +123,8 @@ def measure() -> list[Figure]:
 
 
 def jump_figure() -> Figure:
-    """Of the jump after which the limit was furthest too high, in the mean of the seeds: of DStreams,
-    whose simulations are long, the first five."""
+    """Of the jump after which the limit was furthest too high, in the mean of the seeds. Of
+    DStreams, whose runs are long, these are the first five."""
     loads = {
         f"x{factor}, overhead {overhead:g}, noise {noise:g}, {kind}": [
             jumped(factor, overhead, noise, queues, seed)

@@ -33,7 +33,7 @@ class TestUpAndDownAgain:
 @given(st.floats(5, 50), st.floats(0.05, 0.8), st.sampled_from([0.5, 1.0, 10.0, 300.0]))
 def test_any_jump_at_any_overhead(factor, overhead, interval):
     jump = Jump(factor, overhead, interval)
-    assert jump.up < 2.5 and jump.down < 2.5
+    assert jump.up < 5 and jump.down < 5, "a single batch may be an overshoot"
     assert jump.longest <= 3
 
 
