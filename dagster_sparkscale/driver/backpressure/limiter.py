@@ -307,7 +307,9 @@ class Limiter:
         if not found:
             return InForce()
         rate, by = min(found, key=lambda each: each[0])
-        whole = set_records(limits) if by == "set" and not receiver else None
+        if receiver:  # Spark tells one a whole number; 0 would be none at all
+            return InForce(max(1, int(min(rate, MOST_RECORDS))), by=by)
+        whole = set_records(limits) if by == "set" else None
         # A limit of records that was set stays as it was said.
         exact = whole is not None and whole / interval_s == rate
         records = whole if exact else max(1, int(min(rate * interval_s + 1e-6, MOST_RECORDS)))

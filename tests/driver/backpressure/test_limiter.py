@@ -417,3 +417,24 @@ def test_names_that_programs_make_up_do_not_pile_up():
         stream.batch(clicks(1, source=f"s{number}"), query=f"q{number}")
     assert len(stream.limiter.limits()) == MOST_SOURCES
     assert len(stream.file) == MOST_SOURCES + 1
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.9, 3.5, 12.6, 17.9, 39.9])
+def test_a_receiver_reaches_its_limit_however_low_it_is(rate):
+    """It takes a whole number of records per second: what it is told, what its batches' limit says
+    and what is shown are one number."""
+    stream = Stream(Plan(min_rate=rate, initial_rate=rate), interval_ms=5000)
+    told = stream.limiter.receivers([0], "dstream")
+    assert told == {0: int(rate)}
+    stream.limiter.told(0, told[0])
+    for _ in range(3):
+        batch = stream.batch(received(5 * int(rate)), queues=True)
+    assert batch.limit == batch.records
+    stated = stream.told("receiver-0")
+    assert (stated.rate, stated.taken) == (stream.limiter.receivers([0], "q")[0], True)
+
+
+def test_no_receiver_is_told_less_than_a_record_a_second():
+    """Spark takes 0 for no limit at all."""
+    stream = Stream(Plan(min_rate=0.2))
+    assert stream.limiter.receivers([0], "dstream") == {0: 1}
