@@ -13,16 +13,19 @@ from dagster_sparkscale.driver.looks import Look
 from dagster_sparkscale.driver.private_spark import PrivateSpark
 from dagster_sparkscale.driver.rates import BadRates, Rates, rates_of
 from dagster_sparkscale.driver.reports import Input
-from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES, Batch, Limit
+from dagster_sparkscale.driver.wire import (
+    BACKPRESSURE,
+    DECLARED_FIRST_RATE,
+    RATES,
+    Batch,
+    Limit,
+)
 
 from .limiter import Limiter
 from .plan import BadPlan, plan_of
 from .receiver_limits import ReceiverLimits
 
 FIRST_RATE = "spark.streaming.backpressure.initialRate"
-DECLARED_FIRST_RATE = "spark.sparkscale.receivers.initialRate"
-"""What the setting before was, where the driver has lowered it to limits that were set; it may be
-empty."""
 LARGEST_RATE = "spark.streaming.receiver.maxRate"
 SPARKS_OWN = "spark.streaming.backpressure.enabled"
 SOONEST, LATEST = 0.2, 2.0
