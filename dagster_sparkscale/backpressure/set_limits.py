@@ -255,6 +255,13 @@ def _follow(
         time.sleep(_POLL)
 
 
+_WHOSE = {
+    "estimator": "the estimator",
+    "max_rate": "max_rate of backpressure",
+    "start": "the rate to begin with",
+}
+
+
 def heeded(source: str, seen: Status, since: float, over: bool) -> str | None:
     """Whether a source heeds the limits that were set at `since`, as `Story.ending`; None: that is
     still to be seen.
@@ -296,8 +303,8 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
             tell(f"after: {in_words(limit)}")
             if limit.by not in ("set", "nobody"):
                 story.notes.append(
-                    f"{limit.source}: backpressure allows less than what is set, "
-                    f"{limit.rate:,.6g} records/s ({limit.by})"
+                    f"{limit.source}: what was set is not in force yet: {_WHOSE.get(limit.by, 'backpressure')} allows "
+                    f"less, {_number(limit.rate)} records/s. It holds once that allows more"
                 )
     if ending == "not heeded":
         story.notes.append(
@@ -320,7 +327,7 @@ def in_words(limit: Limit) -> str:
     """A limit as a person is told of it."""
     rate = "no limit" if limit.rate is None else f"{_number(limit.rate)} records/s ({limit.by})"
     said = [f"{limit.source}: {rate}"]
-    if limit.estimate is not None:
+    if limit.estimate is not None and limit.by != "estimator":
         said.append(f"the estimator says {_number(limit.estimate)}")
     if limit.taken is not None:
         said.append("heeded" if limit.taken else "not heeded")
