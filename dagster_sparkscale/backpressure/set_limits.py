@@ -302,9 +302,10 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
         if story.source in (EVERY, limit.source):
             tell(f"after: {in_words(limit)}")
             if limit.by not in ("set", "nobody"):
+                whose = _WHOSE.get(limit.by, "backpressure")
                 story.notes.append(
-                    f"{limit.source}: what was set is not in force yet: {_WHOSE.get(limit.by, 'backpressure')} allows "
-                    f"less, {_number(limit.rate)} records/s. It holds once that allows more"
+                    f"{limit.source}: what was set is not in force yet: {whose} allows less, "
+                    f"{_number(limit.rate)} records/s. It holds once that allows more"
                 )
     if ending == "not heeded":
         story.notes.append(

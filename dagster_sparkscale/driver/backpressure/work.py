@@ -16,7 +16,7 @@ Spark's (`pid.py`):
 - one slow batch among others is taken for what it is (`batch_times.py`);
 - the batches that wait are reckoned up, with those that the limit until now has formed behind
   them, and the next ones are smaller by as much, until none waits;
-- more or fewer executors change the rate in that proportion at first.
+- more or fewer cores for batches change the rate in that proportion at first.
 """
 
 import math
@@ -107,7 +107,7 @@ class Work:
         """The rate that is tried, and the capacity when a higher one was tried last."""
         self._times_more, self._cheap = 1.0, True
         """The multiple that was tried last, and whether that batch took hardly any longer."""
-        self._executors: int | None = None
+        self._cores: int | None = None
 
     @property
     def rate(self) -> float:
@@ -117,7 +117,7 @@ class Work:
         if seen.failed:
             return None
         interval = seen.interval_ms / 1000
-        self._rescale(seen.executors)
+        self._rescale(seen.cores)
         model = self._times.model
         if seen.records and seen.processing_ms and not seen.cold:
             model = self._learn(seen, interval)
@@ -139,16 +139,16 @@ class Work:
             self._given.append((seen.completed_at, self._rate))
         return Estimate(self._rate, self._words(model, interval, waiting))
 
-    def _rescale(self, executors: int | None) -> None:
-        """The same work is done by more executors, or by fewer."""
-        if not executors:
+    def _rescale(self, cores: int | None) -> None:
+        """The same work is done by more cores, or by fewer."""
+        if not cores:
             return
-        if self._executors and self._executors != executors and self._times.model:
-            factor = self._executors / executors
+        if self._cores and self._cores != cores and self._times.model:
+            factor = self._cores / cores
             self._times.model = self._times.model.scaled(factor, NEW_EXECUTORS)
             self._capacity = self._bounded(self._capacity / factor)
             self._shown = int(self._shown / factor)
-        self._executors = executors
+        self._cores = cores
 
     def _learn(self, seen: Seen, interval: float) -> CostModel:
         """What to go by after this batch."""

@@ -438,3 +438,20 @@ def test_no_receiver_is_told_less_than_a_record_a_second():
     """Spark takes 0 for no limit at all."""
     stream = Stream(Plan(min_rate=0.2))
     assert stream.limiter.receivers([0], "dstream") == {0: 1}
+
+
+@pytest.mark.parametrize("task_cpus", [1, 2])
+def test_receivers_take_cores_that_batches_do_not_have(task_cpus):
+    """Of 5 executors of 4 cores to 2: from 15 cores for batches to 3, and not to two fifths."""
+    stream = Stream(Plan(min_rate=5))
+    stream.limiter.task_cpus = task_cpus
+    stream.limiter.receivers(range(5), "q")
+    five = [received(500, number) for number in range(5)]
+    stream.limiter.cores = 20
+    for _ in range(20):
+        stream.batch(*five, ms=900, queues=True)
+    before = stream.told("receiver-0").estimate
+    stream.limiter.cores = 8
+    stream.batch(*(received(0, number) for number in range(5)), ms=10, queues=True)
+    fewer = (8 - 5 * task_cpus if task_cpus == 1 else 1) / (20 - 5 * task_cpus)
+    assert stream.told("receiver-0").estimate == pytest.approx(fewer * before, rel=0.05)

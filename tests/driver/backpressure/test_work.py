@@ -170,8 +170,8 @@ class TestFailedBatches:
         failing, other = Fed(), Fed()
         for number in range(20):
             if number % 3 == 0:
-                failing.work.completed(Seen(1.0, 5, 60_000, 1000, 9000, executors=9, failed=True))
-            assert failing.batch(executors=2) == other.batch(executors=2)
+                failing.work.completed(Seen(1.0, 5, 60_000, 1000, 9000, cores=9, failed=True))
+            assert failing.batch(cores=2) == other.batch(cores=2)
 
 
 class TestReasons:

@@ -18,7 +18,7 @@ batches = st.builds(
     processing_ms=st.integers(0, 5000) | st.integers(0, 2**53),
     interval_ms=st.sampled_from([1, 1000, 60_000]),
     scheduling_ms=st.none() | st.integers(0, 10_000) | st.integers(0, 2**53),
-    executors=st.none() | st.integers(0, 1000),
+    cores=st.none() | st.integers(0, 1000),
     limit=st.none() | st.floats(0, 1e12),
     failed=st.booleans(),
     cold=st.booleans(),
@@ -103,7 +103,7 @@ def history(interval: float = 1.0) -> Iterator[Seen]:
             round(1000 * interval),
             scheduling_ms=round(1000 * waited * interval),
             limit=4000.0 * interval,
-            executors=2 + (number >= 100),
+            cores=2 + (number >= 100),
         )
         waited = max(0.0, waited + took - 1)
 
