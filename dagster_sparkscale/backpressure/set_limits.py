@@ -305,7 +305,7 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
                 whose = _WHOSE.get(limit.by, "backpressure")
                 story.notes.append(
                     f"{limit.source}: what was set is not in force yet: {whose} allows less, "
-                    f"{_number(limit.rate)} records/s. It holds once that allows more"
+                    f"{_number(limit.rate or 0.0)} records/s. It holds once that allows more"
                 )
     if ending == "not heeded":
         story.notes.append(
