@@ -9,6 +9,10 @@ better:
 - `backpressure_lost`: of the records that could have been processed, the share that was refused;
 - `backpressure_over`: the share of batches that took longer than the interval.
 
+A fifth one is of ours alone: `backpressure_jump`, the largest limit from the fourth batch on after
+records have become 5 to 50 times as dear at once, or as cheap as before, as a multiple of what
+fits; under the worst factor, share of overhead and kind of stream.
+
 `dev/load_measures.py` says how each is counted. Where PID's value is next to nothing a ratio would
 say nothing: neither side is taken for less than `FLOORS`, and of loads in which both are below it,
 there is none for `backpressure_converge` and 1 for the others.
@@ -26,7 +30,8 @@ from typing import NamedTuple
 from benchmarks import backpressure_spark
 from benchmarks.figures import Figure
 from dagster_sparkscale.driver.backpressure.estimators import estimator_of
-from dev.load_measures import converge, lost, over, overshoot
+from dagster_sparkscale.driver.backpressure.plan import Plan
+from dev.load_measures import converge, lost, over, overshoot, too_high
 from dev.load_simulation import Run, Stream, always, ramp, simulate, steps
 
 SEEDS = range(20)
@@ -94,6 +99,11 @@ LOADS = {
         400.0,
     ),
 }
+JUMPS, OVERHEADS = (5, 8, 12, 20, 50), (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8)
+"""How many times as dear a record becomes; shares of the interval."""
+JUMP_NOISES = (0.0, 0.1)
+JUMP_COST = 1 / 200_000
+"""Seconds for a record: at such rates the lowest one, 100/s, plays no part."""
 KINDS = {"DStreams": True, "Structured Streaming": False}
 """Whether batches queue."""
 
@@ -109,7 +119,55 @@ def measure() -> list[Figure]:
         load: _on_spark(runs, Load(runs["work"].stream, backpressure_spark.changes(load), *times))
         for load, times in backpressure_spark.LOADS.items()
     }
-    return [figure(name, compared, there) for name in GOALS]
+    return [*(figure(name, compared, there) for name in GOALS), jump_figure()]
+
+
+def jump_figure() -> Figure:
+    """Of the jump after which the limit was furthest too high, in the mean of the seeds. Of
+    DStreams, whose runs are long, these are the first five."""
+    loads = {
+        f"x{factor}, overhead {overhead:g}, noise {noise:g}, {kind}": [
+            jumped(factor, overhead, noise, queues, seed)
+            for seed in (SEEDS[: 5 if queues else None] if noise else SEEDS[:1])
+        ]
+        for factor in JUMPS
+        for overhead in OVERHEADS
+        for noise in JUMP_NOISES
+        for kind, queues in KINDS.items()
+    }
+    means = {load: statistics.mean(found) for load, found in loads.items()}
+    worst = max(means, key=lambda load: means[load])
+    return Figure(
+        name="backpressure_jump",
+        value=means[worst],
+        unit="ratio",
+        goal=2.0,
+        better="lower",
+        detail={
+            "worst": worst,
+            "largest of a single run": max(max(found) for found in loads.values()),
+            "without noise": max(means[load] for load in loads if ", noise 0," in load),
+            "seeds": len(SEEDS),
+            "loads": {load: round(mean, 3) for load, mean in means.items()},
+        },
+    )
+
+
+def jumped(factor: float, overhead: float, noise: float, queues: bool, seed: int) -> float:
+    """The largest limit / what fits after the cost of records has jumped, and after it has fallen
+    again. DStreams have time to drain what waits in between."""
+    up, down = 60.0, 60.0 + (50 * factor if queues else 100.0)
+    stream = Stream(
+        arrivals=always(1e9),
+        cost=steps(JUMP_COST, (up, factor * JUMP_COST), (down, JUMP_COST)),
+        overhead=overhead,
+        noise=noise,
+        queues=queues,
+        fastest=5 / JUMP_COST,
+    )
+    run = simulate(stream, estimator_of("work"), down + 100, seed)
+    least = Plan().min_rate
+    return max(too_high(run, up, down, least), too_high(run, down, down + 100, least))
 
 
 def _on_spark(runs: Mapping[str, Run], load: Load) -> Compared:

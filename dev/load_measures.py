@@ -72,3 +72,32 @@ def over(run: Run, since: float = 0.0, until: float = math.inf) -> float:
 def _of(run: Run, since: float, until: float) -> list[Done]:
     """The batches that were planned in that time."""
     return [batch for batch in run.batches if since <= batch.planned < until]
+
+
+SETTLED_BY = 4
+"""From which batch after a change on the limit has to fit."""
+
+
+def too_high(run: Run, since: float, until: float, least: float = 0.0) -> float:
+    """The largest limit after a change at `since`, as a multiple of what fits into the interval, or
+    of `least` where even less fits: from the fourth batch on that was begun since. Infinite if
+    there is none: the limits before have let in too much for that.
+    """
+    begun = [batch for batch in run.batches if since <= batch.began < until]
+    if len(begun) < SETTLED_BY:
+        return math.inf
+    settled = begun[SETTLED_BY - 2].ended
+    changes = [settled, *(at for at, _ in run.rates if settled < at < until)]
+    return max(run.rate_at(at) / max(least, run.stream.fitting(at)) for at in changes)
+
+
+def longest_too_high(
+    run: Run, since: float, until: float, times: float = 2.0, least: float = 0.0
+) -> int:
+    """The most batches in a row that might have had more than so many times what fits."""
+    longest = row = 0
+    for batch in _of(run, since, until):
+        fitting = max(least, run.stream.fitting(batch.began)) * run.stream.interval
+        row = row + 1 if batch.limit > times * fitting else 0
+        longest = max(longest, row)
+    return longest

@@ -225,7 +225,7 @@ class _Simulation:
                 processing_ms=round(done.took * 1000),
                 scheduling_ms=round((done.began - done.planned) * 1000) if queues else None,
                 interval_ms=round(self._stream.interval * 1000),
-                executors=int(self._stream.executors(done.ended)),
+                cores=int(self._stream.executors(done.ended)),
                 limit=done.limit if math.isfinite(done.limit) else None,
                 cold=cold and self._stream.cold > 0,
             )

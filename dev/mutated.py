@@ -116,6 +116,7 @@ PURE: Modules = {
     "driver/shipped.py": ("driver/test_shipped*.py",),
     "driver/stopped.py": ("driver/test_stopped*.py",),
     "driver/victims.py": ("driver/test_victims*.py",),
+    "driver/backpressure/batch_times.py": ("driver/backpressure/test_work*.py",),
     "driver/backpressure/cost_model.py": (
         "driver/backpressure/test_cost_model*.py",
         "driver/backpressure/test_work*.py",

@@ -31,6 +31,8 @@ def stands_at(seen: Evaluation) -> str:
     """That the query stands at its limit, in words."""
     limit = seen.throttled_limit
     how_much = "" if limit is None else f" of {limit:,.{_DIGITS[limit < 10]}f} records/s"
+    if seen.throttled_lag is None and seen.lag_query != seen.throttled:
+        how_much += " (what waits is not known)"
     return (
         f"input of query {seen.throttled!r} stands at its limit{how_much}, R {ratio_of(seen):.2f}"
     )

@@ -255,6 +255,13 @@ def _follow(
         time.sleep(_POLL)
 
 
+_WHOSE = {
+    "estimator": "the estimator",
+    "max_rate": "max_rate of backpressure",
+    "start": "the rate to begin with",
+}
+
+
 def heeded(source: str, seen: Status, since: float, over: bool) -> str | None:
     """Whether a source heeds the limits that were set at `since`, as `Story.ending`; None: that is
     still to be seen.
@@ -295,9 +302,10 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
         if story.source in (EVERY, limit.source):
             tell(f"after: {in_words(limit)}")
             if limit.by not in ("set", "nobody"):
+                whose = _WHOSE.get(limit.by, "backpressure")
                 story.notes.append(
-                    f"{limit.source}: backpressure allows less than what is set, "
-                    f"{limit.rate:,.6g} records/s ({limit.by})"
+                    f"{limit.source}: what was set is not in force yet: {whose} allows less, "
+                    f"{_number(limit.rate or 0.0)} records/s. It holds once that allows more"
                 )
     if ending == "not heeded":
         story.notes.append(
@@ -320,7 +328,7 @@ def in_words(limit: Limit) -> str:
     """A limit as a person is told of it."""
     rate = "no limit" if limit.rate is None else f"{_number(limit.rate)} records/s ({limit.by})"
     said = [f"{limit.source}: {rate}"]
-    if limit.estimate is not None:
+    if limit.estimate is not None and limit.by != "estimator":
         said.append(f"the estimator says {_number(limit.estimate)}")
     if limit.taken is not None:
         said.append("heeded" if limit.taken else "not heeded")

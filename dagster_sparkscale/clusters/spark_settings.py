@@ -16,6 +16,7 @@ from dagster_sparkscale.declare.streams import DStream, StructuredStream
 from dagster_sparkscale.driver.backpressure.plan import Plan
 from dagster_sparkscale.driver.wire import (
     BACKPRESSURE,
+    DECLARED_FIRST_RATE,
     KEY_GROUPS,
     PLAIN_HASH,
     RECEIVERS,
@@ -143,6 +144,9 @@ def limit_settings(stream: Stream) -> dict[str, str]:
         # Receivers begin before anybody can state a limit to them. Spark reads a whole number.
         if plan.first_rate is not None and policy.covers_receivers(stream.receivers):
             made[INITIAL_RATE] = str(max(1, int(plan.first_rate)))
+            if policy.sources:
+                # With more receivers than are declared some have no limit, which they are told.
+                made[DECLARED_FIRST_RATE] = ""
     return made
 
 

@@ -112,10 +112,13 @@ class Agent:
             return EVERY  # it is a program of Structured Streaming
         return self.backpressure.pace(graph.value.interval_ms if graph and graph.value else None)
 
-    def _registered(self) -> int | None:
-        """Executors that are registered now; None: not known."""
+    def _registered(self) -> tuple[int | None, int | None]:
+        """Executors that are registered now, and their cores; None: not known."""
         seen = self._executors.seen
-        return seen.value.registered if seen is not None and seen.age <= STALE_AFTER else None
+        if seen is None or seen.age > STALE_AFTER:
+            return None, None
+        executors = seen.value.executors
+        return seen.value.registered, sum(each.cores for each in executors) or None
 
     # For HTTP threads.
 

@@ -37,6 +37,8 @@ class Standing:
     """For how many seconds it has been away, or has run nowhere yet; None: it runs."""
     order: Order | None = None
     """Where it was sent and has not come up."""
+    pauses_until: float | None = None
+    """When it begins again by itself, as it has said; None: it has not."""
 
 
 def to_be_sent(
@@ -68,7 +70,7 @@ def to_be_sent(
 
 
 def stuck(
-    receivers: Sequence[Standing], hosts: Collection[str], leaving: Collection[str]
+    receivers: Sequence[Standing], hosts: Collection[str], leaving: Collection[str], now: float
 ) -> list[int]:
     """The stream ids of those receivers that run nowhere, and that Spark may never get to run.
 
@@ -77,6 +79,9 @@ def stuck(
     only one executor had registered when the program's receivers were given theirs. It chooses so
     too where the executor has died that somebody had sent it to. And on one that is leaving it
     starts nothing any more, for as long as that is there.
+
+    A receiver that has restarted itself with a pause is left alone until that is over and it has
+    had time to come up.
 
     Args:
         hosts: the executors that stay.
@@ -90,6 +95,7 @@ def stuck(
             (each.order is None or each.order.executor not in hosts)
             and each.away is not None
             and each.away >= STUCK_AFTER
+            and (each.pauses_until is None or now >= each.pauses_until + SETTLE)
         )
     )
 

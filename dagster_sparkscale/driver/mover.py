@@ -208,7 +208,7 @@ class Mover:
         """Send those elsewhere that Spark does not get to run where it wants them."""
         if not bound.local and bound.tracker.streaming:
             standings = list(self._standings().values())
-            streams = stuck(standings, self._staying(seen), self.going.leaving)
+            streams = stuck(standings, self._staying(seen), self.going.leaving, self._clock())
             self._send_all(bound, seen, streams, None)
 
     def _send_all(
@@ -291,6 +291,7 @@ class Mover:
                 self._watch.last_place(each.stream_id),
                 away.get(each.stream_id),
                 ordered.get(each.stream_id),
+                self._watch.pauses_until(each.stream_id),
             )
             for each in self._watch.receivers()
         }

@@ -14,6 +14,7 @@ What a receiver has stored record by record and its `BlockGenerator` has made no
 and acknowledges them then loses nothing either way.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from .receiver_watch import Placement
 # How the Scala compiler names private members that inner classes use too.
 MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"
 TRIES = 3
+_PAUSE = re.compile(r"Restarting receiver with delay (\d+) ?ms:")
 
 
 def placements(jvm: Jvm, tracker: Any, streams: Sequence[int]) -> tuple[Placement, ...]:
@@ -47,9 +49,18 @@ def placements(jvm: Jvm, tracker: Any, streams: Sequence[int]) -> tuple[Placemen
             launch=launch,
             name=told["name"] or None,
             error=_error(told["lastErrorMessage"], told["lastError"]),
+            pauses_until=paused_until(told["lastErrorMessage"], told["lastErrorTime"]),
         )
         for told, launch in zip(jvm.read(listed), launches, strict=True)
     )
+
+
+def paused_until(message: str, at_ms: int) -> float | None:
+    """When a receiver that has restarted itself begins again, in seconds since the epoch; None: it
+    has not. How long it pauses, by `spark.streaming.receiverRestartDelay` or its program, Spark's
+    `ReceiverSupervisor` says in this message alone."""
+    found = _PAUSE.match(message)
+    return (at_ms + int(found[1])) / 1000 if found is not None and at_ms > 0 else None
 
 
 def executors(jvm: Jvm, tracker: Any) -> dict[str, str]:

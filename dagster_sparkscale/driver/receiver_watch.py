@@ -26,6 +26,8 @@ class Placement:
     """Its endpoint: each start of it has another."""
     name: str | None = None
     error: str | None = None
+    pauses_until: float | None = None
+    """When it begins again by itself after a failure, seconds since the epoch; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Order:
 @dataclass(slots=True)
 class _Known:
     placement: Placement
+    pauses_until: float | None = field(default=None, kw_only=True)
     """As it ran last; before it ever has, as it was seen."""
     first_seen: float = 0.0
     here: bool = False
@@ -83,6 +86,8 @@ class ReceiverWatch:
         for id, placement in sorted(told.items()):
             known = self._known.setdefault(id, _Known(placement, now))
             known.name, known.error = placement.name or known.name, placement.error or known.error
+            there = known.placement.executor in present  # it pauses where it ran, or not at all
+            known.pauses_until = placement.pauses_until if there else None
             if placement.active and placement.executor in present:
                 over += self._seen_running(known, placement, present, now)
             else:
@@ -172,6 +177,11 @@ class ReceiverWatch:
         """Where a receiver runs, or ran last; None: nowhere yet."""
         known = self._known.get(stream_id)
         return None if known is None else known.placement.executor
+
+    def pauses_until(self, stream_id: int) -> float | None:
+        """When one that has failed begins again by itself, where it ran; None: not known."""
+        known = self._known.get(stream_id)
+        return None if known is None else known.pauses_until
 
     def receivers(self) -> tuple[Receiver, ...]:
         """What is told of each, without its rate."""

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .backpressure.at_work import DECLARED_FIRST_RATE, FIRST_RATE
+from .backpressure.at_work import FIRST_RATE
 from .backpressure.source import receivers_first
 from .log import say
 from .rates import rates_of
 from .releases import LEAST, TooOld, minor, need, release_at
-from .wire import RATES
+from .wire import DECLARED_FIRST_RATE, RATES
 
 # As spark.redaction.regex has it by default.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
@@ -62,7 +62,7 @@ def create_context(name: str, agent_url: str) -> Any:
     has = conf.get(FIRST_RATE, "")
     if (first := receivers_begin_with(conf.get(RATES, ""), has)) is not None:
         properties.setProperty(FIRST_RATE, first)
-        properties.setProperty(DECLARED_FIRST_RATE, has)
+        properties.setProperty(DECLARED_FIRST_RATE, conf.get(DECLARED_FIRST_RATE, has))
     python = executors_python(conf.get("spark.master", ""), conf.get("spark.pyspark.python", None))
     if python is not None:
         os.environ["PYSPARK_PYTHON"] = python

@@ -25,6 +25,10 @@ JSON of a `driver.state.plans.Plan`."""
 BACKPRESSURE = "spark.sparkscale.backpressure"
 """Spark setting: that the driver is to limit what its sources take, and how, the JSON of a
 `driver.backpressure.plan.Plan`."""
+DECLARED_FIRST_RATE = "spark.sparkscale.receivers.initialRate"
+"""Spark setting: what a receiver without a limit may take, where
+spark.streaming.backpressure.initialRate has what only those with a limit begin with. Empty: as much
+as it likes."""
 RATES = "spark.sparkscale.rates"
 """Spark setting: the live limits that sources begin with, the JSON of the `rates` that `PUT
 /v1/rates` takes."""

@@ -50,7 +50,8 @@ class TestALimitThatExecutorsRaise:
     def test_it_goes_up_as_if_r_stood_at_its_threshold(self) -> None:
         assert decided() == ScaleTo(
             5,
-            "input of query 'q' stands at its limit of 1,200 records/s, R 0.88: 4 registered -> 5",
+            "input of query 'q' stands at its limit of 1,200 records/s (what waits is not known), "
+            "R 0.88: 4 registered -> 5",
         )
         assert decided(RatioPolicy(scale_up_ratio=3.0)).target == 7
         assert decided(ratio=0.31).target == 5
@@ -65,8 +66,8 @@ class TestALimitThatExecutorsRaise:
     @pytest.mark.parametrize(
         ("limit", "words"),
         [
-            (None, " at its limit, R"),
-            (9.876, " of 9.88 records/s, R"),
+            (None, " at its limit (what waits is not known), R"),
+            (9.876, " of 9.88 records/s (what waits is not known), R"),
             (2.5e6, " of 2,500,000 rec"),
         ],
     )
@@ -103,7 +104,8 @@ class TestALimitThatExecutorsRaise:
     def test_idle_executors_let_the_limit_grow_first(self) -> None:
         decision = decided(ratio=0.3)
         assert decision == Hold(
-            "input of query 'q' stands at its limit of 1,200 records/s, R 0.30, but R is at or "
+            "input of query 'q' stands at its limit of 1,200 records/s (what waits is not known), "
+            "R 0.30, but R is at or "
             f"below 0.3: {GROWING}"
         )
 
@@ -138,7 +140,8 @@ class TestALimitThatNoExecutorMoves:
     @pytest.mark.parametrize("ratio", [0.1, 0.3, 0.5, 0.88])
     def test_it_is_told_to_be_raised(self, by: str, ratio: float) -> None:
         assert decided(throttled_by=by, ratio=ratio) == Hold(
-            f"input of query 'q' stands at its limit of 1,200 records/s, R {ratio:.2f}, but more "
+            "input of query 'q' stands at its limit of 1,200 records/s (what waits is not known), "
+            f"R {ratio:.2f}, but more "
             f"executors would not read more; {FIXED[by]}"
         )
 
@@ -346,7 +349,10 @@ class TestWhoseLimitItIs:
         told = seen((limit("set"),))
         assert (told.throttled, told.throttled_by, told.throttled_limit) == (QUERY, "set", 10.0)
         decision = RatioPolicy().decide(BOUNDS, told)
-        assert "of 10 records/s, R 0.88, but more executors would not read" in decision.reason
+        assert (
+            "of 10 records/s (what waits is not known), R 0.88, but more executors would not read"
+            in decision.reason
+        )
 
     @pytest.mark.parametrize(
         ("limits", "by"),

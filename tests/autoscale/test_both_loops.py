@@ -71,7 +71,7 @@ class Autoscaled:
                 scheduling_ms=seen.scheduling_ms,
                 records=seen.records,
                 limit=seen.limit,
-                executors=seen.executors,
+                executors=seen.cores,
                 behind_ms=behind,
                 cold=seen.cold,
             )

@@ -250,7 +250,8 @@ class TestOperation:
         story = self.carry_out(running, rate=50)
         assert story.ending == "heeded"
         assert story.notes == [
-            "clicks: backpressure allows less than what is set, 20 records/s (estimator)"
+            "clicks: what was set is not in force yet: the estimator allows less, 20 records/s. "
+            "It holds once that allows more"
         ]
 
     def test_what_was_set_is_taken_away_and_nothing_waited_for(self, running):

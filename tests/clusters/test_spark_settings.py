@@ -192,6 +192,16 @@ def test_receivers_begin_with_a_limit_and_spark_estimates_none(
     assert (told.get(INITIAL), told[ENABLED]) == (first, "false")
 
 
+def test_receivers_beyond_those_declared_do_not_stay_at_what_limited_ones_begin_with() -> None:
+    """The number may be raised later, to receivers that `sources` does not name."""
+    free = "spark.sparkscale.receivers.initialRate"
+    policy = BackpressurePolicy(sources=("receiver-0", "receiver-1"))
+    made = settings(declared(DStream, receivers=2, backpressure=policy), 1, MASTER)
+    assert (made[INITIAL], made[free]) == ("100", "")
+    every = settings(declared(DStream, receivers=2, backpressure=BackpressurePolicy()), 1, MASTER)
+    assert free not in every
+
+
 def test_settings_of_one_start_win_over_all() -> None:
     more = {"spark.x": "once", "spark.sparkscale.epoch": "8", "spark.sparkscale.state.plan": "{}"}
     made = settings(declared(spark_conf={"spark.x": "stream"}), 1, MASTER, more=more)

@@ -102,7 +102,7 @@ class TestDStreams:
         estimator = Given(100.0)
         run = simulate(stream, estimator, 4.0)
         assert [round(batch.took, 6) for batch in run.batches[:2]] == [0.7, 0.55]
-        assert [seen.executors for seen in estimator.seen[:2]] == [1, 4]
+        assert [seen.cores for seen in estimator.seen[:2]] == [1, 4]
 
     def test_the_first_batch_with_records_is_cold(self):
         estimator = Given(100.0)

@@ -104,10 +104,14 @@ def test_who_is_sent(standing: Standing, sent: bool) -> None:
         (Standing(1, "4", STUCK_AFTER - 0.1, ordered("9", NOW, "move")), False),
         (Standing(1, "4", STUCK_AFTER, ordered("9", NOW, "move")), True),  # to one that has died
         (Standing(1, "4", 0.1, ordered("2", NOW, "move")), True),  # to one that is leaving
+        (Standing(1, "0", STUCK_AFTER, pauses_until=NOW + 90), False),  # it pauses by itself
+        (Standing(1, "0", STUCK_AFTER, pauses_until=NOW - SETTLE + 0.1), False),
+        (Standing(1, "0", STUCK_AFTER, pauses_until=NOW - SETTLE), True),
+        (Standing(1, "0", 0.1, ordered("2", NOW, "move"), NOW + 90), True),
     ],
 )
 def test_who_is_stuck(standing: Standing, is_stuck: bool) -> None:
-    assert stuck([standing], {"0", "1"}, {"2"}) == ([1] if is_stuck else [])
+    assert stuck([standing], {"0", "1"}, {"2"}, NOW) == ([1] if is_stuck else [])
 
 
 def test_they_are_sent_by_their_numbers() -> None:

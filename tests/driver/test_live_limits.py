@@ -25,7 +25,7 @@ def rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rates:
 
 
 def at_work(rates: Rates, **settings: str) -> Backpressure:
-    made = Backpressure(1000, rates, History(), PrivateSpark(), lambda: 3)
+    made = Backpressure(1000, rates, History(), PrivateSpark(), lambda: (3, 12))
     made.begin(settings)
     return made
 

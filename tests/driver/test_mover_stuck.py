@@ -1,6 +1,9 @@
 """Receivers that Spark does not get to run are sent to where there is a core."""
 
-from dagster_sparkscale.driver.evacuation import STUCK_AFTER
+import pytest
+
+from dagster_sparkscale.driver.evacuation import SETTLE, STUCK_AFTER
+from dagster_sparkscale.driver.receiver_moves import paused_until
 from dagster_sparkscale.driver.wire import Executor
 from tests.driver.tracker import Spark
 
@@ -62,6 +65,40 @@ def test_of_a_local_master_none_is_sent_anywhere() -> None:
     spark.look()
     spark.look(after=STUCK_AFTER)
     assert spark.tracker.sent == []
+
+
+def test_one_that_has_failed_and_pauses_by_itself_is_left_alone_until_that_is_over() -> None:
+    spark = Spark("0", "1")
+    spark.look()
+    spark.fail(1, pause=120.0)
+    spark.look(after=60.0)
+    spark.look(after=60.0)
+    assert spark.tracker.sent == []
+    spark.look(after=SETTLE)
+    assert [stream for stream, _, _ in spark.tracker.sent] == [1]
+
+
+def test_a_pause_ends_with_its_executor() -> None:
+    spark = Spark("0", "1")
+    spark.look()
+    spark.fail(1, pause=120.0)
+    del spark.tracker.hosts["1"]
+    spark.look()
+    spark.look(after=STUCK_AFTER)
+    assert [stream for stream, _, _ in spark.tracker.sent] == [1]
+
+
+@pytest.mark.parametrize(
+    ("message", "until"),
+    [
+        ("Restarting receiver with delay 120000ms: Error connecting to x:1", 1120.0),
+        ("Restarting receiver with delay 2000 ms: x", 1002.0),
+        ("Stopped by driver", None),
+        ("", None),
+    ],
+)
+def test_how_long_one_pauses_is_in_what_spark_says(message: str, until: float | None) -> None:
+    assert paused_until(message, 1_000_000) == until
 
 
 def executor(number: str) -> Executor:

@@ -75,6 +75,16 @@ class Spark:
         self.mover = Mover(PrivateSpark(), lambda: self.executors, lambda: self.now)
         self.be()
 
+    def fail(self, stream: int, pause: float) -> None:
+        """A receiver restarts itself after a pause."""
+        failed = replace(
+            self.tracker.placements[stream],
+            active=False,
+            error="Restarting receiver",
+            pauses_until=self.now + pause,
+        )
+        self.tracker.placements[stream] = failed
+
     def be(self, **more: Any) -> None:
         tracker: Any = self.tracker
         made = {"local": False, "logged": False, "task_cpus": 1, "scala": "2.13.18", **more}

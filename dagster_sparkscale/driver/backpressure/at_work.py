@@ -13,17 +13,21 @@ from dagster_sparkscale.driver.looks import Look
 from dagster_sparkscale.driver.private_spark import PrivateSpark
 from dagster_sparkscale.driver.rates import BadRates, Rates, rates_of
 from dagster_sparkscale.driver.reports import Input
-from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES, Batch, Limit
+from dagster_sparkscale.driver.wire import (
+    BACKPRESSURE,
+    DECLARED_FIRST_RATE,
+    RATES,
+    Batch,
+    Limit,
+)
 
 from .limiter import Limiter
 from .plan import BadPlan, plan_of
 from .receiver_limits import ReceiverLimits
 
 FIRST_RATE = "spark.streaming.backpressure.initialRate"
-DECLARED_FIRST_RATE = "spark.sparkscale.receivers.initialRate"
-"""What the setting before was, where the driver has lowered it to limits that were set; it may be
-empty."""
 LARGEST_RATE = "spark.streaming.receiver.maxRate"
+TASK_CPUS = "spark.task.cpus"
 SPARKS_OWN = "spark.streaming.backpressure.enabled"
 SOONEST, LATEST = 0.2, 2.0
 """Seconds between two looks at what changes with each batch."""
@@ -34,7 +38,8 @@ class Backpressure:
 
     Args:
         interval_ms: the declared batch interval.
-        registered: how many executors are registered now; None: not known.
+        registered: how many executors are registered now, and how many cores they have; None: not
+            known.
     """
 
     def __init__(
@@ -43,7 +48,7 @@ class Backpressure:
         rates: Rates,
         history: History,
         private: PrivateSpark,
-        registered: Callable[[], int | None],
+        registered: Callable[[], tuple[int | None, int | None]],
     ) -> None:
         self._interval_ms, self._rates, self._history = interval_ms, rates, history
         self._registered = registered
@@ -73,6 +78,7 @@ class Backpressure:
             self._trouble(f"sources begin without the limits that were set: {RATES}: {error}")
         if plan is not None and settings.get(SPARKS_OWN, "").lower() == "true":
             self._trouble(f"{SPARKS_OWN} is true as well: two estimators contradict each other")
+        self._limiter.task_cpus = int(_rate(settings, TASK_CPUS) or 1)
         lowered = DECLARED_FIRST_RATE in settings
         self._limiter.begin(
             plan,
@@ -113,7 +119,8 @@ class Backpressure:
     ) -> Batch:
         """As `queries.Completed` has it. Never raises: Spark's bus of events is waiting."""
         try:
-            batch = replace(batch, executors=self._registered())
+            executors, self._limiter.cores = self._registered()
+            batch = replace(batch, executors=executors)
             limit = self._limiter.limit_of(batch, interval_ms, inputs, queues)
             batch = replace(batch, limit=limit)
             seen = replace(batch, cold=self._history.would_be_cold(batch))

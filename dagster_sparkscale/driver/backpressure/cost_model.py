@@ -32,7 +32,7 @@ CLOCK = 0.005
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """What is believed of batches, and how firmly. Units are records, or what a source counts."""
+    """What is believed of batches, and how firmly. Units are records."""
 
     overhead: float
     """Seconds that a batch takes without any units."""
@@ -97,20 +97,10 @@ class CostModel:
         size = self.size + TRACKING * (abs(relative) - self.size)
         one_sign = abs(error) / size if size > 0 else 0.0
         weight = max(LEAST_GAIN, MOST_GAIN * one_sign**2)
-        # Covariances of what this batch measures with overhead and cost.
-        of_overhead = self.var_overhead + units * self.covariance
-        of_cost = self.covariance + units * self.var_cost
         # Forgotten is of the variance of what it measures so much that it weighs as it should.
         variance = max(known**2, weight / (1 - weight) * chance**2)
-        # What Kalman has, with P + (variance / known^2 - 1) P H H' P / known^2 for P.
-        ratio = variance / known**2 if known > 0 else 0.0
-        gain = off * ratio / (variance + chance**2)
-        left = (ratio - 1 - ratio * variance / (variance + chance**2)) / known**2 if ratio else 0.0
         return replace(
-            self._moved(gain * of_overhead, gain * of_cost, units),
-            var_overhead=max(0.0, self.var_overhead + left * of_overhead**2),
-            covariance=self.covariance + left * of_overhead * of_cost,
-            var_cost=max(0.0, self.var_cost + left * of_cost**2),
+            self._measured(units, off, chance, variance),
             noise=self._noise((relative - self.error) ** 2 - (known / expected) ** 2),
             error=error,
             size=size,
@@ -126,7 +116,7 @@ class CostModel:
             share: 0.5 for half of the way.
         """
         off = share * (seconds - self.seconds(units))
-        to_overhead = off * self._of_overhead(units)
+        to_overhead = off * self.of_overhead(units)
         to_cost = (off - to_overhead) / units
         doubt = min(
             MOST_NOISE, math.hypot(AFTER_LEAP, self._chance(seconds) / max(abs(off), CLOCK))
@@ -139,24 +129,25 @@ class CostModel:
             size=0.0,
         )
 
-    def between(self, before: float, units: float, seconds: float) -> "CostModel":
-        """After batches of one size alone, `before`, and one of another size: the line through
-        what the former took and this one did. What was overhead and what cost was a guess until
-        then, as they can't be told apart by batches of one size."""
-        took, apart = self.seconds(before), units - before
-        cost = min(max(0.0, (seconds - took) / apart), seconds / units)
-        chance = math.hypot(self.uncertainty(before), self._chance(seconds))
-        doubt = (chance / apart) ** 2
-        return replace(
+    def turned(self, about: float, doubt: float, units: float, seconds: float) -> "CostModel":
+        """After a batch of another size than `about`: it shows what of the time that one of `about`
+        takes is overhead and what cost, as far as chance lets it.
+
+        Args:
+            about: units of a batch whose time is known.
+            doubt: standard deviation, in seconds, of what of that time is overhead.
+        """
+        doubted = replace(
             self,
-            overhead=max(0.0, took - cost * before),
-            cost=cost,
-            var_overhead=doubt * before**2 + self._chance(took) ** 2,
-            covariance=-doubt * before,
-            var_cost=doubt,
+            var_overhead=self.var_overhead + doubt**2,
+            covariance=self.covariance - doubt**2 / about,
+            var_cost=self.var_cost + (doubt / about) ** 2,
             error=0.0,
             size=0.0,
         )
+        off = seconds - self.overhead - self.cost * units
+        variance = doubted.uncertainty(units) ** 2
+        return doubted._measured(units, off, self._chance(seconds), variance)
 
     def noisier(self) -> "CostModel":
         """After a surprise that was chance: batches like it come now and then."""
@@ -176,7 +167,7 @@ class CostModel:
             var_cost=self.var_cost * factor**2 + (doubt * cost) ** 2,
         )
 
-    def _of_overhead(self, units: float) -> float:
+    def of_overhead(self, units: float) -> float:
         if self.overhead <= 0:
             return 0.0
         return 1 / (1 + min(1e9, self.cost * units / self.overhead) ** 4)
@@ -188,6 +179,27 @@ class CostModel:
         """After a batch that was off by that, as a share, more than what is not known explains."""
         noise = math.sqrt(self.noise**2 + NOISE_GAIN * (max(0.0, variance) - self.noise**2))
         return min(MOST_NOISE, max(LEAST_NOISE, noise))
+
+    def _measured(self, units: float, off: float, chance: float, variance: float) -> "CostModel":
+        """What Kalman has after a batch that was off by that many seconds.
+
+        Args:
+            variance: of what is believed of its time. Above what it is: with
+                P + (variance / known^2 - 1) P H H' P / known^2 for P.
+        """
+        # Covariances of what this batch measures with overhead and cost.
+        of_overhead = self.var_overhead + units * self.covariance
+        of_cost = self.covariance + units * self.var_cost
+        known = self.uncertainty(units)
+        ratio = variance / known**2 if known > 0 else 0.0
+        gain = off * ratio / (variance + chance**2)
+        left = (ratio - 1 - ratio * variance / (variance + chance**2)) / known**2 if ratio else 0.0
+        return replace(
+            self._moved(gain * of_overhead, gain * of_cost, units),
+            var_overhead=max(0.0, self.var_overhead + left * of_overhead**2),
+            covariance=self.covariance + left * of_overhead * of_cost,
+            var_cost=max(0.0, self.var_cost + left * of_cost**2),
+        )
 
     def _moved(self, overhead: float, cost: float, units: float) -> "CostModel":
         """Neither goes below nothing; what one can't give the other does."""

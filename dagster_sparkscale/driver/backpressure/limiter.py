@@ -61,6 +61,9 @@ class Limiter:
         None: as many as it likes."""
         self.receivers_held: bool = False
         """Whether receivers begin with less than that, and have to be told."""
+        self.cores: int | None = None
+        """Of all executors that are registered; None: not known."""
+        self.task_cpus = 1
         self._sources: dict[str, Source] = {}
         self._estimators: dict[str, tuple[int, float | None, Estimator]] = {}
         """Of a query, with how many sources it is for and the max_rate of each, or with `pid` of a
@@ -212,6 +215,13 @@ class Limiter:
                 else:
                     self._estimate_all(self._plan, batch, interval_ms, inputs, queues)
 
+    def _batch_cores(self, batch: Batch) -> int | None:
+        """Cores that batches have: each receiver takes those of a task. 1 where they take all."""
+        if not self.cores:
+            return self.cores
+        receivers = sum(s.receiver and s.query == batch.query for s in self._sources.values())
+        return max(1, self.cores - receivers * self.task_cpus)
+
     def _limited(self, plan: Plan, inputs: Sequence[Input]) -> list[Source]:
         names = {each.source for each in inputs if each.source and plan.limits(each.source)}
         return [self._sources[name] for name in sorted(names)]
@@ -223,7 +233,8 @@ class Limiter:
         for source in self._limited(plan, inputs):
             records = sum(each.records for each in inputs if each.source == source.name)
             estimator = self._estimator(f"source {source.name}", 1, plan)
-            found = estimator.completed(_seen(batch, interval_ms, records, queues))
+            seen = _seen(batch, interval_ms, records, queues, self._batch_cores(batch))
+            found = estimator.completed(seen)
             if found is not None:
                 source.estimated(found.rate, batch.completed_at, found.reason)
 
@@ -240,7 +251,8 @@ class Limiter:
         bounds = plan if alone else replace(plan, max_rate=None)
         estimator = self._estimator(f"query {batch.query}", len(limited), bounds)
         records = sum(each.records for each in inputs)
-        found = estimator.completed(_seen(batch, interval_ms, records, queues))
+        seen = _seen(batch, interval_ms, records, queues, self._batch_cores(batch))
+        found = estimator.completed(seen)
         if found is None:
             return
         others = sum(each.records for each in inputs if each.source not in names)
@@ -307,7 +319,9 @@ class Limiter:
         if not found:
             return InForce()
         rate, by = min(found, key=lambda each: each[0])
-        whole = set_records(limits) if by == "set" and not receiver else None
+        if receiver:  # Spark tells one a whole number; 0 would be none at all
+            return InForce(max(1, int(min(rate, MOST_RECORDS))), by=by)
+        whole = set_records(limits) if by == "set" else None
         # A limit of records that was set stays as it was said.
         exact = whole is not None and whole / interval_s == rate
         records = whole if exact else max(1, int(min(rate * interval_s + 1e-6, MOST_RECORDS)))
@@ -352,14 +366,14 @@ def _as_limited(each: Input) -> Input:
     return replace(each, records=each.limit)
 
 
-def _seen(batch: Batch, interval_ms: int, records: int, queues: bool) -> Seen:
+def _seen(batch: Batch, interval_ms: int, records: int, queues: bool, cores: int | None) -> Seen:
     return Seen(
         completed_at=batch.completed_at,
         records=records,
         processing_ms=batch.processing_ms,
         interval_ms=interval_ms,
         scheduling_ms=batch.scheduling_ms if queues else None,
-        executors=batch.executors,
+        cores=cores,
         limit=batch.limit,
         failed=batch.failed,
         cold=batch.cold,

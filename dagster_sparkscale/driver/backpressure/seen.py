@@ -21,13 +21,11 @@ class Seen:
     scheduling_ms: int | None = None
     """How long it waited before it was begun. None: batches do not queue, as those of Structured
     Streaming."""
-    executors: int | None = None
-    """Registered when it completed; None: not known."""
+    cores: int | None = None
+    """Of the executors that were registered when it completed, without those that receivers take;
+    None: not known."""
     limit: float | None = None
     """Records that it might have at most; None: there was no limit, or it is not known."""
-    work: float | None = None
-    """What its records come to in a unit of their source's own that goes with the time they take
-    better than their number does, such as bytes; None: not told."""
     failed: bool = False
     cold: bool = False
     """Whether it was the first batch with work of its query in this driver."""
@@ -35,7 +33,7 @@ class Seen:
     def __post_init__(self) -> None:
         _at_least(0, completed_at=self.completed_at, records=self.records)
         _at_least(0, processing_ms=self.processing_ms, scheduling_ms=self.scheduling_ms)
-        _at_least(0, executors=self.executors, limit=self.limit, work=self.work)
+        _at_least(0, cores=self.cores, limit=self.limit)
         _at_least(1, interval_ms=self.interval_ms)
 
 

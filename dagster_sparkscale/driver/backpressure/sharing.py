@@ -10,6 +10,8 @@ from dataclasses import dataclass
 GROWTH = 1.5
 """What a source may take that took less than it might: so much of what it took, if others want the
 rest. It says at the next batch whether it wants more."""
+NOTHING = 1e-9
+"""Records per second."""
 EQUALLY = 0.2
 """Share that is given out equally, whatever the sources have taken. The rest goes by that: one that
 takes much has much."""
@@ -40,9 +42,9 @@ def share(
                 enough = max(least, GROWTH * want.taken)
                 ceiling[name] = min(enough, ceiling.get(name, enough))
     mean = sum(want.taken for want in wants.values()) / len(wants) if wants else 0.0
-    # Of sources that have taken nothing, all weigh the same.
+    # Of sources that have taken (next to) nothing, all weigh the same.
     weights = {
-        name: EQUALLY * mean + (1 - EQUALLY) * want.taken if mean > 0 else 1.0
+        name: EQUALLY * mean + (1 - EQUALLY) * want.taken if mean > NOTHING else 1.0
         for name, want in wants.items()
     }
     return _filled(total, weights, least, ceiling)

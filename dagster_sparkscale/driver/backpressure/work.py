@@ -8,20 +8,21 @@ Spark's (`pid.py`):
   times from one to the next;
 - a small batch shows how long a batch takes at least, and takes nothing from the rate;
 - where a record costs more, by its content, the rate falls by as much after a batch or two: what
-  has to fit is the work, however many records it is (SPARK-20462); at once where the source tells
-  of its work, as in bytes;
+  has to fit is the work, however many records it is (SPARK-20462);
 - where the overhead alone fills the interval, records have a part of the time nevertheless: small
   batches would not fit either, and what comes in would never be read;
-- at the lowest rate, where batches of one size do not tell what of their time is overhead, a larger
-  one is tried now and then;
-- one slow batch among others is taken for what it is;
+- where batches of one size do not tell what of their time is overhead, another one is tried: a
+  larger one now and then at the lowest rate, a smaller one where all have become slow;
+- one slow batch among others is taken for what it is (`batch_times.py`);
 - the batches that wait are reckoned up, with those that the limit until now has formed behind
   them, and the next ones are smaller by as much, until none waits;
-- more or fewer executors change the rate in that proportion at first.
+- more or fewer cores for batches change the rate in that proportion at first.
 """
 
+import math
 from collections import deque
 
+from .batch_times import BatchTimes
 from .cost_model import CostModel
 from .seen import Estimate, Seen, check_rates
 
@@ -33,12 +34,6 @@ LARGEST_STEP = 10.0
 """The limit is at most so many times what a batch has had."""
 CERTAINTY = 1.0
 """Standard deviations by which a larger batch than any before must fit into the interval."""
-FIRST_SLOW, FIRST_FAST = 0.33, 1.0
-"""How far a first surprising batch is followed until the next one says whether it was one of its
-kind. A slow one often is; hardly any is fast by chance."""
-CALM = 5
-"""Batches without a surprise before a first one is followed at all. Where they come and go, batches
-differ that much by chance."""
 FULL = 0.9
 """Share of its limit from which a batch has had all that it might."""
 DRAINED_AFTER = 3
@@ -48,21 +43,25 @@ NEW_EXECUTORS = 0.1
 LEAST_WORK, OVERRUN = 0.1, 0.25
 """Where a batch without any records takes (nearly) its whole time, no limit makes batches fit: its
 records get that share of the time all the same, and the second one of what it is over it."""
+UNDER_SUSPICION = 2.0
+"""The rate is at most so many times what it was while all batches since a slow one have been too
+small to say whether it was chance."""
 LOW, MOSTLY = 3.0, 0.7
 """Multiple of the lowest rate up to which batches may be so small for a mistake; and the share of
 their time that is overhead from which larger ones take little longer anyway."""
 TRIED, LARGER = 2.0, 1.5
 """The rate that is tried there, as a multiple of the one in force; and what tells a batch that was
 read at it from those before."""
+CHEAP = 1.25
+"""What a batch that was tried may take, as a multiple of what those before took, for another one to
+follow soon; near the lowest rate one of twice as many records."""
+TRIED_SMALLER = 0.5
+"""What is tried, as a share of the records of the last batches, where these have become slow."""
 PLANNED_BEFORE = 3
 """Batches in which what is tried has to come, or it never does."""
 TRY_AFTER, TRY_LATEST = 10, 160
 """Full batches after which one is tried; twice as many each time that it came to nothing, up to the
 second."""
-PER_RECORD_GAIN = 0.7
-"""What the newest batch weighs in the work that a record is."""
-PLAUSIBLE = 1e-9, 1e15
-"""What a record may be in work, whatever is counted."""
 KEPT = 200
 """Changes of the rate that are remembered, and batches that wait that are looked at."""
 
@@ -97,22 +96,18 @@ class Work:
         # The capacity is the rate while no batch waits.
         self._given: deque[tuple[float, float]] = deque(maxlen=KEPT)
         """(seconds since the epoch, rate) of each change of it."""
-        self._model: CostModel | None = None
-        self._surprise = 0
-        """Of the last batch that was one: 1 where it took longer than chance explains, else -1."""
-        self._calm = CALM
-        """Batches since that one."""
+        self._times = BatchTimes()
         self._shown = 0
         """The most records that a batch has had and fitted into the interval with."""
         self._starved, self._try_after = 0, TRY_AFTER
         """Full batches at the lowest rate in a row, and after how many another is tried."""
         self._trying: float | None = None
-        """Units of the batches before, while a higher rate is tried."""
-        self._tried_at = 0.0
-        """The capacity when one was tried last."""
-        self._executors: int | None = None
-        self._per_record: float | None = None
-        """Work that a record is; None: records are what is counted."""
+        """Records of the batches before, while another rate is tried."""
+        self._tried_rate = self._tried_at = 0.0
+        """The rate that is tried, and the capacity when a higher one was tried last."""
+        self._times_more, self._cheap = 1.0, True
+        """The multiple that was tried last, and whether that batch took hardly any longer."""
+        self._cores: int | None = None
 
     @property
     def rate(self) -> float:
@@ -122,17 +117,19 @@ class Work:
         if seen.failed:
             return None
         interval = seen.interval_ms / 1000
-        self._rescale(seen.executors)
-        model = self._model
+        self._rescale(seen.cores)
+        model = self._times.model
         if seen.records and seen.processing_ms and not seen.cold:
             model = self._learn(seen, interval)
             self._settle(model, seen, interval)
             self._look_whether_starved(model, seen, interval)
+            if seen.scheduling_ms is None:
+                self._look_whether_overhead(model, seen, interval)
         if model is None:
             return None
         rate, waiting = self._capacity, 0.0
         if self._trying is not None:
-            rate = TRIED * self._capacity
+            rate = self._tried_rate
         if seen.scheduling_ms is not None:
             waiting, begun = self._waiting(model, seen, interval)
             if waiting > 0:
@@ -142,87 +139,76 @@ class Work:
             self._given.append((seen.completed_at, self._rate))
         return Estimate(self._rate, self._words(model, interval, waiting))
 
-    def _rescale(self, executors: int | None) -> None:
-        """The same work is done by more executors, or by fewer."""
-        if not executors:
+    def _rescale(self, cores: int | None) -> None:
+        """The same work is done by more cores, or by fewer."""
+        if not cores:
             return
-        if self._executors and self._executors != executors and self._model is not None:
-            factor = self._executors / executors
-            self._model = self._model.scaled(factor, NEW_EXECUTORS)
+        if self._cores and self._cores != cores and self._times.model:
+            factor = self._cores / cores
+            self._times.model = self._times.model.scaled(factor, NEW_EXECUTORS)
             self._capacity = self._bounded(self._capacity / factor)
             self._shown = int(self._shown / factor)
-        self._executors = executors
+        self._cores = cores
 
     def _learn(self, seen: Seen, interval: float) -> CostModel:
-        """What is believed now. What it is for this batch alone is not remembered."""
-        units, seconds = self._units(seen), seen.processing_ms / 1000
+        """What to go by after this batch."""
+        seconds = seen.processing_ms / 1000
         if seconds <= interval:
             self._shown = max(self._shown, seen.records)
-        before = self._model
-        if before is None:
-            self._model = CostModel.of_first(units, seconds, interval)
-            return self._model
-        surprise = before.surprise(units, seconds)
-        if self._trying is not None and units > LARGER * self._trying:
-            smaller, self._trying = self._trying, None
-            # One that took longer than it should even by what was believed is as any slow one.
-            if surprise <= 0:
-                self._model = before.between(smaller, units, seconds)
-                return self._model
-        alone = self._calm >= CALM
-        # Two fast ones are no chance if there are others between them; of slow ones that may be.
-        again = surprise * self._surprise > 0 and self._calm <= (0 if surprise > 0 else CALM)
-        self._calm += 1
-        if surprise:
-            self._surprise, self._calm = surprise, 0
-        if again:
-            self._model = before.leapt(units, seconds)
-            return self._model
-        self._model = before.learned(units, seconds)
-        if not surprise:
-            return self._model
-        if not alone:
-            self._model = self._model.noisier()
-            return self._model
-        return before.leapt(units, seconds, FIRST_SLOW if surprise > 0 else FIRST_FAST)
+        tried_from = None
+        if self._trying and not 1 / LARGER < seen.records / self._trying < LARGER:
+            tried_from, self._trying = self._trying, None
+            if self._times.model:
+                self._cheap = seconds <= CHEAP * self._times.model.seconds(tried_from)
+        return self._times.learn(seen.records, seconds, interval, tried_from)
 
     def _look_whether_starved(self, model: CostModel, seen: Seen, interval: float) -> None:
         """Whether batches of one size may have been taken for slow by their records, again and
         again: a larger one is tried then."""
+        lowest = self._capacity <= LOW * self._least
         idle = model.overhead >= MOSTLY * self._target * interval
-        low = idle or self._capacity <= LOW * self._least
         full = seen.limit is not None and seen.records >= FULL * seen.limit
         waits = seen.scheduling_ms is not None and seen.scheduling_ms > STILL * seen.interval_ms
         room = self._bounded(TRIED * self._capacity) > LARGER * self._capacity
-        if not low or not full or waits or not room:
+        if not (lowest or idle) or not full or waits or not room or self._times.surprised:
             self._starved, self._trying = 0, None
             return
         self._starved += 1
         if self._starved >= PLANNED_BEFORE:
             self._trying = None
         if self._starved >= self._try_after:
-            gained = self._capacity > LARGER * self._tried_at
+            nothing_fits = model.overhead >= (1 - LEAST_WORK) * self._target * interval
+            cheap = self._cheap and (lowest or nothing_fits)
+            gained = cheap or self._capacity > LARGER * self._tried_at
             self._try_after = TRY_AFTER if gained else min(2 * self._try_after, TRY_LATEST)
-            self._starved, self._tried_at = 0, self._capacity
-            self._trying = seen.records * (self._per_record or 1.0)
+            self._times_more = min(TRIED * self._times_more, LARGEST_STEP)
+            if not cheap or not lowest:
+                self._times_more = TRIED
+            self._starved, self._tried_at, self._trying = 0, self._capacity, seen.records
+            self._tried_rate = self._times_more * self._capacity
 
-    def _units(self, seen: Seen) -> float:
-        told = (seen.work or 0.0) / seen.records
-        if not seen.work or not PLAUSIBLE[0] <= told <= PLAUSIBLE[1]:
-            return seen.records * (self._per_record or 1.0)
-        if self._per_record is None:
-            self._per_record = told
-            self._model = self._model and self._model.scaled(1 / told)
-        self._per_record += PER_RECORD_GAIN * (told - self._per_record)
-        return seen.work
+    def _look_whether_overhead(self, model: CostModel, seen: Seen, interval: float) -> None:
+        """Whether batches have become so slow that their overhead alone seems to take the time: a
+        smaller one shows whether it does."""
+        full = seen.limit is not None and seen.records >= FULL * seen.limit
+        if self._times.undivided and full and model.overhead > self._target * interval:
+            self._trying = seen.records
+            self._tried_rate = TRIED_SMALLER * seen.records / interval
 
     def _settle(self, model: CostModel, seen: Seen, interval: float) -> None:
         """Change the capacity, as far as there is reason to."""
         lasts = self._lasts(model, interval, queues=seen.scheduling_ms is not None)
-        fitting = max(0.0, lasts - model.overhead) / self._cost(model) / interval
+        left = max(0.0, lasts - model.overhead) / interval
+        fitting = left / self._cost(model)
+        if lasts > self._target * interval:
+            # Batches that are nearly all overhead show little of what a record costs.
+            highest = self._cost(model) + CERTAINTY * math.sqrt(model.var_cost)
+            fitting = max(left / highest, min(fitting, LOW * self._least))
         if fitting > self._capacity:
             certain = self._certain(model, seen.records, interval, lasts)
             fitting = min(fitting, max(certain, self._capacity))
+        if self._times.suspects:
+            fitting = min(fitting, UNDER_SUSPICION * self._capacity)
         apart = abs(fitting - self._capacity) / self._capacity
         if apart > DEAD_BAND:
             self._capacity = self._bounded(fitting)
@@ -238,23 +224,24 @@ class Work:
                 they have to fit.
         """
         lasts = self._target * interval
-        over = max(0.0, model.overhead - lasts)
+        known = self._times.model or model
+        # What one slow batch says alone, or is not certain, lets no larger ones in.
+        sure = min(model.overhead, known.overhead - known.uncertainty(0))
+        over = max(0.0, sure - lasts)
         least = model.overhead + LEAST_WORK * lasts + OVERRUN * over
         return lasts if queues else max(lasts, least)
 
     def _certain(self, model: CostModel, records: int, interval: float, lasts: float) -> float:
         """The highest rate whose batches fit into the interval, or take no longer than they are to,
         after one of `records`."""
-        per_record = self._per_record or 1.0
         most = max(LARGEST_STEP * records, self._shown)
         longest = max(interval, lasts / self._target)
         # Were all of its time the cost of its records, so many would fit at any rate.
-        low = records * lasts / model.seconds(records * per_record)
+        low = records * lasts / model.seconds(records)
         low, high = min(low, most), most
         for _ in range(40):
             middle = (low + high) / 2
-            units = middle * per_record
-            if model.seconds(units) + CERTAINTY * model.uncertainty(units) <= longest:
+            if model.seconds(middle) + CERTAINTY * model.uncertainty(middle) <= longest:
                 low = middle
             else:
                 high = middle
@@ -271,7 +258,7 @@ class Work:
         for number in range(behind):
             rate = self._rate_at(formed + (number + 0.5) * interval)
             records = seen.records if rate is None else rate * interval * full
-            busy += model.seconds(records * (self._per_record or 1.0))
+            busy += model.seconds(records)
         return max(0.0, busy - (behind + 1) * interval), begun
 
     def _draining(self, model: CostModel, waiting: float, begun: float, interval: float) -> float:
@@ -287,7 +274,7 @@ class Work:
 
     def _cost(self, model: CostModel) -> float:
         """Seconds per record."""
-        return max(model.cost * (self._per_record or 1.0), 1e-18)
+        return max(model.cost, 1e-18)
 
     def _bounded(self, rate: float) -> float:
         return max(self._least, rate if self._most is None else min(rate, self._most))

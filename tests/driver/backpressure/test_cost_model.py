@@ -161,20 +161,20 @@ class TestOneOfAnotherSize:
     def test_overhead_and_cost_are_told_apart(self):
         guessed = after([(100, 1.01)] * 20)
         assert guessed.cost == pytest.approx(0.0081, rel=0.05)
-        model = guessed.between(100, 300, 1.03)
+        model = guessed.turned(100, guessed.seconds(100), 300, 1.03)
         assert model.overhead == pytest.approx(1.0, rel=0.01)
         assert model.cost == pytest.approx(0.0001, rel=0.1)
         assert model.seconds(300) == pytest.approx(1.03, rel=0.01)
 
     def test_chance_in_it_is_told(self):
-        model = after([(100, 1.0)] * 20).between(100, 200, 1.0)
-        further = after([(100, 1.0)] * 20).between(100, 1000, 1.0)
+        model = after([(100, 1.0)] * 20).turned(100, 1.0, 200, 1.0)
+        further = after([(100, 1.0)] * 20).turned(100, 1.0, 1000, 1.0)
         assert model.uncertainty(10_000) > 5 * further.uncertainty(10_000) > 0
         assert model.uncertainty(100) < 0.1
 
     @given(st.floats(0.01, 10), st.floats(0.001, 100), st.floats(1.5, 50))
     def test_neither_is_below_nothing(self, took, larger_took, factor):
-        model = after([(100, took)] * 5).between(100, 100 * factor, larger_took)
+        model = after([(100, took)] * 5).turned(100, took, 100 * factor, larger_took)
         assert model.overhead >= 0
         assert model.cost >= 0
         assert model.var_overhead * model.var_cost >= model.covariance**2 * (1 - 1e-9)

@@ -74,9 +74,9 @@ PLAIN = {"completed_at": 1.0, "records": 10, "processing_ms": 100, "interval_ms"
     ("field", "value", "least"),
     [
         *((name, -1, 0) for name in ("completed_at", "records", "processing_ms", "scheduling_ms")),
-        *((name, -1, 0) for name in ("executors", "limit", "work")),
+        *((name, -1, 0) for name in ("cores", "limit")),
         ("interval_ms", 0, 1),
-        *((name, math.nan, 0) for name in ("limit", "work", "completed_at")),
+        *((name, math.nan, 0) for name in ("limit", "completed_at")),
         ("limit", math.inf, 0),
     ],
 )
@@ -87,6 +87,6 @@ def test_a_batch_that_can_not_be_is_refused(field, value, least):
 
 def test_what_is_not_known_of_a_batch_need_not_be_told():
     batch = Seen(**PLAIN)
-    assert batch.scheduling_ms is batch.executors is batch.limit is batch.work is None
+    assert batch.scheduling_ms is batch.cores is batch.limit is None
     assert not (batch.failed or batch.cold)
-    Seen(0.0, 0, 0, 1, scheduling_ms=0, executors=0, limit=0.0, work=0.0)
+    Seen(0.0, 0, 0, 1, scheduling_ms=0, cores=0, limit=0.0)

@@ -417,3 +417,41 @@ def test_names_that_programs_make_up_do_not_pile_up():
         stream.batch(clicks(1, source=f"s{number}"), query=f"q{number}")
     assert len(stream.limiter.limits()) == MOST_SOURCES
     assert len(stream.file) == MOST_SOURCES + 1
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.9, 3.5, 12.6, 17.9, 39.9])
+def test_a_receiver_reaches_its_limit_however_low_it_is(rate):
+    """It takes a whole number of records per second: what it is told, what its batches' limit says
+    and what is shown are one number."""
+    stream = Stream(Plan(min_rate=rate, initial_rate=rate), interval_ms=5000)
+    told = stream.limiter.receivers([0], "dstream")
+    assert told == {0: int(rate)}
+    stream.limiter.told(0, told[0])
+    for _ in range(3):
+        batch = stream.batch(received(5 * int(rate)), queues=True)
+    assert batch.limit == batch.records
+    stated = stream.told("receiver-0")
+    assert (stated.rate, stated.taken) == (stream.limiter.receivers([0], "q")[0], True)
+
+
+def test_no_receiver_is_told_less_than_a_record_a_second():
+    """Spark takes 0 for no limit at all."""
+    stream = Stream(Plan(min_rate=0.2))
+    assert stream.limiter.receivers([0], "dstream") == {0: 1}
+
+
+@pytest.mark.parametrize("task_cpus", [1, 2])
+def test_receivers_take_cores_that_batches_do_not_have(task_cpus):
+    """Of 5 executors of 4 cores to 2: from 15 cores for batches to 3, and not to two fifths."""
+    stream = Stream(Plan(min_rate=5))
+    stream.limiter.task_cpus = task_cpus
+    stream.limiter.receivers(range(5), "q")
+    five = [received(500, number) for number in range(5)]
+    stream.limiter.cores = 20
+    for _ in range(20):
+        stream.batch(*five, ms=900, queues=True)
+    before = stream.told("receiver-0").estimate
+    stream.limiter.cores = 8
+    stream.batch(*(received(0, number) for number in range(5)), ms=10, queues=True)
+    fewer = (8 - 5 * task_cpus if task_cpus == 1 else 1) / (20 - 5 * task_cpus)
+    assert stream.told("receiver-0").estimate == pytest.approx(fewer * before, rel=0.05)

@@ -160,39 +160,6 @@ class TestTheCostOfRecords:
         assert 0.6 < sum(took[100:]) / 100 < 1.0
 
 
-class TestWorkThatTheSourceTells:
-    def in_bytes(self, fed: Fed, size: float, **more: object) -> float:
-        """A batch whose records have `size` bytes, and take as long as these."""
-        fed.cost = 2e-7 * size
-        return fed.batch(work=int(fed.work.rate) * size, **more)
-
-    def test_larger_records_lower_the_rate_at_once(self):
-        fed = Fed()
-        for _ in range(30):
-            self.in_bytes(fed, 1000.0)
-        assert fed.work.rate == pytest.approx(fed.fitting, rel=0.03)
-        first = self.in_bytes(fed, 2000.0)
-        assert first == pytest.approx(fed.fitting / 0.85, rel=0.03)  # a weight of 0.7
-        assert self.in_bytes(fed, 2000.0) == pytest.approx(fed.fitting, rel=0.07)
-
-    def test_it_may_begin_to_be_told_and_cease(self, steady):
-        before = steady.work.rate
-        for told in (True, False, True):
-            for _ in range(5):
-                after = self.in_bytes(steady, 1000.0) if told else steady.batch()
-                assert after == pytest.approx(before, rel=0.02)
-
-    @pytest.mark.parametrize("work", [1e-300, 1e300])
-    def test_work_that_can_not_be_is_none_told(self, steady, work):
-        before = steady.work.rate
-        assert steady.batch(work=work) == pytest.approx(before, rel=0.02)
-        assert self.in_bytes(steady, 1000.0) == pytest.approx(before, rel=0.02)
-
-    def test_no_work_at_all_is_none_told(self, steady):
-        before = steady.work.rate
-        assert steady.batch(work=0.0) == pytest.approx(before, rel=0.02)
-
-
 class TestFailedBatches:
     def test_they_teach_nothing(self, steady):
         before = steady.work.rate
@@ -203,8 +170,8 @@ class TestFailedBatches:
         failing, other = Fed(), Fed()
         for number in range(20):
             if number % 3 == 0:
-                failing.work.completed(Seen(1.0, 5, 60_000, 1000, 9000, executors=9, failed=True))
-            assert failing.batch(executors=2) == other.batch(executors=2)
+                failing.work.completed(Seen(1.0, 5, 60_000, 1000, 9000, cores=9, failed=True))
+            assert failing.batch(cores=2) == other.batch(cores=2)
 
 
 class TestReasons:

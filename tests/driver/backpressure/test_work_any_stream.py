@@ -18,9 +18,8 @@ batches = st.builds(
     processing_ms=st.integers(0, 5000) | st.integers(0, 2**53),
     interval_ms=st.sampled_from([1, 1000, 60_000]),
     scheduling_ms=st.none() | st.integers(0, 10_000) | st.integers(0, 2**53),
-    executors=st.none() | st.integers(0, 1000),
+    cores=st.none() | st.integers(0, 1000),
     limit=st.none() | st.floats(0, 1e12),
-    work=st.none() | st.floats(0, 1e15),
     failed=st.booleans(),
     cold=st.booleans(),
 )
@@ -86,12 +85,11 @@ def test_streams_that_are_not_quite_so_find_a_rate_that_fits_too(takes):
     assert max(took) < 1.1
 
 
-def history(interval: float = 1.0, size: float | None = None, told: int = 0) -> Iterator[Seen]:
+def history(interval: float = 1.0) -> Iterator[Seen]:
     """Batches of a DStream whose records become dearer, then cheaper, with slow ones among them.
 
     Args:
         interval: in seconds; batches, waits and overhead are in proportion to it.
-        size: what a record is in work, told from batch `told` on.
     """
     chance, waited = random.Random(3), 0.0
     for number in range(120):
@@ -105,8 +103,7 @@ def history(interval: float = 1.0, size: float | None = None, told: int = 0) -> 
             round(1000 * interval),
             scheduling_ms=round(1000 * waited * interval),
             limit=4000.0 * interval,
-            executors=2 + (number >= 100),
-            work=None if size is None or number < told else round(records * interval) * size,
+            cores=2 + (number >= 100),
         )
         waited = max(0.0, waited + took - 1)
 
@@ -124,12 +121,6 @@ def rates(batches: Iterator[Seen]) -> list[float]:
 def test_streams_of_other_intervals_get_the_same_rates(interval):
     """But for what the clock is taken to be off by, which is of each measured time."""
     assert rates(history(interval)) == pytest.approx(rates(history()), rel=0.1)
-
-
-@pytest.mark.parametrize("told", [0, 1, 30])
-def test_work_that_is_in_proportion_to_records_changes_nothing(told):
-    for size in (0.01, 512.0):
-        assert rates(history(size=size, told=told)) == pytest.approx(rates(history()), rel=1e-6)
 
 
 def test_the_same_batches_bring_the_same_rates():
