@@ -55,6 +55,7 @@ PURE: Modules = {
     "clusters/limits.py": ("clusters/test_limits*.py",),
     "clusters/receiver_counts.py": ("clusters/test_receiver_counts.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
+    "clusters/in_force.py": ("clusters/test_in_force.py", "backpressure/test_knobs.py"),
     "clusters/tuned.py": ("clusters/test_tuned.py",),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
     "clusters/kubernetes/applications.py": ("clusters/kubernetes/test_applications*.py",),

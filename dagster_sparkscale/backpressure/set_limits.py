@@ -219,7 +219,7 @@ def _request(
 
 
 def _remember_when(lease: Lease) -> None:
-    lease.write(replace(lease.record, limited_at=time.time()))
+    lease.write(replace(lease.record, limited_at=time.time(), limited_by=lease.holder))
 
 
 def _follow(

@@ -120,8 +120,14 @@ class Evaluation:
     is, and nothing of how much more there is. Of several, the one with the highest R."""
     throttled_by: str | None = None
     """Whose limits these are, as `Limit.by` has it, where those of all its sources are of the same;
-    `source`: the options of the sources bound it, which take less than their limits let them. None:
-    not known, or of several."""
+    `source`: the options of the sources bound it, which take less than their limits let them;
+    `tuned`: a retuning set whichever bounds it. None: not known, or of several."""
+    throttled_who: str = ""
+    """Who set that limit, since when and until when, in words; empty: it is declared, estimated, or
+    not known."""
+    limit_by: str | None = None
+    """`person`: a source stands under a live limit that a person has set. None: none does, or that
+    is not known."""
     throttled_limit: float | None = None
     """Records per second that it may take."""
     throttled_lag: float | None = None

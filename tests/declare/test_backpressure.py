@@ -122,7 +122,6 @@ class TestBackpressurePolicy:
         [
             {"spark_conf": {ENABLED: "false"}},
             {"limits": StreamingLimits(max_rate=100, backpressure_enabled=False)},
-            {"limits": StreamingLimits(max_rate_per_partition=3)},
         ],
     )
     def test_what_goes_together(self, fields: dict[str, Any]) -> None:
