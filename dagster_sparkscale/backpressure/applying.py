@@ -21,6 +21,8 @@ from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, reconcile
 
 CAUSE = "retune"
 """In the history of submissions."""
+AGAIN = 600.0
+"""Seconds after which it is tried again, at the earliest, to put back what did harm."""
 FOLLOW = 60.0
 """Seconds for which a driver with other limits is followed, or until its first batch is through."""
 _POLL = 0.5
@@ -167,18 +169,32 @@ def _restart(
     except ClusterError as error:
         if not _is_set(cluster, stream.name, tuning, error):
             raise  # nothing was touched
-        _refuse_while_it_lives(cluster, looked.driver, error)
         tell(f"a start with these limits failed, those of before are put back: {error}")
-        why = " ".join(str(error).split())[:300]
+        back = _remember_back(cluster, stream, request, looked, tuning, error, holder, lease_wait)
         said = f"{stream.name!r}: a start with these limits failed, and those of before are "
+        if tuning.put_back:
+            said = (
+                f"{stream.name!r}: a start with the limits of before failed, and those that were "
+                "to be put back are "
+            )
+        stopped = "remembered; it was stopped in the meantime"
         try:
-            _go_back(cluster, stream, request, before, tuning, why, holder, lease_wait)
+            came = back and reconcile(  # attaches to one that runs by now
+                cluster,
+                stream,
+                holder=holder,
+                cause=CAUSE,
+                asked_at=back - ASKED_LATER,  # any stop from now on is a later wish
+                lease_wait=lease_wait,
+            )
         except ClusterError as again:
             raise NotDone(
                 f"{said}remembered, but a start with them failed too: {again}. The first one "
                 f"failed of: {error}"
             ) from error
-        raise NotDone(f"{said}in force again. It failed of: {error}") from error
+        in_force = came is not None and came.reason is None
+        ending = "in force again" if in_force else stopped
+        raise NotDone(f"{said}{ending}. It failed of: {error}") from error
 
 
 def _is_set(cluster: ClusterManager, stream: str, tuning: Tuning, error: ClusterError) -> bool:
@@ -285,43 +301,55 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
         time.sleep(_POLL)
 
 
-def _go_back(
+def _remember_back(
     cluster: ClusterManager,
     stream: Stream,
     request: Request,
-    before: Record,
+    looked: Looked,
     tuning: Tuning,
-    why: str,
+    error: ClusterError,
     holder: str,
     lease_wait: float,
-) -> None:
-    """Remember what was in force before, and start a driver with it where none runs.
+) -> float | None:
+    """Remember what was in force before a start that failed. When that was, by this host's clock;
+    None: the stream was stopped in the meantime, and nothing is to be started.
 
     Raises:
-        ClusterError: none could be started.
+        NotDone: the limits that were tried stay set, or are somebody else's by now.
     """
-    asked_at = time.time()
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
-        if lease.record.tuning != tuning:
-            return  # somebody has seen to it
-        back = before.tuning or Tuning({}, by="", at=0.0, declared=tuning.declared)
-        if not tuning.by_hand:  # by itself it is not tried again soon; what a person tries is gone
-            back = replace(
-                back,
-                at=asked_at,
-                by=request.id,
-                verify_at=None,
-                put_back=True,
-                outcome=f"put back: a start failed: {why}",
-            )
-        lease.write(with_tuning(lease.record, back))
-        if lease.record.desired == "stopped":
-            return
-    reconcile(  # attaches to one that runs by now
-        cluster,
-        stream,
-        holder=holder,
-        cause=CAUSE,
-        asked_at=asked_at - ASKED_LATER,  # any stop from now on is a later wish
-        lease_wait=lease_wait,
-    )
+    before = looked.record.tuning
+    try:
+        with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+            # Under the lease: a recovery may have started one with them just now.
+            _refuse_while_it_lives(cluster, looked.driver, error)
+            if lease.record.tuning != tuning:
+                raise NotDone(
+                    f"{stream.name!r}: a start with these limits failed, and others were set in "
+                    f"the meantime. It failed of: {error}"
+                ) from error
+            now = time.time()
+            back = _back(before, request, tuning, " ".join(str(error).split())[:300], now)
+            lease.write(with_tuning(lease.record, back))
+            return None if lease.record.desired == "stopped" else now
+    except NotDone:
+        raise
+    except ClusterError as unable:
+        raise NotDone(
+            f"{stream.name!r}: these limits stay set, as they could not be put back: {unable}. A "
+            f"start with them failed of: {error}"
+        ) from error
+
+
+def _back(before: Tuning | None, request: Request, tuning: Tuning, why: str, now: float) -> Tuning:
+    """What is remembered once a start with `tuning` has failed of `why`."""
+    back = before or Tuning({}, by="", at=0.0, declared=tuning.declared)
+    if tuning.by_hand:  # what a person tries is gone
+        return back
+    if tuning.put_back:
+        # What did harm is in force again: it is still to be put back, later and later.
+        again = now + max(AGAIN, (now - back.at) / 4)
+        said = f"to be put back, and a start with the limits of before failed: {why}"
+        return replace(back, verify_at=again, outcome=said)
+    # By itself it is not tried again soon.
+    said = f"put back: a start failed: {why}"
+    return replace(back, at=now, by=request.id, verify_at=None, put_back=True, outcome=said)

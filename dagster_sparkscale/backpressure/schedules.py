@@ -5,6 +5,7 @@ import time
 import dagster as dg
 
 from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
+from dagster_sparkscale.backpressure.retune import is_due
 from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
 from dagster_sparkscale.clusters.in_time import in_time, why
 from dagster_sparkscale.clusters.requests import Refused
@@ -96,7 +97,7 @@ def _verify(
             for stream in retuned:
                 record = store.read(stream.name)
                 tuning = record.tuning if record is not None else None
-                if tuning is not None and tuning.verify_at is not None and tuning.verify_at <= now:
+                if tuning is not None and is_due(tuning, now):
                     found[stream.name] = tuning.by
             return found
 

@@ -27,7 +27,7 @@ from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
 from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import parse_duration
-from dagster_sparkscale.observe.evaluation import Evaluation
+from dagster_sparkscale.observe.evaluation import PERSON, Evaluation
 from dagster_sparkscale.observe.status import Status
 
 By = Literal["declared", "tuned", "person", "estimator"]
@@ -142,6 +142,14 @@ def live(record: Record) -> dict[str, LimitInForce]:
     return {**set_by_a_person(record), **ours}
 
 
+def waiting(record: Record | None) -> tuple[str, ...]:
+    """What was put back and waits for a start, in words: the driver still has what did harm."""
+    tuning = record.tuning if record is not None else None
+    if tuning is None or not tuning.put_back or tuning.verify_at is None:
+        return ()
+    return (f"the limits of before, {tuning.outcome}",)
+
+
 def receivers(stream: Stream, record: Record) -> int:
     """How many receivers the next driver of `stream` starts."""
     number = receiver_counts.in_force(stream, record)
@@ -167,7 +175,7 @@ def attributed(
         if limit.by == "set" and (found := standing.get(limit.source, standing.get(EVERY)))
     }
     by_hand = any(each.by == "person" for each in at_work.values())
-    seen = replace(seen, limit_by="person" if by_hand else None)
+    seen = replace(seen, limit_by=PERSON if by_hand else None)
     if seen.throttled_by == "set":
         queries = {limit.source: limit.query for limit in status.limits}
         mine = [each for name, each in at_work.items() if queries[name] == seen.throttled]

@@ -15,6 +15,8 @@ SILENT_AFTER = 3
 WARM_UP = 30.0
 """Seconds that a query's first batch in a driver may take beyond its interval before it counts as
 overdue. A cold JVM costs seconds, however long the interval is; what takes longer is load."""
+PERSON = "person"
+"""Whose limit it is that a person has set."""
 UNPACED = ("real time", "continuous")
 """Triggers whose batches last as long as they are told to, or that have none: no R."""
 

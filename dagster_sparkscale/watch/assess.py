@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.clusters.in_force import attributed
+from dagster_sparkscale.clusters.in_force import attributed, waiting
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift, until_restart
@@ -106,7 +106,9 @@ def assess(
             decision = Hold(f"the driver is {status.phase}")
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     alive = driver is not None and driver.state.alive
-    drifted = drift(driver.declared, stream) if driver is not None and alive else ()
+    drifted: tuple[str, ...] = ()
+    if driver is not None and alive:
+        drifted = (*drift(driver.declared, stream), *waiting(driver.record))
     judged = decision if of_executors is None else of_executors
     health = examine(*(sighting, seen, judged, max_lag, drifted), now=now, operation=operation)
     waits: str | None = None

@@ -1,5 +1,6 @@
 """How other limits get into force, and what others do between the steps of it. Without Dagster."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -160,12 +161,14 @@ class TestBeforeItIsPutBack:
 
     def test_what_another_has_tuned_stays(self, world: World) -> None:
         theirs = tuned_before(STREAM, by="run 2", settings={SETTING: "7000"})
-        self.said(world, lambda: write(world, tuning=theirs))
+        said = self.said(world, lambda: write(world, tuning=theirs))
+        assert "and others were set in the meantime. It failed of: driver 2 of 'clicks'" in said
         assert record(world).tuning == theirs
         assert causes(world) == ["manual", CAUSE]
 
     def test_a_stream_that_is_stopped_stays_so(self, world: World) -> None:
-        self.said(world, lambda: stop(world.cluster, "clicks"))
+        said = self.said(world, lambda: stop(world.cluster, "clicks"))
+        assert "those of before are remembered; it was stopped in the meantime. It failed" in said
         assert (settings(world), causes(world)) == ({}, ["manual", CAUSE])
         assert world.streams["clicks"].driver.state is DriverState.STOPPED
 
@@ -180,8 +183,31 @@ class TestBeforeItIsPutBack:
             return reconcile(cluster, *given, **how)
 
         monkeypatch.setattr(applying, "reconcile", after_a_stop)
-        self.said(world, lambda: None)
+        said = self.said(world, lambda: None)
+        assert "those of before are remembered; it was stopped in the meantime. It failed" in said
         assert (settings(world), causes(world)) == ({}, ["manual", CAUSE])
+
+    def test_what_a_recovery_has_started_with_them_keeps_them(self, world: World) -> None:
+        """It came up, at last: its limits are not put back behind its back."""
+
+        def recovers() -> None:
+            world.on_submit = lambda kept: setattr(kept, "batch_seconds", 1.0)
+            world.run(STREAM)
+
+        said = self.said(world, recovers)
+        assert said.startswith("'clicks': these limits stay set: driver 3 has them, though its st")
+        assert settings(world) == {SETTING: "9000"}
+
+    def test_where_nobody_can_have_the_lease_they_stay(self, world: World) -> None:
+        held = contextlib.ExitStack()
+        with held:
+            said = self.said(
+                world,
+                lambda: held.enter_context(world.cluster.lease("clicks", "somebody")),
+                lease_wait=0.0,
+            )
+        assert "these limits stay set, as they could not be put back: " in said
+        assert settings(world) == {SETTING: "9000"}
 
     def test_one_that_runs_by_then_is_not_started_twice(
         self, world: World, monkeypatch: pytest.MonkeyPatch
