@@ -36,11 +36,12 @@ def _retune(
     streams: Streams, operations: Operations, stream: Stream, deadline: float
 ) -> dg.ScheduleDefinition:
     declared = rules(stream)
-    assert declared.schedule is not None
+    cron = declared.cron(stream.name)
+    assert cron is not None
 
     @dg.schedule(
         name=scoped(f"retune_{stream.name}", streams.cluster_key),
-        cron_schedule=declared.schedule,
+        cron_schedule=cron,
         execution_timezone=declared.timezone,
         job=operations.jobs[NAME],
         default_status=dg.DefaultScheduleStatus.RUNNING,

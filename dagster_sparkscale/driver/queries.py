@@ -375,6 +375,7 @@ class Queries:
             state=query.known(query.state) if query.state and query.known else query.state,
             partitions_behind=None if stale else kafka.partitions,
             lag_unknown=_unheard(unheard) if stale else kafka.unknown,
+            behind_at_least_ms=None if stale else kafka.at_least_ms,
         )
 
 

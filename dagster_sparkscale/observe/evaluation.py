@@ -94,6 +94,8 @@ class Evaluation:
     lag_unknown: str | None = None
     """Why it is not known how far a query is behind that reads from a source which could tell, in
     words; None: there is no such query."""
+    lag_at_least: float | None = None
+    """Seconds that a query is behind at least of which it is not known how far it is."""
     catching_up: float | None = None
     """Seconds of `lag` lost per second, over the batches of that query; below 0: it grows."""
     lag_paced: bool = False
@@ -222,6 +224,7 @@ def evaluate(
         lag=late.behind_ms / 1000 if late and late.behind_ms is not None else None,
         lag_query=late.name if late else None,
         lag_unknown=next((q.lag_unknown for q in active if q.lag_unknown), None) if fresh else None,
+        lag_at_least=_at_least(active) if fresh else None,
         catching_up=_catching_up(b for b in batches if late and b.query == late.name),
         lag_paced=bool(late and late.interval_ms),
         shards=status.source_shards if fresh else None,
@@ -316,6 +319,11 @@ def _known(values: Sequence[int | None]) -> int | None:
 def _furthest_behind(active: Sequence[Query]) -> Query | None:
     telling = [q for q in active if q.behind_ms is not None]
     return max(telling, key=lambda q: q.behind_ms or 0, default=None)
+
+
+def _at_least(active: Sequence[Query]) -> float | None:
+    told = [q.behind_at_least_ms for q in active if q.behind_at_least_ms is not None]
+    return max(told) / 1000 if told else None
 
 
 def _catching_up(batches: Iterable[Batch]) -> float | None:

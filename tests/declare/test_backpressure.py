@@ -191,7 +191,7 @@ class TestRetune:
     @pytest.mark.parametrize(
         ("fields", "said"),
         [
-            ({"schedule": "nightly"}, "schedule = 'nightly': must be a cron schedule of five"),
+            ({"schedule": "daily"}, "schedule = 'daily': must be a cron schedule of five"),
             ({"timezone": "Mars"}, "timezone = 'Mars': must be the name of a timezone"),
             (
                 {"timezone": "UTC", "schedule": None},
