@@ -118,6 +118,10 @@ def settings(
         if not speaks_of_sharing(" ".join(given)):
             made[defaults] = " ".join(filter(None, [in_one_line(java_options), given[0]]))
     made.update(more or {})
+    policy, receivers = stream.backpressure, made.get(RECEIVERS, "")
+    if policy is not None and receivers.isdecimal() and not policy.covers_receivers(int(receivers)):
+        # More of them may run than are declared: nobody would lift it from one without a limit.
+        made.pop(INITIAL_RATE, None)
     return made
 
 

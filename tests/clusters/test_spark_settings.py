@@ -192,6 +192,17 @@ def test_receivers_begin_with_a_limit_and_spark_estimates_none(
     assert (told.get(INITIAL), told[ENABLED]) == (first, "false")
 
 
+def test_receivers_that_came_beside_those_that_are_named_begin_without_a_limit() -> None:
+    """Nobody lifts what they begin with: `sources` does not name them."""
+    policy = BackpressurePolicy(sources=("receiver-0", "receiver-1"))
+    stream = declared(DStream, receivers=2, backpressure=policy)
+    tuned = {INITIAL: "700"}
+    for number, first in (("2", "700"), ("1", "700"), ("4", None)):
+        more = {**tuned, "spark.sparkscale.receivers": number}
+        assert settings(stream, 1, MASTER, more=more).get(INITIAL) == first
+    assert settings(stream, 1, MASTER).get(INITIAL) == "100"
+
+
 def test_settings_of_one_start_win_over_all() -> None:
     more = {"spark.x": "once", "spark.sparkscale.epoch": "8", "spark.sparkscale.state.plan": "{}"}
     made = settings(declared(spark_conf={"spark.x": "stream"}), 1, MASTER, more=more)
