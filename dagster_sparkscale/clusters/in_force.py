@@ -142,6 +142,14 @@ def live(record: Record) -> dict[str, LimitInForce]:
     return {**set_by_a_person(record), **ours}
 
 
+def not_as_declared(stream: Stream, record: Record | None) -> list[LimitInForce]:
+    """The limits in force that are not those of the declaration."""
+    if record is None:
+        return []
+    every = [*read_once(stream, record).values(), *live(record).values()]
+    return [each for each in every if each.by != "declared"]
+
+
 def waiting(record: Record | None) -> tuple[str, ...]:
     """What was put back and waits for a start, in words: the driver still has what did harm."""
     tuning = record.tuning if record is not None else None
