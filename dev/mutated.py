@@ -228,6 +228,11 @@ ACTING: Modules = {
         "backpressure/test_putting_back.py",
         "backpressure/test_retune*.py",
     ),
+    "backpressure/fallback.py": (
+        "backpressure/test_applying.py",
+        "backpressure/test_putting_back.py",
+        "backpressure/test_retune*.py",
+    ),
     "watch/alert_sensor.py": ("watch/test_alert_sensor.py",),
     "cli/logs.py": ("cli/test_logs.py",),
 }

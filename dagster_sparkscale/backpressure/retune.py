@@ -6,19 +6,18 @@ from typing import Any
 
 from dagster_sparkscale.backpressure.aims import present, way_back
 from dagster_sparkscale.backpressure.applying import (
-    AGAIN,
     Story,
     apply,
     start_again,
     unchanged,
-    with_tuning,
 )
+from dagster_sparkscale.backpressure.fallback import AGAIN
 from dagster_sparkscale.backpressure.looking import Looked, Request, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.clusters.store import Record, Tuning
-from dagster_sparkscale.clusters.tuned import before, declared_limits
+from dagster_sparkscale.clusters.tuned import before, declared_limits, with_tuning
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
@@ -263,11 +262,12 @@ def _put_back_waits(
         try:
             driver, status, record = running(cluster, stream, request.epoch, 10.0)
             if not (lines := drift(driver.declared, stream)):
-                looked = Looked(
-                    *(driver, status, record, present(stream, record), None, "", (), {})
+                here = present(stream, record)
+                looked = Looked(driver, status, record, here, None, "", (), {})
+                story = apply(
+                    cluster, stream, request, looked, done, "restart", holder, tell, lease_wait
                 )
-                args = (cluster, stream, request, looked, done, "restart", holder, tell)
-                return Verified(None, done.outcome, apply(*args, lease_wait))
+                return Verified(None, done.outcome, story)
             said = f"{tuning.outcome}; {_would_change_more(lines)}"
         except Refused as refused:
             said = f"{tuning.outcome}; {refused}"

@@ -3,8 +3,8 @@
     declared    by the declaration, until that changes
     tuned       by a retuning, until the declaration of its group changes or it is put back
     person      by hand: as tuned; or, while the stream runs, until somebody takes it away
-    estimator   by the driver, batch by batch: its status has these numbers, and no record does
 
+What the driver estimates, batch by batch, is in its status alone, which says so (`Limit.by`).
 The record and the declaration say different numbers as soon as one is tuned or set. So whoever
 decides by a limit, shows it or changes it asks here, and reads neither by itself.
 """
@@ -19,7 +19,6 @@ from dagster_sparkscale.clusters import receiver_counts
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, declared_limits
 from dagster_sparkscale.clusters.tuned import in_force as settings_in_force
-from dagster_sparkscale.declare.limits import INITIAL_RATE as RECEIVER_INITIAL
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
@@ -30,13 +29,14 @@ from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.observe.evaluation import PERSON, Evaluation
 from dagster_sparkscale.observe.status import Status
 
-By = Literal["declared", "tuned", "person", "estimator"]
+By = Literal["declared", "tuned", "person"]
 
 MAX_OFFSETS = "maxOffsetsPerTrigger"
 MAX_DELAY = "maxTriggerDelay"
 POLICY = "backpressure."
 MAX_RATE = f"{POLICY}max_rate"
 RATES = (f"{POLICY}initial_rate", f"{POLICY}min_rate", MAX_RATE)
+RECEIVER_INITIAL = StreamingLimits.spark_settings["initial_rate"]
 RECEIVER_MAX = StreamingLimits.spark_settings["max_rate"]
 OPTIONS = {name: field for field, name in SourceLimits.spark_options.items()}
 """The field of `SourceLimits` for each option of a source."""

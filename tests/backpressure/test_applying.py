@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.backpressure import applying
+from dagster_sparkscale.backpressure import applying, fallback
 from dagster_sparkscale.backpressure.applying import CAUSE
 from dagster_sparkscale.backpressure.looking import Request, look
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
@@ -182,7 +182,7 @@ class TestBeforeItIsPutBack:
                 stop(cluster, "clicks")
             return reconcile(cluster, *given, **how)
 
-        monkeypatch.setattr(applying, "reconcile", after_a_stop)
+        monkeypatch.setattr(fallback, "reconcile", after_a_stop)
         said = self.said(world, lambda: None)
         assert "those of before are remembered; it was stopped in the meantime. It failed" in said
         assert (settings(world), causes(world)) == ({}, ["manual", CAUSE])
@@ -219,7 +219,7 @@ class TestBeforeItIsPutBack:
                 world.run(STREAM)
             return reconcile(cluster, *given, **how)
 
-        monkeypatch.setattr(applying, "reconcile", after_a_recovery)
+        monkeypatch.setattr(fallback, "reconcile", after_a_recovery)
         self.said(world, lambda: None)
         assert causes(world) == ["manual", CAUSE, "manual"]
 
@@ -315,7 +315,7 @@ def test_an_outage_hides_no_driver_that_was_seen_to_end(
 
     world.on_submit = lambda kept: setattr(kept, "batches", ())
     world.on_look = ends_at_the_second_look
-    refuse = applying._refuse_while_it_lives
+    refuse = fallback._refuse_while_it_lives
 
     def away(cluster: ClusterManager, stream: str) -> None:
         raise ClusterError("the API server is away")
@@ -325,7 +325,7 @@ def test_an_outage_hides_no_driver_that_was_seen_to_end(
             outage.setattr("tests.in_memory.cluster.MemoryCluster.find", away)
             refuse(*given)
 
-    monkeypatch.setattr(applying, "_refuse_while_it_lives", in_an_outage)
+    monkeypatch.setattr(fallback, "_refuse_while_it_lives", in_an_outage)
     with pytest.raises(NotDone, match="those of before are in force again"):
         carry_out(world)
     assert (settings(world), causes(world)) == ({}, ["manual", CAUSE, CAUSE])
