@@ -322,8 +322,8 @@ def _furthest_behind(active: Sequence[Query]) -> Query | None:
 
 
 def _at_least(active: Sequence[Query]) -> float | None:
-    told = [q.behind_at_least_ms for q in active if q.behind_at_least_ms is not None]
-    return max(told) / 1000 if told else None
+    known = [q.behind_at_least_ms for q in active if q.behind_at_least_ms is not None]
+    return max(known) / 1000 if known else None
 
 
 def _catching_up(batches: Iterable[Batch]) -> float | None:

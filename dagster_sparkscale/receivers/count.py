@@ -153,7 +153,7 @@ def count(policy: ReceiverCount, seen: Evaluation, now: Counted) -> Hold | Recei
             return Hold(f"{_held(seen)}: it does not show what one receiver can take")
         return Hold(
             "what one receiver can take is not known: declare capacity; it is learned only while "
-            "the receivers stand at limits of their own, or fall behind a source that tells"
+            "the receivers stand at limits declared for them, or fall behind a source that tells"
         )
     return _by_rate(policy, seen, now, running, most, seen.gathered_rate, now.capacity)
 
