@@ -156,7 +156,8 @@ if "PAYMENTS_BROKERS" in os.environ:
         spark_conf={**SMALL_MACHINE, "spark.jars": os.environ["KAFKA_CONNECTOR"]},
         checkpoint_location=str(DATA / "checkpoints" / "payments"),
         autoscale=policy(min_executors=1, max_executors=4, max_lag="1 min"),
-        # However much waits after an outage, no batch is larger; looked over every night.
+        # However much waits after an outage, no batch is larger. Each night it is told what limit
+        # would suit it better; with Retune(apply=True) it is given that.
         limits={"payments": SourceLimits(max_offsets_per_trigger=1000)},
         retune=Retune(),
         report_every=REPORT_EVERY,

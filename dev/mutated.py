@@ -55,6 +55,7 @@ PURE: Modules = {
     "clusters/limits.py": ("clusters/test_limits*.py",),
     "clusters/receiver_counts.py": ("clusters/test_receiver_counts.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
+    "clusters/in_force.py": ("clusters/test_in_force.py", "backpressure/test_knobs.py"),
     "clusters/tuned.py": ("clusters/test_tuned.py",),
     "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
     "clusters/owners.py": ("clusters/test_owners.py",),
@@ -228,6 +229,11 @@ ACTING: Modules = {
     "receivers/recount_following.py": ("receivers/test_recount*.py",),
     "receivers/recount_restart.py": ("receivers/test_recount*.py",),
     "backpressure/applying.py": (
+        "backpressure/test_applying.py",
+        "backpressure/test_putting_back.py",
+        "backpressure/test_retune*.py",
+    ),
+    "backpressure/fallback.py": (
         "backpressure/test_applying.py",
         "backpressure/test_putting_back.py",
         "backpressure/test_retune*.py",

@@ -141,6 +141,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
 # They read or write a moment, and look at no clock.
 MOMENTS = {
     "durations.py": "datetime",
+    "clusters/in_force.py": "datetime",
     "clusters/kubernetes/telling.py": "datetime",
     "driver/progress.py": "datetime",
     "watch/words.py": "time",

@@ -34,6 +34,7 @@ from dagster_sparkscale.autoscale.spark_conf import policy_fields
 from dagster_sparkscale.autoscale.steps import between, down, outstanding, up
 from dagster_sparkscale.autoscale.throttle import (
     demand,
+    fixed_behind,
     in_vain,
     ratio_of,
     stands_at,
@@ -168,6 +169,8 @@ class RatioPolicy(AutoscalePolicy):
         if seen.ratio is not None:
             measured = _measured(Load(seen.query or "", seen.ratio))
         if late is not None and self.max_lag is not None:
+            if bound := fixed_behind(seen):
+                return Hold(f"{late}, but {bound}" + outstanding(seen))
             bounded = {"bounded": what_bounds(seen)} if _is_throttled_behind(seen) else {}
             if why_not := no_more_needed(self.max_lag, self.scale_down_ratio, seen, **bounded):
                 return Hold(f"{late}, but {why_not}")

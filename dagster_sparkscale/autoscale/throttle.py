@@ -13,6 +13,7 @@ MOST_TIMES = 4.0
 
 _FIXED = {
     "set": "the limit is set: raise it",
+    "tuned": "the limit was tuned: set another by sparkscale retune --set, or put it back",
     "max_rate": "the limit is the max_rate of its backpressure: raise that",
     "source": "the options of its source bound it: raise those",
 }
@@ -47,8 +48,8 @@ def in_vain(scale_down_ratio: float, seen: Evaluation) -> str | None:
         return OVERDUE_IN_VAIN
     if seen.overdue is not None:
         return None
-    if seen.throttled_by in _FIXED:
-        return f"more executors would not read more; {_FIXED[seen.throttled_by]}"
+    if (bound := _fixed(seen)) is not None:
+        return f"more executors would not read more; {bound}"
     if ratio_of(seen) <= scale_down_ratio:
         return f"R is at or below {scale_down_ratio:g}: {what_bounds(seen)}"
     return None
@@ -56,9 +57,26 @@ def in_vain(scale_down_ratio: float, seen: Evaluation) -> str | None:
 
 def what_bounds(seen: Evaluation) -> str:
     """What bounds a query whose executors are idle most of the time, in words."""
-    if seen.throttled_by in _FIXED:
-        return _FIXED[seen.throttled_by]
-    return "the executors have time left, which the estimator does not use (yet)"
+    return _fixed(seen) or ("the executors have time left, which the estimator does not use (yet)")
+
+
+def fixed_behind(seen: Evaluation) -> str | None:
+    """Why the query that is furthest behind would read no more with more executors: it stands at a
+    limit that none of them moves, and its batches fit. None: it may read more."""
+    if seen.throttled is None or seen.throttled != seen.lag_query:
+        return None
+    if seen.overdue is not None or seen.ratio is None:
+        return None
+    bound = _fixed(seen)
+    return bound and f"{stands_at(seen)}, and more executors would not read more; {bound}"
+
+
+def _fixed(seen: Evaluation) -> str | None:
+    """Whose limit no executor moves, and what would, in words; None: executors may move it."""
+    if seen.throttled_by not in _FIXED:
+        return None
+    who = f" ({seen.throttled_who})" if seen.throttled_who else ""
+    return f"{_FIXED[seen.throttled_by]}{who}"
 
 
 def demand(ratio: float, seen: Evaluation) -> float:

@@ -9,7 +9,7 @@ from dagster_sparkscale.backpressure.sustained import Sustained
 TARGET = 0.9
 """Of the batch interval that a full batch is to take: scaling up begins there (SPARK-12133)."""
 FURTHEST = 3.0
-"""Times the largest batch that was seen: no limit is recommended beyond."""
+"""Times the largest batches that were seen: no limit is raised beyond."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,16 @@ class Recommendation:
 def usual(seen: Sustained, now: InForce) -> float:
     """Executors that the stream usually has, as far as its bounds allow them by now."""
     return min(seen.executors, now.most) if now.most is not None else seen.executors
+
+
+OPEN_END = "it can't be told how many executors there may be: declare max_executors"
+"""Why no limit is lowered where an autoscaler has no maximum."""
+
+
+def open_ended(before: float | None, after: float, now: InForce) -> bool:
+    """Whether a lower limit would hold back executors that an autoscaler may add, nobody knows how
+    many."""
+    return now.scaled and now.most is None and (before is None or after < before)
 
 
 def meant(seen: Sustained, now: InForce) -> tuple[float, str]:
@@ -120,6 +130,22 @@ def too_much(seen: Sustained, executors: float, sustains: float, come: float) ->
         f"sustains {number(sustains)}: that takes more executors, a limit would only make it fall "
         "behind"
     )
+
+
+def safe(before: float | None, fits: float, furthest: float) -> float | None:
+    """The limit that is recommended, by what fits; None: the one before is right.
+
+    What is raised goes no further than a few times the largest batches that were seen, for memory
+    and skew do not grow in proportion. What is declared is lowered to what fits and no further,
+    however small batches were of late: it is there for a load that has not come yet.
+
+    Args:
+        before: the limit in force; None: there is none, and any is a lower one.
+        furthest: that a limit is raised to.
+    """
+    if before is None or fits <= before:
+        return fits
+    return min(fits, furthest) if furthest > before else None
 
 
 def gains(before: float | None, after: float, least: float) -> bool:

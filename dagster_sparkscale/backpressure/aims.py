@@ -16,14 +16,14 @@ from dagster_sparkscale.backpressure.knobs import (
     INITIAL_RATE,
     MAX_RATE,
     RECEIVER_INITIAL,
-    values,
     with_values,
 )
+from dagster_sparkscale.clusters import receiver_counts
+from dagster_sparkscale.clusters.in_force import receivers, tuned_rates, values_of
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, in_force
 from dagster_sparkscale.declare.drift import executors_at_start
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.observe.status import Status
 
@@ -67,15 +67,8 @@ class Change:
 def present(stream: Stream, record: Record) -> Present:
     """The limits of a stream as they are in force."""
     settings = in_force(stream, record.tuning)
-    found = values(stream, settings)
-    tuned = record.tuning.rates if record.tuning is not None else {}
-    set_last = record.rates or {}
-    # What somebody has taken away since, or set otherwise, is not in force any more.
-    rates = {
-        source: rate
-        for source, rate in tuned.items()
-        if set_last.get(source, {}).get(MAX_RATE_LIVE) == rate
-    }
+    found = values_of(stream, settings)
+    rates = tuned_rates(record)
     if rates and MAX_RATE in found:
         most = found[MAX_RATE]
         found[MAX_RATE] = min([*rates.values(), *([most] if most is not None else [])])
@@ -91,12 +84,14 @@ def situation(stream: Stream, record: Record, now: Present, status: Status) -> I
     return InForce(
         values=now.values,
         interval=stream.batch_interval,
-        start=executors_at_start(stream, record.executors, record.declared),
+        start=executors_at_start(
+            stream, record.executors, record.declared, receiver_counts.in_force(stream, record)
+        ),
         most=stream.bounds.maximum,
         scaled=stream.autoscale is not None,
         queries=sum(1 for query in status.queries if query.active),
         rated=rated,
-        receivers=stream.receivers if isinstance(stream, DStream) else 0,
+        receivers=receivers(stream, record),
         max_lag=stream.autoscale.max_lag if stream.autoscale is not None else None,
     )
 
@@ -128,7 +123,7 @@ def change(
     wanted = {each.knob: each.after for each in recommended}
     declared = {**now.values}
     if MAX_RATE in declared:
-        declared[MAX_RATE] = values(stream, now.settings)[MAX_RATE]
+        declared[MAX_RATE] = values_of(stream, now.settings)[MAX_RATE]
     rest = {knob: value for knob, value in wanted.items() if knob != MAX_RATE}
     most = declared.get(MAX_RATE)
     if set(rest) <= AT_A_START:
@@ -149,8 +144,8 @@ def way_back(stream: Stream, now: Present, settings: Mapping[str, str], live: bo
         settings: of limits, that are to be.
         live: whether live limits are to be others as well.
     """
-    wanted = values(stream, settings)
-    before = values(stream, now.settings)
+    wanted = values_of(stream, settings)
+    before = values_of(stream, now.settings)
     if {knob for knob in wanted if wanted[knob] != before.get(knob)} <= AT_A_START:
         return "live" if live else "start"
     return "restart"

@@ -10,17 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dagster_sparkscale.backpressure.aims import How
+from dagster_sparkscale.backpressure.fallback import CAUSE, go_back, is_set
 from dagster_sparkscale.backpressure.looking import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
 from dagster_sparkscale.clusters.store import Record, Tuning
-from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, without
+from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, reconcile
+from dagster_sparkscale.lifecycle.reconcile import reconcile
 
-CAUSE = "retune"
-"""In the history of submissions."""
 FOLLOW = 60.0
 """Seconds for which a driver with other limits is followed, or until its first batch is through."""
 _POLL = 0.5
@@ -50,15 +49,6 @@ def unchanged(record: Record, tuning: Tuning | None, stream: str) -> None:
         raise Refused(
             f"{stream!r} was tuned by {whose or 'a start'} in the meantime: nothing was done"
         )
-
-
-def with_tuning(record: Record, tuning: Tuning) -> Record:
-    """`record` with what was tuned, and with its live limits beside those that others have set."""
-    ours = record.tuning.rates if record.tuning is not None else {}
-    rates = without(record.rates, ours)
-    for source, rate in tuning.rates.items():
-        rates = {**(rates or {}), source: {**(rates or {}).get(source, {}), MAX_RATE_LIVE: rate}}
-    return replace(record, tuning=tuning, rates=rates)
 
 
 def apply(
@@ -165,62 +155,10 @@ def _restart(
         _follow(cluster, outcome.driver)
         return outcome.driver
     except ClusterError as error:
-        if not _is_set(cluster, stream.name, tuning, error):
+        if not is_set(cluster, stream.name, tuning, error):
             raise  # nothing was touched
-        _refuse_while_it_lives(cluster, looked.driver, error)
         tell(f"a start with these limits failed, those of before are put back: {error}")
-        why = " ".join(str(error).split())[:300]
-        said = f"{stream.name!r}: a start with these limits failed, and those of before are "
-        try:
-            _go_back(cluster, stream, request, before, tuning, why, holder, lease_wait)
-        except ClusterError as again:
-            raise NotDone(
-                f"{said}remembered, but a start with them failed too: {again}. The first one "
-                f"failed of: {error}"
-            ) from error
-        raise NotDone(f"{said}in force again. It failed of: {error}") from error
-
-
-def _is_set(cluster: ClusterManager, stream: str, tuning: Tuning, error: ClusterError) -> bool:
-    """Whether it is remembered by now.
-
-    Raises:
-        NotDone: that can't be told.
-    """
-    try:
-        record = cluster.store().read(stream)
-    except ClusterError as unknown:
-        raise NotDone(
-            f"{stream!r}: whether these limits are set can't be told ({unknown}); if so, they stay "
-            f"set. The start with them was not seen through: {error}"
-        ) from error
-    return record is not None and record.tuning == tuning
-
-
-def _refuse_while_it_lives(cluster: ClusterManager, old: Driver, error: ClusterError) -> None:
-    """What a driver that lives was started with is not put back behind its back.
-
-    Args:
-        old: the driver before.
-        error: why its start was not seen through.
-
-    Raises:
-        NotDone: one has come after `old`, and lives, or may.
-    """
-    said = f"{old.stream!r}: these limits stay set: "
-    try:
-        newest = cluster.find(old.stream)
-    except ClusterError as unknown:
-        if isinstance(error, NotDone):
-            return  # it was seen to end
-        raise NotDone(
-            f"{said}whether a driver runs with them can't be told ({unknown}). Its start was not "
-            f"seen through: {error}"
-        ) from error
-    if newest is not None and newest.epoch != old.epoch and newest.state.alive:
-        raise NotDone(
-            f"{said}driver {newest.epoch} has them, though its start was not seen through: {error}"
-        ) from error
+        go_back(cluster, stream, request, looked, tuning, error, holder, lease_wait)
 
 
 def start_again(
@@ -283,45 +221,3 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
         if status is not None and any(not batch.failed for batch in status.batches):
             return
         time.sleep(_POLL)
-
-
-def _go_back(
-    cluster: ClusterManager,
-    stream: Stream,
-    request: Request,
-    before: Record,
-    tuning: Tuning,
-    why: str,
-    holder: str,
-    lease_wait: float,
-) -> None:
-    """Remember what was in force before, and start a driver with it where none runs.
-
-    Raises:
-        ClusterError: none could be started.
-    """
-    asked_at = time.time()
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
-        if lease.record.tuning != tuning:
-            return  # somebody has seen to it
-        back = before.tuning or Tuning({}, by="", at=0.0, declared=tuning.declared)
-        if not tuning.by_hand:  # by itself it is not tried again soon; what a person tries is gone
-            back = replace(
-                back,
-                at=asked_at,
-                by=request.id,
-                verify_at=None,
-                put_back=True,
-                outcome=f"put back: a start failed: {why}",
-            )
-        lease.write(with_tuning(lease.record, back))
-        if lease.record.desired == "stopped":
-            return
-    reconcile(  # attaches to one that runs by now
-        cluster,
-        stream,
-        holder=holder,
-        cause=CAUSE,
-        asked_at=asked_at - ASKED_LATER,  # any stop from now on is a later wish
-        lease_wait=lease_wait,
-    )

@@ -1,4 +1,4 @@
-"""The values that can be tuned of a stream, by name; from Spark settings, and into them. Pure.
+"""The values that can be tuned of a stream, by name, into Spark settings. Pure.
 
     clicks.maxOffsetsPerTrigger        an option of the source `clicks`, of Structured Streaming
     backpressure.initial_rate          a field of the backpressure policy
@@ -12,63 +12,43 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from dagster_sparkscale.clusters.in_force import (
+    MAX_DELAY,
+    MAX_OFFSETS,
+    MAX_RATE,
+    OPTIONS,
+    POLICY,
+    RATES,
+    RECEIVER_INITIAL,
+    RECEIVER_MAX,
+    STREAMING,
+)
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
-from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
-from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
-from dagster_sparkscale.durations import parse_duration
 
-MAX_OFFSETS = "maxOffsetsPerTrigger"
+__all__ = [
+    "INITIAL_RATE",
+    "MAX_DELAY",
+    "MAX_OFFSETS",
+    "MAX_RATE",
+    "MIN_OFFSETS",
+    "MIN_RATE",
+    "RECEIVER_INITIAL",
+    "RECEIVER_MAX",
+    "option",
+    "with_values",
+]
+
 MIN_OFFSETS = "minOffsetsPerTrigger"
-MAX_DELAY = "maxTriggerDelay"
-INITIAL_RATE = "backpressure.initial_rate"
-MIN_RATE = "backpressure.min_rate"
-MAX_RATE = "backpressure.max_rate"
-RECEIVER_MAX = "spark.streaming.receiver.maxRate"
-RECEIVER_INITIAL = "spark.streaming.backpressure.initialRate"
-
-_POLICY = "backpressure."
-_RATES = (INITIAL_RATE, MIN_RATE, MAX_RATE)
-_FIELDS = {name: field for field, name in SourceLimits.spark_options.items()}
-_STREAMING = {
-    StreamingLimits.spark_settings[field]: field
-    for field in ("initial_rate", "max_rate", "max_rate_per_partition", "min_rate_per_partition")
-}
+INITIAL_RATE, MIN_RATE, _ = RATES
 
 
 def option(knob: str, other: str) -> str:
     """Another option of the source that a knob is of."""
     return f"{knob.rpartition('.')[0]}.{other}"
-
-
-def values(stream: Stream, settings: Mapping[str, str]) -> dict[str, float | None]:
-    """The values that can be tuned of `stream`, by knob. None: there is no limit.
-
-    Args:
-        settings: of limits, as they are in force.
-    """
-    found: dict[str, float | None] = {}
-    if isinstance(stream, StructuredStream):
-        for source in stream.limits:
-            for name in _FIELDS:
-                text = settings.get(f"{SOURCE_OPTIONS}{source}.{name}")
-                found[f"{source}.{name}"] = _value(name, text)
-    if isinstance(stream, DStream) and stream.limits is not None:
-        for setting in _of_dstream(stream):
-            found[setting] = _value(setting, settings.get(setting))
-    if stream.backpressure is not None:
-        plan = None
-        if (text := settings.get(BACKPRESSURE)) is not None:
-            try:
-                plan = plan_of(text)
-            except BadPlan:
-                plan = None
-        of: Any = plan if plan is not None else stream.backpressure
-        found |= {knob: getattr(of, knob.removeprefix(_POLICY)) for knob in _RATES}
-    return found
 
 
 def with_values(
@@ -77,7 +57,7 @@ def with_values(
     """The settings of limits of `stream` with these values.
 
     Args:
-        in_force: as `values` tells them.
+        in_force: as `in_force.values_of` tells them.
         wanted: by knob.
 
     Raises:
@@ -101,39 +81,22 @@ def with_values(
             source: _with_options(limits, source, now) for source, limits in stream.limits.items()
         }
     if isinstance(stream, DStream) and stream.limits is not None:
-        given = {
-            field: int(now[setting]) for setting, field in _STREAMING.items() if setting in now
-        }
+        given = {field: int(now[setting]) for setting, field in STREAMING.items() if setting in now}
         more["limits"] = StreamingLimits(**{**_given(stream.limits), **given})
     if stream.backpressure is not None:
-        rates = {knob.removeprefix(_POLICY): now[knob] for knob in _RATES if knob in now}
+        rates = {knob.removeprefix(POLICY): now[knob] for knob in RATES if knob in now}
         policy = type(stream.backpressure)
         more["backpressure"] = policy(**{**_given(stream.backpressure), **rates})
     return declared_limits(type(stream)(**{**_given(stream), **more}))
 
 
-_FRACTIONS = _RATES
+_FRACTIONS = RATES
 """Knobs whose values need not be whole."""
-
-
-def _of_dstream(stream: DStream) -> list[str]:
-    """Settings that are worth tuning of a DStream with limits."""
-    assert stream.limits is not None
-    declared = [setting for setting, field in _STREAMING.items() if _set(stream.limits, field)]
-    if stream.receivers:
-        declared.append(RECEIVER_MAX)
-        if stream.backpressure is None:  # which has an initial_rate of its own
-            declared.append(RECEIVER_INITIAL)
-    return [setting for setting in _STREAMING if setting in declared]
-
-
-def _set(limits: StreamingLimits, field: str) -> bool:
-    return getattr(limits, field) is not None
 
 
 def _with_options(limits: SourceLimits, source: str, now: Mapping[str, float]) -> SourceLimits:
     given: dict[str, Any] = {}
-    for name, field in _FIELDS.items():
+    for name, field in OPTIONS.items():
         if (value := now.get(f"{source}.{name}")) is not None:
             given[field] = value if name == MAX_DELAY else int(value)
     return SourceLimits(**{**_given(limits), **given})
@@ -142,13 +105,3 @@ def _with_options(limits: SourceLimits, source: str, now: Mapping[str, float]) -
 def _given(declared: Any) -> dict[str, Any]:
     """The fields that a declaration was given."""
     return {name: getattr(declared, name) for name in declared.model_fields_set}
-
-
-def _value(name: str, text: str | None) -> float | None:
-    """What a setting says; None where it is not there, or says nothing that is a number."""
-    if text is None:
-        return None
-    try:
-        return parse_duration(text) if name == MAX_DELAY else float(text)
-    except ValueError:
-        return None

@@ -17,6 +17,7 @@ from dagster_sparkscale.backpressure.recommend import Advice, recommend
 from dagster_sparkscale.backpressure.verify import measured
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
+from dagster_sparkscale.clusters.in_force import set_by_a_person
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.declare.backpressure import Retune
@@ -160,7 +161,13 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
         Refused: it is so.
     """
     tuning, hands_off = record.tuning, rules(stream).hands_off
-    if record.limited_at is not None and (left := record.limited_at + hands_off - now) > 0:
+    for source, each in set_by_a_person(record).items():
+        raise Refused(
+            f"{stream.name!r}: hands off: a live limit of {source!r} was set {each.in_words}"
+        )
+    # A clock that wrote a moment may have been ahead.
+    limited_at = now - hands_off if record.limited_at is None else min(record.limited_at, now)
+    if (left := limited_at + hands_off - now) > 0:
         raise Refused(
             f"{stream.name!r}: hands off for {left / 3600:.1f} h more: a person has set live "
             "limits of it"
@@ -172,7 +179,7 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
             f"{stream.name!r}: what {tuning.by} has changed is still being verified: "
             + (tuning.outcome or "it was not looked at yet")
         )
-    left = tuning.at + hands_off - now
+    left = min(tuning.at, now) + hands_off - now
     if tuning.by_hand and left > 0:
         whose = tuning.by or "a person"
         raise Refused(

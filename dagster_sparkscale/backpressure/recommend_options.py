@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from dagster_sparkscale.backpressure.advice import (
     FURTHEST,
+    OPEN_END,
     TARGET,
     InForce,
     Recommendation,
@@ -13,7 +14,9 @@ from dagster_sparkscale.backpressure.advice import (
     meant,
     number,
     of_batch,
+    open_ended,
     rounded,
+    safe,
     told,
     too_much,
     usual,
@@ -48,35 +51,39 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
     executors, of_executors = meant(seen, now)
     fits = seen.low * executors * TARGET * now.interval
     furthest = FURTHEST * seen.largest_batch
-    total = min(fits, furthest)
     before = sum(value for value in present.values() if value is not None)
-    come = comes(seen, None if None in present.values() else before, total)
-    if come * now.interval >= total:
+    declared = None if None in present.values() else before
+    total = safe(declared, fits, furthest)
+    if total is not None and open_ended(declared, total, now):
+        yield f"{', '.join(limited)}: left as it is: {OPEN_END}"
+        total = None
+    if total is not None and (come := comes(seen, declared, total)) * now.interval >= total:
         why_not = too_much(seen, executors, total / now.interval, come)
         yield f"{', '.join(limited)}: left as it is: {why_not}"
         return
     for name, value in present.items():
         # Of one source nothing is to share; of several, all have a limit.
         share = 1.0 if value is None else value / before
-        after = float(math.floor(rounded(total * share)))
-        if after < 1:
+        after = None if total is None else float(math.floor(rounded(total * share)))
+        if after is not None and after < 1:
             yield f"{name}: left as it is: not even one record fits into a batch"
             continue
-        if gains(value, after, least_gain):
+        if after is not None and gains(value, after, least_gain):
             why = f"{told(seen)}, and {of_executors}"
             if len(limited) > 1:
                 why += f"; {share:.0%} of it is for this source, as now"
-            if furthest < fits:
+            if total != fits:
                 why += (
-                    f"; at most {FURTHEST:g} times the largest batch that was seen, of "
+                    f"; at most {FURTHEST:g} times the largest batches that were seen, of "
                     f"{number(seen.largest_batch)} records"
                 )
             speed = seen.low * usual(seen, now) * share
             effect = of_batch(value, after, speed, now.interval)
             yield Recommendation(name, value, after, why, effect)
-        else:
-            after = value or after
-        yield from _least(name, after, seen, now, least_gain)
+        elif value is not None:
+            after = value
+        if after is not None:
+            yield from _least(name, after, seen, now, least_gain)
 
 
 def _least(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from dagster_sparkscale.backpressure.advice import (
     FURTHEST,
+    OPEN_END,
     TARGET,
     InForce,
     Recommendation,
@@ -13,7 +14,9 @@ from dagster_sparkscale.backpressure.advice import (
     meant,
     number,
     of_batch,
+    open_ended,
     rounded,
+    safe,
     told,
     too_much,
     usual,
@@ -63,14 +66,17 @@ def rates(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recommen
 
     # No fewer executors than there may be: the autoscaler adds none for a limit that is set.
     there = max(seen.most, now.most or 0) if now.scaled else seen.most
-    unbounded = now.scaled and now.most is None
     best = rounded(seen.high * there / now.rated)
     in_the_way = seen.throttled >= _THROTTLED
     if (
         most is not None
         and best >= (least or 0.0)
         and gains(most, best, least_gain)
-        and (in_the_way if best > most else not unbounded and best * now.rated > seen.input_peak)
+        and (
+            in_the_way
+            if best > most
+            else not open_ended(most, best, now) and best * now.rated > seen.input_peak
+        )
     ):
         why = f"at their best {there} executors do {number(seen.high * there)} records/s{share}"
         effect = "an estimate that is too high for a moment goes no further"
@@ -100,9 +106,11 @@ def receivers(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Reco
     share = f", shared by {now.receivers} receivers" if now.receivers > 1 else ""
     furthest = FURTHEST * seen.largest_batch / now.interval / now.receivers
     most = now.values.get(RECEIVER_MAX)
-    if RECEIVER_MAX in now.values:
-        after = math.floor(rounded(min(each, furthest)))
-        if after * now.interval < 1:
+    if RECEIVER_MAX in now.values and (right := safe(most, each, furthest)) is not None:
+        after = math.floor(rounded(right))
+        if open_ended(most, after, now):
+            yield f"{RECEIVER_MAX}: left as it is: {OPEN_END}"
+        elif after * now.interval < 1:
             yield f"{RECEIVER_MAX}: left as it is: not even one record a batch"
         elif (come := comes(seen, most, after)) / now.receivers >= after:
             why_not = too_much(seen, executors, after * now.receivers, come)
@@ -117,7 +125,8 @@ def receivers(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Reco
     if RECEIVER_INITIAL in now.values:
         first = now.values[RECEIVER_INITIAL]
         start = now.start if now.most is None else min(now.start, now.most)
-        after = math.floor(rounded(min(TARGET * seen.low * start / now.receivers, furthest)))
+        begin = TARGET * seen.low * start / now.receivers
+        after = math.floor(rounded(safe(first, begin, furthest) or first or begin))
         after = after if most is None else min(after, math.floor(most))
         above = first is not None and most is not None and first > most
         if after * now.interval >= 1 and (above or gains(first, after, least_gain)):

@@ -10,14 +10,14 @@ from dagster_sparkscale.backpressure.applying import (
     apply,
     start_again,
     unchanged,
-    with_tuning,
 )
+from dagster_sparkscale.backpressure.fallback import AGAIN
 from dagster_sparkscale.backpressure.looking import Looked, Request, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.clusters.store import Record, Tuning
-from dagster_sparkscale.clusters.tuned import before, declared_limits
+from dagster_sparkscale.clusters.tuned import before, declared_limits, with_tuning
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
@@ -25,8 +25,8 @@ from dagster_sparkscale.observe.minutes import Minute
 LEAST = 30
 """Minutes to be measured after a change, before anything is said of it; fewer where it is to be
 verified sooner."""
-_AGAIN = 600.0
-"""Seconds after which it is tried again to put back what did harm."""
+_AHEAD = 300.0
+"""Seconds that the clock of whoever changed the limits may have been ahead of this one."""
 LOOKS = 12
 """Times `verify_after` for which it is looked at whether a change did any good."""
 
@@ -153,10 +153,8 @@ def put_back(
     driver, status, record = running(cluster, stream, request.epoch, 10.0)
     unchanged(record, tuning, stream.name)  # the driver may have taken long to answer
     if why and how == "restart" and (lines := drift(driver.declared, stream)):
-        tell(
-            "it is remembered for the next start: a restart by itself would change more than "
-            f"limits, as the declaration has changed: {'; '.join(lines)}"
-        )
+        tell(f"it is remembered for the next start: {_would_change_more(lines)}")
+        back = replace(back, verify_at=now + AGAIN, outcome=f"{_TO_BE}{back.outcome}")
         how = "start"
     looked = Looked(driver, status, record, here, None, "", (), {})
     return apply(cluster, stream, request, looked, back, how, holder, tell, lease_wait)
@@ -186,11 +184,20 @@ def verify(
     if record is None or tuning is None or tuning.verify_at is None:
         done = f" ({tuning.outcome})" if tuning is not None and tuning.outcome else ""
         return Verified(None, f"nothing is to be verified{done}")
+    after_all = rules(stream).verify_after
+    if tuning.at > now + _AHEAD:
+        said = "the clock of the host that changed it was ahead"
+        with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+            unchanged(lease.record, tuning, stream.name)
+            soon = replace(tuning, at=now, verify_at=now + after_all)
+            lease.write(replace(lease.record, tuning=soon))
+        return Verified(None, f"it is verified later: {said}", verify_at=soon.verify_at)
     if now < tuning.verify_at:
         left = (tuning.verify_at - now) / 60
         return Verified(None, f"it is too early: {left:.0f} min more", verify_at=tuning.verify_at)
-    after_all = rules(stream).verify_after
-    since = since_when(record, tuning)
+    if tuning.put_back:
+        return _put_back_waits(cluster, stream, request, record, holder, now, tell, lease_wait)
+    since = since_when(record, tuning, now)
     again: float | None
     limited = record.limited_at is not None and record.limited_at >= tuning.at
     baseline = tuning.baseline
@@ -215,9 +222,10 @@ def verify(
                 expected=tuning,
                 lease_wait=lease_wait,
             )
-            return Verified(found, f"put back: {found}", story)
+            done = "to be put back" if story.verify_at is not None else "put back"
+            return Verified(found, f"{done}: {found}", story, story.verify_at)
         except Refused as refused:
-            again, said = now + min(after_all, _AGAIN), f"to be put back: {found}; {refused}"
+            again, said = now + min(after_all, AGAIN), f"to be put back: {found}; {refused}"
     elif limited:
         again, said = None, "kept: a person has set live limits since: nothing can be compared"
     elif found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
@@ -230,12 +238,72 @@ def verify(
     return Verified(found, said, verify_at=again)
 
 
-def since_when(record: Record, tuning: Tuning) -> float:
+def _put_back_waits(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    record: Record,
+    holder: str,
+    now: float,
+    tell: Callable[[str], None],
+    lease_wait: float,
+) -> Verified:
+    """See to a put-back that waits for a start: it is over with one, and made where nothing bars it
+    any more.
+
+    Raises:
+        StaleEpoch, OperationInProgress, NotDone, ClusterError: as `retune`.
+    """
+    tuning = record.tuning
+    assert tuning is not None
+    done = replace(tuning, verify_at=None, outcome=tuning.outcome.replace(_TO_BE, "", 1))
+    said: str | None = None
+    if since_when(record, tuning, now) > now:
+        try:
+            driver, status, record = running(cluster, stream, request.epoch, 10.0)
+            if not (lines := drift(driver.declared, stream)):
+                here = present(stream, record)
+                looked = Looked(driver, status, record, here, None, "", (), {})
+                story = apply(
+                    cluster, stream, request, looked, done, "restart", holder, tell, lease_wait
+                )
+                return Verified(None, done.outcome, story)
+            said = f"{tuning.outcome}; {_would_change_more(lines)}"
+        except Refused as refused:
+            said = f"{tuning.outcome}; {refused}"
+    later = done if said is None else replace(tuning, verify_at=now + AGAIN)
+    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        unchanged(lease.record, tuning, stream.name)
+        lease.write(replace(lease.record, tuning=later))
+    return Verified(None, said or done.outcome, verify_at=later.verify_at)
+
+
+_TO_BE = "to be "
+"""Begins the outcome of a put-back that waits for a start."""
+
+
+def _would_change_more(lines: Sequence[str]) -> str:
+    return (
+        "a restart by itself would change more than limits, as the declaration has changed: "
+        f"{'; '.join(lines)}"
+    )
+
+
+def is_due(tuning: Tuning, now: float) -> bool:
+    """Whether it is time to see to a change: also where the clock of whoever made it was ahead."""
+    if tuning.verify_at is None:
+        return False
+    return tuning.verify_at <= now or tuning.at > now + _AHEAD
+
+
+def since_when(record: Record, tuning: Tuning, now: float) -> float:
     """From when on what was tuned has been in force, seconds since the epoch; for ever later where
-    it waits for a start."""
+    it waits for a start. A start in the future is one by a clock that was ahead."""
     if {**tuning.declared, **tuning.settings} == dict(tuning.before):
         return tuning.at  # live limits alone
-    starts = [each.at for each in record.history if each.at >= tuning.at]
+    starts = [
+        each.at if each.at <= now else tuning.at for each in record.history if each.at >= tuning.at
+    ]
     return min(starts, default=float("inf"))
 
 

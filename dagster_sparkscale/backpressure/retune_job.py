@@ -142,7 +142,7 @@ def _verified(
     ending = "nothing to do"
     if came.verdict is not None:
         ending = "looked at again" if came.verify_at is not None else "kept"
-    if came.put_back is not None:
+    if came.put_back is not None and came.verify_at is None:
         ending = "put back"
     return Report(
         came.said,

@@ -5,6 +5,7 @@ import time
 import dagster as dg
 
 from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
+from dagster_sparkscale.backpressure.retune import is_due
 from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
 from dagster_sparkscale.clusters.in_time import in_time, why
 from dagster_sparkscale.clusters.requests import Refused
@@ -35,11 +36,12 @@ def _retune(
     streams: Streams, operations: Operations, stream: Stream, deadline: float
 ) -> dg.ScheduleDefinition:
     declared = rules(stream)
-    assert declared.schedule is not None
+    cron = declared.cron(stream.name)
+    assert cron is not None
 
     @dg.schedule(
         name=scoped(f"retune_{stream.name}", streams.cluster_key),
-        cron_schedule=declared.schedule,
+        cron_schedule=cron,
         execution_timezone=declared.timezone,
         job=operations.jobs[NAME],
         default_status=dg.DefaultScheduleStatus.RUNNING,
@@ -96,7 +98,7 @@ def _verify(
             for stream in retuned:
                 record = store.read(stream.name)
                 tuning = record.tuning if record is not None else None
-                if tuning is not None and tuning.verify_at is not None and tuning.verify_at <= now:
+                if tuning is not None and is_due(tuning, now):
                     found[stream.name] = tuning.by
             return found
 

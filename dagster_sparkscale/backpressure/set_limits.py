@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.errors import (
     ClusterError,
     StaleEpoch,
 )
+from dagster_sparkscale.clusters.in_force import live
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
@@ -202,6 +203,8 @@ def _request(
         return story, None
     for limit in seen.limits:
         tell(f"before: {in_words(limit)}")
+    for each in live(lease.record).values():
+        tell(f"before: set for {each.name} {each.in_words}")
     try:
         answer = cluster.set_rates(driver, rates, lease=lease)
     except StaleEpoch:
@@ -219,7 +222,7 @@ def _request(
 
 
 def _remember_when(lease: Lease) -> None:
-    lease.write(replace(lease.record, limited_at=time.time()))
+    lease.write(replace(lease.record, limited_at=time.time(), limited_by=lease.holder))
 
 
 def _follow(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from dagster_sparkscale.observe.evaluation import PERSON
 from dagster_sparkscale.observe.minutes import Minute
 
 LEAST_HOURS = 6.0
@@ -46,7 +47,8 @@ class Sustained:
     input_peak: float
     """The same, of the twentieth of them with most."""
     largest_batch: float
-    """Records; of the minute with the largest batches on average."""
+    """Records of its large batches: of half an hour's worth of minutes they were larger on average.
+    One large minute says nothing that a limit is to follow."""
     loaded: int
     """Minutes."""
     throttled: int
@@ -105,7 +107,7 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
         most=max(minute.executors for minute in loaded),
         input_rate=float(median(minute.input_rate for minute in work)),
         input_peak=quantile(sorted(minute.input_rate for minute in work), 0.95),
-        largest_batch=max(minute.batch for minute in work),
+        largest_batch=_large(sorted((minute.batch for minute in work), reverse=True), least),
         loaded=len(loaded),
         throttled=sum(1 for minute in work if minute.throttled),
         tiny=len(tiny) / len(work),
@@ -115,6 +117,15 @@ def sustained(minutes: Sequence[Minute], interval: float) -> Sustained | NotEnou
 
 
 _TINY = 0.2
+
+
+def _large(batches: Sequence[float], least: int) -> float:
+    """What so many minutes had at least.
+
+    Args:
+        batches: records of a batch, of each minute, the largest first.
+    """
+    return batches[min(least, len(batches)) - 1]
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ def _with_work(minutes: Sequence[Minute]) -> tuple[list[_Work], tuple[str, ...]]
     """The minutes that say how fast records are worked on, and why others were left out."""
     began: dict[int | None, int] = {}
     work = []
-    starts = failed = changing = gaps = 0
+    starts = failed = changing = calmed = gaps = 0
     silence = longest = 0.0
     before: Minute | None = None
     for minute in minutes:
@@ -155,6 +166,8 @@ def _with_work(minutes: Sequence[Minute]) -> tuple[list[_Work], tuple[str, ...]]
             failed += 1
         elif changed:
             changing += 1  # its batches had both numbers of executors
+        elif minute.limit_by == PERSON:
+            calmed += 1  # it did what it was let do
         else:
             work.append(worked)
     notes = []
@@ -165,6 +178,7 @@ def _with_work(minutes: Sequence[Minute]) -> tuple[list[_Work], tuple[str, ...]]
         (starts, "of starts"),
         (failed, "with failed batches"),
         (changing, "in which executors came or went"),
+        (calmed, "under a limit that a person had set"),
     ):
         if count:
             notes.append(f"{count} minutes {of} were left out")

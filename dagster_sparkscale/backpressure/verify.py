@@ -5,11 +5,14 @@ Each of these is compared, where it was measured before and after:
     over        share of the minutes with R of at least 1, or with an overdue batch
     down        share of the minutes in which no driver ran that should
     lag         seconds behind the source in all but the worst twentieth of the minutes
+    throttled   share of the minutes in which its input stood at its limit: what is refused is no
+                improvement of the others
     failed      batches that failed, of all
     processed   records per second of processing time
 
-One that is worse is enough, and under a lower load it is all the worse. Better is believed only
-under a load that is comparable. What was measured before and is not any more is no improvement.
+One that is worse is enough, and under a lower load it is all the worse. Under a higher one only
+failed batches are: the others follow from the load. Better is believed only under a load that is
+comparable. What was measured before and is not any more is no improvement.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +24,8 @@ from dagster_sparkscale.observe.minutes import Minute
 
 COMPARABLE = 1.5
 """Factor between two loads up to which they can be compared."""
+_MORE = 1.1
+"""Factor from which on a load is a higher one: more minutes over or at a limit follow from it."""
 SETTLING = 300.0
 """Seconds after a start that are not looked at: what came in while nothing ran is caught up with.
 A driver that fails and is started anew makes several of these."""
@@ -67,6 +72,8 @@ def measured(minutes: Sequence[Minute]) -> dict[str, float]:
     if told:
         over = sum(1 for minute in told if (minute.ratio or 0) >= 1 or minute.overdue is not None)
         found["over"] = over / len(told)
+        at_limit = sum(1 for minute in told if minute.throttled is not None)
+        found["throttled"] = at_limit / len(told)
     lags = sorted(minute.lag for minute in running if minute.lag is not None)
     if lags:
         found["lag"] = float(quantile(lags, 0.95))
@@ -107,13 +114,17 @@ def verdict(
         if minutes < least:
             few = f"only {minutes:.0f} minutes were measured {of}, {least} are needed"
             return Verdict("unknown", (few,))
-    worse, better, missing = _compared(before, after, interval)
     was, now = before.get("input"), after.get("input")
+    more = was is not None and now is not None and now > _MORE * was
+    worse, better, missing = _compared(before, after, interval)
+    if more and set(worse) - _OF_NO_LOAD:
+        worse = {name: text for name, text in worse.items() if name in _OF_NO_LOAD}
+        missing = (*missing, f"not comparable: {_rate(now)} came in, and {_rate(was)} before")
     loads = f"{_rate(now)} came in, and {_rate(was)} before"
     if not was or (now is not None and now > COMPARABLE * was):
         return Verdict("unknown", (f"not comparable: {loads}",))
     if worse:
-        return Verdict("worse", (*worse, loads))
+        return Verdict("worse", (*worse.values(), loads))
     if now is None or now * COMPARABLE < was:
         return Verdict("unknown", (f"not comparable: {loads}",))
     slower = _slower(before, after) if now >= _PROCESSED * was else None
@@ -128,9 +139,9 @@ def verdict(
 
 def _compared(
     before: Mapping[str, float], after: Mapping[str, float], interval: float
-) -> tuple[list[str], list[str], tuple[str, ...]]:
-    """What is worse, what is better, and what was measured before and is not any more."""
-    worse: list[str] = []
+) -> tuple[dict[str, str], list[str], tuple[str, ...]]:
+    """What is worse, by name, what is better, and what was measured before and is not any more."""
+    worse: dict[str, str] = {}
     better: list[str] = []
     missing: list[str] = []
     for name, words in _WORDS.items():
@@ -147,7 +158,7 @@ def _compared(
             text = f"{words}: {now:.0%} instead of {was:.0%}"
             more, less = now - was > _OVER, was - now > _OVER
         if more:
-            worse.append(text)
+            worse[name] = text
         if less:
             better.append(text)
     return worse, better, tuple(missing)
@@ -160,8 +171,11 @@ def _longer(was: float, now: float, interval: float) -> bool:
 _WORDS = {
     "over": "minutes in which batches took longer than they have",
     "lag": "lag, but in the worst twentieth of the minutes",
+    "throttled": "minutes in which its input stood at its limit",
     "failed": "batches that failed",
 }
+_OF_NO_LOAD = {"failed"}
+"""What a higher load is no excuse for."""
 
 
 def _slower(before: Mapping[str, float], after: Mapping[str, float]) -> str | None:

@@ -75,6 +75,8 @@ class Driver:
     receivers: int | None = field(default=None, repr=False)
     """How many receivers it was to start, where that is not as declared; None: it is, or it has
     none."""
+    record: Record | None = field(default=None, repr=False, compare=False)
+    """What was remembered of the stream when this was found; None: not known."""
     where: str = ""
     """Host and process, pod or application id: where a person would look."""
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)

@@ -101,4 +101,5 @@ def driver_of(stream: str, record: Record, seen: Seen) -> Driver:
         drained=drained(told) if told else None,
         cause=record.cause,
         receivers=record.receivers,
+        record=record,
     )

@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.driver.wire import RECEIVERS, RECEIVERS_GENERATION
+from dagster_sparkscale.driver.wire import RECEIVER, RECEIVERS, RECEIVERS_GENERATION
 
 
 def count_of(stream: Stream) -> ReceiverCount | None:
@@ -38,7 +38,7 @@ def changed(record: Record, stream: DStream, receivers: int) -> Record:
     """`record`, by which the next driver starts so many receivers, in a new checkpoint folder."""
     generation = max(record.receivers_generation, record.receivers_generations) + 1
     return replace(
-        record,
+        _limited(record, _number_of(record, stream), receivers),
         receivers=receivers,
         receivers_declared=stream.receivers,
         receivers_generation=generation,
@@ -65,8 +65,10 @@ def at_start(
         drained: whether the driver before has processed all that it had received; None: not known.
     """
     count = count_of(stream)
-    if not isinstance(stream, DStream) or (count is None and record.receivers is None):
+    if not isinstance(stream, DStream):
         return record, ()
+    if count is None and record.receivers is None:
+        return _limited(record, _number_of(record, stream), stream.receivers), ()
     wanted, has = stream.receivers, _number_of(record, stream)
     if count is not None and record.receivers_declared == stream.receivers:
         wanted = count.clamp(has)
@@ -85,6 +87,22 @@ def at_start(
         "the stream to have the new number"
     )
     return kept, (line,)
+
+
+def _limited(record: Record, before: int, after: int) -> Record:
+    """`record`, in which receivers that come have a live limit where each that there was has one by
+    its name: else nothing would limit them. They get the lowest of these."""
+    named = [f"{RECEIVER}{number}" for number in range(before)]
+    new = [f"{RECEIVER}{number}" for number in range(before, after)]
+    rates, tuning = record.rates or {}, record.tuning
+    if not named or not new or not all(name in rates for name in named):
+        return record
+    lowest = min(named, key=lambda name: min(rates[name].values(), default=0.0))
+    more = [name for name in new if name not in rates]
+    if tuning is not None and lowest in tuning.rates:
+        of_tuning = {**tuning.rates, **dict.fromkeys(more, tuning.rates[lowest])}
+        tuning = replace(tuning, rates=of_tuning)
+    return replace(record, rates={**rates, **dict.fromkeys(more, rates[lowest])}, tuning=tuning)
 
 
 def _number_of(record: Record, stream: DStream) -> int:

@@ -153,6 +153,8 @@ class Record:
     with; None: none ever were."""
     limited_at: float | None = None
     """When a person last set or took away a live limit, seconds since the epoch."""
+    limited_by: str = ""
+    """Who that was, for people: `set_limits run 1a2b3c4d`; empty: not known."""
     receivers: int | None = None
     """How many receivers its next driver is to start; None: as declared."""
     receivers_declared: int | None = None

@@ -109,6 +109,15 @@ def without(
     return {source: limits for source, limits in left.items() if limits}
 
 
+def with_tuning(record: Record, tuning: Tuning) -> Record:
+    """`record` with what was tuned, and with its live limits beside those that others have set."""
+    ours = record.tuning.rates if record.tuning is not None else {}
+    rates = without(record.rates, ours)
+    for source, rate in tuning.rates.items():
+        rates = {**(rates or {}), source: {**(rates or {}).get(source, {}), MAX_RATE_LIVE: rate}}
+    return replace(record, tuning=tuning, rates=rates)
+
+
 MAX_RATE_LIVE = "maxRate"
 """The live limit of a source in records per second, as `PUT /v1/rates` has it."""
 

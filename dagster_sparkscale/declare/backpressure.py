@@ -1,5 +1,6 @@
 """What a user declares of backpressure: live limits, and how limits are retuned."""
 
+import zlib
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
@@ -102,16 +103,24 @@ class BackpressurePolicy(Declaration):
         return receivers > 0 and (not self.sources or len(named) >= receivers)
 
 
+NIGHTLY = "nightly"
+_FROM, _TO = 3, 6
+"""Hours of the night between which streams are looked over that declare no other time. None of
+them is one that a change to or from summer time leaves out."""
+
+
 class Retune(Declaration):
     """How the limits of a stream are looked over, from what was seen of it."""
 
-    schedule: str | None = "0 3 * * *"
-    """When, as cron has it. None: only when somebody runs `retune_backpressure`."""
+    schedule: str | None = NIGHTLY
+    """When, as cron has it. `nightly`: each night between 3 and 6, at a minute that follows from
+    the stream's name, so that a hundred streams are not restarted in the same one. None: only when
+    somebody runs `retune_backpressure`."""
 
     timezone: str | None = None
     """Of `schedule`, such as Europe/Berlin. None: UTC."""
 
-    apply: StrictBool = True
+    apply: StrictBool = False
     """Whether the schedule's runs change anything. False: they only report."""
 
     history: Seconds = 7 * 86400.0
@@ -129,7 +138,7 @@ class Retune(Declaration):
 
     @model_validator(mode="after")
     def _schedule_is_one(self) -> Self:
-        if self.schedule is not None:
+        if self.schedule not in (None, NIGHTLY):
             check_cron("schedule", self.schedule)
         if self.timezone is not None:
             if self.schedule is None:
@@ -143,3 +152,10 @@ class Retune(Declaration):
                 f"history = {in_units(self.history)}"
             )
         return self
+
+    def cron(self, stream: str) -> str | None:
+        """When a stream of this name is looked over, as cron has it; None: never by itself."""
+        if self.schedule != NIGHTLY:
+            return self.schedule
+        minute = zlib.crc32(stream.encode()) % (60 * (_TO - _FROM))
+        return f"{minute % 60} {_FROM + minute // 60} * * *"

@@ -20,8 +20,7 @@ from dagster_sparkscale.durations import in_units
 ENABLED = "spark.streaming.backpressure.enabled"
 """Spark setting: its own estimator, for DStreams."""
 INITIAL_RATE = "spark.streaming.backpressure.initialRate"
-"""Spark setting: what a receiver begins with, records per second, whether or not `ENABLED`; and,
-with `ENABLED` alone, the direct stream of Kafka."""
+"""Spark setting: what a receiver begins with, records per second, whether or not `ENABLED`."""
 
 _SOURCE = re.compile(r"[A-Za-z0-9_-]{1,63}")
 # Without dots: what has one, as kafka.sasl.jaas.config, is about a connection, and may be a secret.
@@ -134,19 +133,13 @@ class StreamingLimits(Declaration):
     """Spark's own estimator. None: as the cluster's settings have it, else off."""
 
     initial_rate: Records | None = None
-    """What each receiver begins with; or the direct stream of Kafka, all partitions together."""
+    """What each receiver begins with."""
 
     max_rate: Records | None = None
     """Of each receiver. None: no limit."""
 
-    max_rate_per_partition: Records | None = None
-    """Of each partition of the direct stream of Kafka. None: no limit."""
-
-    min_rate_per_partition: Records | None = None
-    """As before; no limit is below it. None: 1."""
-
     min_rate: Rate | None = None
-    """Of Spark's estimator, for each receiver or direct stream. None: 100."""
+    """Of Spark's estimator, for each receiver. None: 100."""
 
     proportional: Annotated[Number, Field(ge=0)] | None = None
     """Of Spark's estimator: weight of the last error. None: 1."""
@@ -161,8 +154,6 @@ class StreamingLimits(Declaration):
         "backpressure_enabled": ENABLED,
         "initial_rate": INITIAL_RATE,
         "max_rate": "spark.streaming.receiver.maxRate",
-        "max_rate_per_partition": "spark.streaming.kafka.maxRatePerPartition",
-        "min_rate_per_partition": "spark.streaming.kafka.minRatePerPartition",
         "min_rate": "spark.streaming.backpressure.pid.minRate",
         "proportional": "spark.streaming.backpressure.pid.proportional",
         "integral": "spark.streaming.backpressure.pid.integral",
@@ -172,11 +163,7 @@ class StreamingLimits(Declaration):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        for low, high in (
-            ("initial_rate", "max_rate"),
-            ("min_rate", "max_rate"),
-            ("min_rate_per_partition", "max_rate_per_partition"),
-        ):
+        for low, high in (("initial_rate", "max_rate"), ("min_rate", "max_rate")):
             given, limit = getattr(self, low), getattr(self, high)
             if given is not None and limit is not None and given > limit:
                 raise ValueError(f"{low} = {given:g}: must be at most {high} = {limit:g}")
@@ -185,7 +172,7 @@ class StreamingLimits(Declaration):
     @property
     def rates(self) -> dict[str, float | None]:
         """The rates above which nothing is taken, and what Spark's estimator keeps to, by field."""
-        fields = ("initial_rate", "max_rate", "max_rate_per_partition", "min_rate")
+        fields = ("initial_rate", "max_rate", "min_rate")
         return {field: getattr(self, field) for field in fields}
 
     def as_settings(self) -> dict[str, str]:

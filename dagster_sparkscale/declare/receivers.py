@@ -38,7 +38,7 @@ class ReceiverCount(Declaration):
 
     capacity: Rate | None = None
     """Records per second that one receiver can take. None: learned while the receivers stand at
-    limits of their own, or fall behind a source that tells, with executors that keep up."""
+    limits declared for them, or fall behind a source that tells, with executors that keep up."""
 
     scale_up_ratio: Annotated[Number, Field(gt=0, le=1)] = 0.9
     scale_down_ratio: Annotated[Number, Field(gt=0)] = 0.6

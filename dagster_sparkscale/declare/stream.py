@@ -92,9 +92,7 @@ class Stream(Declaration):
     """Limits what its sources take while they run, so that batches fit into their interval. None:
     they take what they like, and what `limits` lets them."""
 
-    retune: Annotated[
-        Retune | None, is_a(Retune, 'a Retune, such as Retune(schedule="0 3 * * *")')
-    ] = None
+    retune: Annotated[Retune | None, is_a(Retune, "a Retune, such as Retune(apply=True)")] = None
     """How its limits are looked over, from what was seen of it. None: only by hand."""
 
     report_every: Annotated[Seconds, Field(le=LONGEST_REPORT)] = 600.0

@@ -49,6 +49,13 @@ class History:
         with self._lock:
             return query not in self._warm
 
+    def last_done(self, query: str) -> int | None:
+        """The id of the last batch of that query that completed, of those that are kept; None: none
+        did."""
+        with self._lock:
+            done = (b for b in reversed(self._batches) if b.query == query and not b.failed)
+            return next((b.batch_id for b in done if b.batch_id is not None), None)
+
     def read(self, since: int | None = None, after: float | None = None) -> tuple[list[Batch], int]:
         """What is kept, oldest first, and the sequence number of the last batch ever recorded.
 

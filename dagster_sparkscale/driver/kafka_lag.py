@@ -193,6 +193,17 @@ class _Source:
             furthest = max(furthest, at_ms - left_at)
         return int(furthest)
 
+    def at_least_ms(self, at_ms: int, end: Mapping[str, int], latest: Mapping[str, int]) -> int:
+        """How far behind it is at that moment by what is known of its partitions, in milliseconds:
+        those of which nothing is known may be further behind."""
+        furthest = 0.0
+        for partition, at in end.items():
+            if latest.get(partition, at) > at:
+                left_at = self._arrivals[partition].left_at(at)
+                if left_at is not None and at_ms - left_at < _LARGEST:
+                    furthest = max(furthest, at_ms - left_at)
+        return int(furthest)
+
 
 class KafkaLag:
     """How far one query is behind all that it reads from Kafka."""
@@ -204,6 +215,8 @@ class KafkaLag:
         no source reads from Kafka, or that is not known of each of its partitions."""
         self.unknown: str | None = None
         """Why a lag is not known, for people; None: they are, or no source reads from Kafka."""
+        self.at_least_ms: int | None = None
+        """Where it is not known: how far behind the query is at least. None: nothing is known."""
 
     @property
     def reads(self) -> bool:
@@ -218,7 +231,8 @@ class KafkaLag:
             at_ms: when the trigger of that progress began, milliseconds since the epoch.
         """
         at_ms += _asked_for(progress)
-        self.unknown = None
+        self.unknown = self.at_least_ms = None
+        least: list[int] = []
         reports: list[SourceReport | None] = []
         partitions: dict[str, int] = {}
         counted = True
@@ -237,6 +251,10 @@ class KafkaLag:
                 behind_ms = source.behind_ms(at_ms, end or {}, lags)
             except NotKnown as why:
                 self.unknown = str(why)
+            if behind_ms is not None:
+                least.append(behind_ms)
+            elif end and latest:
+                least.append(source.at_least_ms(at_ms, end, latest))
             counted = counted and lags is not None
             for partition, lag in (lags or {}).items():  # two sources may read one topic
                 partitions[partition] = max(lag, partitions.get(partition, 0))
@@ -245,11 +263,12 @@ class KafkaLag:
         self.partitions = _furthest(partitions) if counted else None
         if self.unknown is None:
             return reports
+        self.at_least_ms = max(least, default=0) or None
         return [each and replace(each, behind_ms=None) for each in reports]
 
     def end(self) -> None:
         """The query has ended."""
-        self.partitions = self.unknown = None
+        self.partitions = self.unknown = self.at_least_ms = None
 
 
 def _asked_for(progress: Mapping[str, Any]) -> int:

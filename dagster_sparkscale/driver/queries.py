@@ -388,6 +388,7 @@ class Queries:
             stateless=query.stateless and query.state is None,
             partitions_behind=None if stale else kafka.partitions,
             lag_unknown=_unheard(unheard) if stale else kafka.unknown,
+            behind_at_least_ms=None if stale else kafka.at_least_ms,
         )
 
 

@@ -239,7 +239,9 @@ class Stopper:
         # A graph of DStreams that was cut has said nothing; of a query Spark may not have answered.
         for name in dict.fromkeys([*active, *(each.name for each in self._endings.values())]):
             if name not in known:
-                outcomes.append(StoppedQuery(name, drained=False if name == QUERY else None))
+                drained = False if name == QUERY else None
+                last = self._agent.history.last_done(name)
+                outcomes.append(StoppedQuery(name, drained, last))
         stopped = Stopped(time.time(), self._graceful, ended_itself, tuple(outcomes), self._sigterm)
         self._tell(stopped)
         return stopped.clean

@@ -252,6 +252,9 @@ class Query:
     lag_unknown: str | None = None
     """Why it is not known how far the query is behind Kafka, for people. None: it is known, or the
     query does not read from Kafka."""
+    behind_at_least_ms: int | None = None
+    """Where that is not known: how far it is behind Kafka at least, by the partitions of which it
+    is. None: nothing is known, or all is."""
     doing: str | None = None
     """What Spark says that it does at the moment, such as `Getting offsets from
     KafkaV2[Subscribe[clicks]]`. None: it is not active, or that was not asked yet."""

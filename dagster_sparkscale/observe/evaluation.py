@@ -15,6 +15,8 @@ SILENT_AFTER = 3
 WARM_UP = 30.0
 """Seconds that a query's first batch in a driver may take beyond its interval before it counts as
 overdue. A cold JVM costs seconds, however long the interval is; what takes longer is load."""
+PERSON = "person"
+"""Whose limit it is that a person has set."""
 UNPACED = ("real time", "continuous")
 """Triggers whose batches last as long as they are told to, or that have none: no R."""
 
@@ -92,6 +94,8 @@ class Evaluation:
     lag_unknown: str | None = None
     """Why it is not known how far a query is behind that reads from a source which could tell, in
     words; None: there is no such query."""
+    lag_at_least: float | None = None
+    """Seconds that a query is behind at least of which it is not known how far it is."""
     catching_up: float | None = None
     """Seconds of `lag` lost per second, over the batches of that query; below 0: it grows."""
     lag_paced: bool = False
@@ -120,8 +124,14 @@ class Evaluation:
     is, and nothing of how much more there is. Of several, the one with the highest R."""
     throttled_by: str | None = None
     """Whose limits these are, as `Limit.by` has it, where those of all its sources are of the same;
-    `source`: the options of the sources bound it, which take less than their limits let them. None:
-    not known, or of several."""
+    `source`: the options of the sources bound it, which take less than their limits let them;
+    `tuned`: a retuning set whichever bounds it. None: not known, or of several."""
+    throttled_who: str = ""
+    """Who set that limit, since when and until when, in words; empty: it is declared, estimated, or
+    not known."""
+    limit_by: str | None = None
+    """`person`: a source stands under a live limit that a person has set. None: none does, or that
+    is not known."""
     throttled_limit: float | None = None
     """Records per second that it may take."""
     throttled_lag: float | None = None
@@ -214,6 +224,7 @@ def evaluate(
         lag=late.behind_ms / 1000 if late and late.behind_ms is not None else None,
         lag_query=late.name if late else None,
         lag_unknown=next((q.lag_unknown for q in active if q.lag_unknown), None) if fresh else None,
+        lag_at_least=_at_least(active) if fresh else None,
         catching_up=_catching_up(b for b in batches if late and b.query == late.name),
         lag_paced=bool(late and late.interval_ms),
         shards=status.source_shards if fresh else None,
@@ -308,6 +319,11 @@ def _known(values: Sequence[int | None]) -> int | None:
 def _furthest_behind(active: Sequence[Query]) -> Query | None:
     telling = [q for q in active if q.behind_ms is not None]
     return max(telling, key=lambda q: q.behind_ms or 0, default=None)
+
+
+def _at_least(active: Sequence[Query]) -> float | None:
+    known = [q.behind_at_least_ms for q in active if q.behind_at_least_ms is not None]
+    return max(known) / 1000 if known else None
 
 
 def _catching_up(batches: Iterable[Batch]) -> float | None:

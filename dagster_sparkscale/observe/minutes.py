@@ -66,6 +66,8 @@ class Minute:
     """The query whose input stood at its limit."""
     receivers: int | None = None
     """Receivers of a DStreams application that ran."""
+    limit_by: str | None = None
+    """`person`: a source stood under a live limit that a person had set."""
 
 
 _COLUMNS = tuple(field.name for field in fields(Minute))
@@ -110,6 +112,7 @@ def minute(
         limit=_short(seen.limit),
         throttled=seen.throttled,
         receivers=seen.receivers,
+        limit_by=seen.limit_by,
     )
 
 

@@ -14,6 +14,10 @@ taken away by the same rate, as long as down is below up.
 What one receiver can take is declared, or learned from windows in which all of them were seen to
 take no more though there was more. The highest rate ever seen would not do: it is as high as the
 input was.
+
+A limit that a person or a retuning has set is not what a receiver can take, and is not answered by
+more of them. As long as it stands, fewer are judged by it: they could take no more than it lets
+them.
 """
 
 import math
@@ -40,8 +44,10 @@ LATE_INTERVALS = 2.0
 """Batch intervals that a stream is behind at least for its lag to say anything."""
 
 MAX_RATE = "spark.streaming.receiver.maxRate"
-_OF_RECEIVERS = ("set", "max_rate", "source")
-"""Whose limits are those of each receiver, and not of what the executors can process."""
+_OF_RECEIVERS = ("max_rate", "source")
+"""Whose limits are declared for each receiver: standing at them shows what one can take."""
+_HELD = {"set": "that is set", "tuned": "that was tuned to what the executors do"}
+"""Whose limits are to hold, however many receivers there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,9 @@ class Counted:
     """Tasks that run at a time on the most executors that the stream can have; None: any number."""
     capacity: float | None
     """Records per second that one can take; None: not known."""
+    allowed: float | None = None
+    """Records per second that one may take by the limit in force, which only a start reads; None:
+    any number."""
     cause: str | None = None
     """Why the driver was started."""
 
@@ -74,8 +83,8 @@ def learned(seen: Evaluation, receivers: int | None) -> float | None:
     """What one receiver has shown that it can take, in records per second; None: this window shows
     nothing of it.
 
-    It does where the input stood at limits that are those of receivers, or where the stream fell
-    behind a source that tells, unlimited, while its batches fitted into their interval.
+    It does where the input stood at limits that are declared for receivers, or where the stream
+    fell behind a source that tells, unlimited, while its batches fitted into their interval.
     """
     if not receivers or not seen.gathered_rate or seen.uptime is None or seen.uptime < seen.window:
         return None
@@ -93,7 +102,7 @@ def still_known(known: float | None, seen: Evaluation, receivers: int | None) ->
     """What one receiver can take, in records per second, by what was known of that before and what
     this window shows; None: that is not known, or not any more.
 
-    What they took at a limit that a person has taken away since was the limit, not what they can.
+    What they took at a limit of which another is declared since was the limit, not what they can.
     """
     if (shown := learned(seen, receivers)) is not None or known is None:
         return shown
@@ -140,15 +149,23 @@ def count(policy: ReceiverCount, seen: Evaluation, now: Counted) -> Hold | Recei
     if seen.gathered_rate is None:
         return Hold("what its receivers take is not known: no batch completed")
     if now.capacity is None:
+        if seen.throttled is not None and seen.throttled_by in _HELD:
+            return Hold(f"{_held(seen)}: it does not show what one receiver can take")
         return Hold(
             "what one receiver can take is not known: declare capacity; it is learned only while "
-            "the receivers stand at limits of their own, or fall behind a source that tells"
+            "the receivers stand at limits declared for them, or fall behind a source that tells"
         )
-    return _by_rate(policy, seen, running, most, seen.gathered_rate, now.capacity)
+    return _by_rate(policy, seen, now, running, most, seen.gathered_rate, now.capacity)
 
 
 def _by_rate(
-    policy: ReceiverCount, seen: Evaluation, running: int, most: int, rate: float, capacity: float
+    policy: ReceiverCount,
+    seen: Evaluation,
+    now: Counted,
+    running: int,
+    most: int,
+    rate: float,
+    capacity: float,
 ) -> Hold | ReceiversTo:
     up, down = policy.scale_up_ratio, policy.scale_down_ratio
     load = rate / (running * capacity)
@@ -158,10 +175,12 @@ def _by_rate(
     )
     if load >= up:
         return _more(policy, seen, running, most, rate / (capacity * up), why)
-    fewer = max(policy.minimum, running - policy.step, math.ceil(rate / (capacity * down)))
+    each = capacity if now.allowed is None else min(capacity, now.allowed)
+    fewer = max(policy.minimum, running - policy.step, math.ceil(rate / (each * down)))
     if fewer >= running:
-        return Hold(f"{why}, below {up:g}, and fewer would be above {down:g}")
-    left = rate / (fewer * capacity)
+        may = "" if each == capacity else f" of the {rate_in_words(each)} that each may take"
+        return Hold(f"{why}, below {up:g}, and fewer would be above {down:g}{may}")
+    left = rate / (fewer * each)
     fewer_say = f"{why}: {left:.2f} of what {fewer} can take is at or below {down:g}"
     if seen.throttled is not None:
         return Hold(f"{fewer_say}, but the input stands at its limit")
@@ -177,6 +196,8 @@ def _more(
 ) -> Hold | ReceiversTo:
     """Up, or why not: more receivers bring more, which has to be processed."""
     why = f"{why}, at or above {policy.scale_up_ratio:g}"
+    if seen.throttled is not None and seen.throttled_by in _HELD:
+        return Hold(f"{why}, but {_held(seen)}: raise it, more receivers are no way past it")
     if running >= most:
         bound = "the maximum" if most == policy.maximum else "as many as leave a core for batches"
         return Hold(f"{why}, but {most} are {bound}")
@@ -186,6 +207,12 @@ def _more(
         return Hold(f"{why}, but the executors bound the input: more receivers bring no more")
     target = min(max(running, math.floor(wanted)) + 1, running + policy.step, most)
     return ReceiversTo(target, f"{why}: {running} -> {target}")
+
+
+def _held(seen: Evaluation) -> str:
+    """That the input stands at a limit that is to hold, and whose it is, in words."""
+    who = f" ({seen.throttled_who})" if seen.throttled_who else ""
+    return f"its input stands at its limit, and {_HELD[seen.throttled_by or '']}{who}"
 
 
 def _rate(spark_conf: Mapping[str, str]) -> float | None:

@@ -7,6 +7,7 @@ First how many there are, which is a restart, and places them all anew; then whe
 from dataclasses import replace
 
 from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.in_force import RECEIVER_MAX, read_once
 from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ReceiversTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
@@ -82,8 +83,17 @@ def _counted(stream: DStream, driver: Driver, status: Status, learned: float | N
         asked=asked_of(driver, stream),
         places=places,
         capacity=learned if declared is None else declared,
+        allowed=_allowed(stream, driver),
         cause=driver.cause,
     )
+
+
+def _allowed(stream: DStream, driver: Driver) -> float | None:
+    """Records per second that one receiver may take by what a start reads; None: any number."""
+    if driver.record is None:
+        return None
+    limit = read_once(stream, driver.record).get(RECEIVER_MAX)
+    return limit.value if limit is not None else None
 
 
 def _rebalanced(stream: DStream, status: Status, seen: Evaluation) -> MoveReceivers | str | None:

@@ -21,7 +21,7 @@ from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.clusters.receiver_counts import changed, count_of
 from dagster_sparkscale.clusters.requests import Refused, ask
-from dagster_sparkscale.declare.receivers import ReceiverCount
+from dagster_sparkscale.declare.receivers import ReceiverCount, fitting_executors
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.observe.receivers import active
@@ -119,9 +119,15 @@ def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
         return
     places = most * stream.tasks_at_a_time
     if receivers >= places:
+        scale_first = ""
+        if stream.bounds.maximum is None and stream.autoscale is None:
+            # Nobody adds executors by itself: as many as were requested last are all there are.
+            need = fitting_executors(receivers, stream.tasks_at_a_time)
+            scale_first = f"; scale it to {need} or more first (sparkscale scale)"
         raise Refused(
             f"receivers = {receivers}: must be at most {places - 1}; so many would take every core "
             f"of {most} executor(s), the most {stream.name!r} can have, and no batch could run"
+            + scale_first
         )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.clusters.in_force import attributed, waiting
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift, until_restart
@@ -93,6 +94,7 @@ def assess(
     else:
         window, newest = covered(stream.window, status, before)
         seen = evaluate(status, window=window, batch_interval=stream.batch_interval, newest=newest)
+        seen = attributed(stream, driver.record, status, seen)
         if status.reconfiguring is not None:
             decision = Hold(in_progress(status.reconfiguring))
         elif status.phase == "running":
@@ -104,7 +106,9 @@ def assess(
             decision = Hold(f"the driver is {status.phase}")
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
     alive = driver is not None and driver.state.alive
-    drifted = drift(driver.declared, stream) if driver is not None and alive else ()
+    drifted: tuple[str, ...] = ()
+    if driver is not None and alive:
+        drifted = (*drift(driver.declared, stream), *waiting(driver.record))
     judged = decision if of_executors is None else of_executors
     health = examine(*(sighting, seen, judged, max_lag, drifted), now=now, operation=operation)
     waits: str | None = None

@@ -1,5 +1,8 @@
 """What limits the sources of a stream, as its asset's Overview shows it. Pure."""
 
+from collections.abc import Sequence
+
+from dagster_sparkscale.clusters.in_force import LimitInForce
 from dagster_sparkscale.observe.status import Limit, Query, Status
 from dagster_sparkscale.watch.glance import fitting
 from dagster_sparkscale.watch.words import INLINE, fitted
@@ -31,6 +34,16 @@ def of_sources(status: Status | None) -> str:
         below = "\n\n" + fitted(f"{lowest.source}: {lowest.reason}", _REASON)
     head = "source|limit (records/s)|by|estimate|heeded|took (records/s)"
     return fitting(head, lines, "sources", INLINE - len(below)) + below
+
+
+def set_by(limits: Sequence[LimitInForce]) -> str:
+    """The limits that are not as they are declared as a table, with who set each. Empty where all
+    are."""
+    lines = [
+        f"|{fitted(each.name, _NAME)} |{_number(each.value)}|{fitted(each.in_words, _REASON)} |"
+        for each in limits
+    ]
+    return fitting("limit|number|set", lines, "limits") if lines else ""
 
 
 def _line(limit: Limit, query: Query | None) -> str:

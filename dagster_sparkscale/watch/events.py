@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
+from dagster_sparkscale.clusters.in_force import not_as_declared
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.names import MINUTES
@@ -107,7 +108,7 @@ def told(
         description=why,
         metadata={"state": dg.MetadataValue.md(state)}
         # An observation is not what Overview shows.
-        | (_overview(sighting, row, recent) if moved_on else {})
+        | (_overview(stream, sighting, row, recent) if moved_on else {})
         | _numbers(stream, minute, sighting)
         | {MINUTES: dg.MetadataValue.md(hidden(_FOR_HISTORY, stored(minutes)))},
     )
@@ -137,13 +138,15 @@ def _overview_is_ours(instance: DagsterInstance, stream: Stream) -> bool:
     return materialization is not None and MINUTES in materialization.metadata
 
 
-def _overview(sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
+def _overview(stream: Stream, sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
+    record = sighting.driver.record if sighting.driver is not None else None
     pieces = {
         "last hours": picture(recent.buckets),
         "executors": glance.executors(sighting.status.executors if sighting.status else ()),
         "receivers": receivers.of_receivers(sighting.status),
         "receivers that were away": receivers.of_relaunches(sighting.status),
         "limits": backpressure.of_sources(sighting.status),
+        "limits that were set": backpressure.set_by(not_as_declared(stream, record)),
         "query state": query_state.of_queries(sighting.status),
         "kafka": kafka.of_queries(sighting.status),
         "decisions": glance.decisions(recent.decided, row.seen_at),

@@ -224,12 +224,20 @@ def _maximum(seen: Evaluation | None, decision: Decision) -> Finding:
 def _lag(seen: Evaluation | None, max_lag: float | None) -> Finding:
     if max_lag is None:
         return Finding(None, "no max_lag is declared", urgent=False)
-    if seen is None or seen.lag is None:
-        return Finding(None, "no source tells how far behind the stream is", urgent=False)
-    text = f"{seen.lag:.1f} s behind the tip of the source; max_lag is {max_lag:g} s"
-    if _is_young(seen):
+    if seen is None:
+        return Finding(None, "no answer to judge by", urgent=False)
+    unknown = seen.lag_unknown
+    known = [each for each in (seen.lag, seen.lag_at_least) if each is not None]
+    if not known:
+        why = "no source tells how far behind the stream is"
+        return Finding(None, why if unknown is None else f"{why}: {unknown}", urgent=False)
+    # What is not known may be further behind, and no less.
+    behind = max(known)
+    least = "" if unknown is None else f"at least, as {unknown}, "
+    text = f"{least}{behind:.1f} s behind the tip of the source; max_lag is {max_lag:g} s"
+    if _is_young(seen) or (unknown is not None and behind <= max_lag):
         return Finding(None, text, urgent=False)
-    return Finding(seen.lag <= max_lag, text, urgent=False)
+    return Finding(behind <= max_lag, text, urgent=False)
 
 
 def _lost(seen: Evaluation | None) -> Finding:

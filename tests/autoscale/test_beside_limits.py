@@ -20,6 +20,7 @@ FIXED = {
     "set": "the limit is set: raise it",
     "max_rate": "the limit is the max_rate of its backpressure: raise that",
     "source": "the options of its source bound it: raise those",
+    "tuned": "the limit was tuned: set another by sparkscale retune --set, or put it back",
 }
 GROWING = "the executors have time left, which the estimator does not use (yet)"
 
@@ -200,7 +201,7 @@ class TestHowFarBehindItMayBe:
     def test_a_lag_alone_does_not_say_how_long_it_may_be(self) -> None:
         assert decided(lag=3.0, lag_query="q", throttled_lag=3.0).target == 5
 
-    @pytest.mark.parametrize("by", [None, "estimator", *FIXED])
+    @pytest.mark.parametrize("by", [None, "estimator"])
     def test_further_behind_it_goes_up(self, by: str | None) -> None:
         late = {"lag": 900.0, "lag_query": "q", "throttled_lag": 900.0, "throttled_by": by}
         decision = decided(self.LATE, **late)
@@ -208,15 +209,41 @@ class TestHowFarBehindItMayBe:
             5, "lag 900.0 s of query 'q' is above 300 s, R 0.88 of query 'q': 4 registered -> 5"
         )
 
-    @pytest.mark.parametrize(
-        ("by", "words"), [("estimator", GROWING), (None, GROWING), *FIXED.items()]
-    )
+    @pytest.mark.parametrize("by", FIXED)
+    @pytest.mark.parametrize("ratio", [0.2, 0.5, 0.78, 0.95])
+    def test_further_behind_at_a_limit_that_none_moves_it_holds(
+        self, by: str, ratio: float
+    ) -> None:
+        """One executor a minute would be added, up to the maximum, and not a record more read."""
+        late = {"lag": 900.0, "lag_query": "q", "throttled_lag": 900.0, "throttled_by": by}
+        policy = RatioPolicy(max_lag=300, scale_up_ratio=2.0)
+        decision = decided(policy, **late, ratio=ratio, catching_up=-0.5)
+        assert isinstance(decision, Hold)
+        assert decision.reason == (
+            "lag 900.0 s of query 'q' is above 300 s, but input of query 'q' stands at its limit "
+            f"of 1,200 records/s, R {ratio:.2f}, and more executors would not read more; "
+            f"{FIXED[by]}"
+        )
+
+    def test_not_where_a_batch_is_overdue_or_another_query_is_the_late_one(self) -> None:
+        late = {"lag": 900.0, "lag_query": "q", "throttled_lag": 900.0, "throttled_by": "source"}
+        assert decided(self.LATE, **late, overdue=1.5).target == 5
+        assert decided(self.LATE, **late | {"lag_query": "other"}).target == 5
+
+    def test_it_says_who_has_set_the_limit(self) -> None:
+        late = {"lag": 900.0, "lag_query": "q", "throttled_by": "tuned", "throttled_who": "by me"}
+        decision = decided(self.LATE, **late)
+        assert decision.reason.endswith(
+            "; the limit was tuned: set another by sparkscale retune --set, or put it back (by me)"
+        )
+
+    @pytest.mark.parametrize("by", ["estimator", None])
     def test_batches_that_wait_for_their_interval_are_told_what_bounds_them(
-        self, by: str | None, words: str
+        self, by: str | None
     ) -> None:
         late = {"lag": 900.0, "lag_query": "q", "lag_paced": True, "ratio": 0.2}
         decision = decided(self.LATE, **late, throttled_by=by)
-        assert isinstance(decision, Hold) and decision.reason.endswith(f"longer; {words}")
+        assert isinstance(decision, Hold) and decision.reason.endswith(f"longer; {GROWING}")
         other = decided(self.LATE, **late | {"lag_query": "other"}, throttled_by=by)
         assert other.reason.endswith("is bounded by what its source may read: raise that")
 
@@ -268,7 +295,7 @@ class TestHowMuchMoreThereIs:
     def test_nor_does_it_where_no_executor_moves_the_limit(self) -> None:
         late = {"lag": 900.0, "lag_query": "q", "catching_up": -0.75, "throttled_by": "set"}
         assert decided(ratio=1.0, **late).target == 5
-        assert decided(RatioPolicy(max_lag=300), **late).target == 5
+        assert decided(RatioPolicy(max_lag=300), ratio=1.0, **late).target == 5
 
 
 limited = st.builds(

@@ -26,7 +26,7 @@ KNOB = "clicks.maxOffsetsPerTrigger"
 SETTING = "spark.sparkscale.options.clicks.maxOffsetsPerTrigger"
 
 
-RETUNE = Retune()
+RETUNE = Retune(schedule="0 3 * * *", apply=True)
 
 
 def read_once(

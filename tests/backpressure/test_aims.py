@@ -90,6 +90,12 @@ class TestSituation:
         assert (found.rated, found.receivers, found.max_lag) == (1, 3, None)
         assert found.scaled is False
 
+    def test_receivers_are_those_that_run_and_not_those_that_are_declared(self):
+        """A limit for each of two would be three times too high for six."""
+        stream = dstream(receivers=2, limits=StreamingLimits(max_rate=5000))
+        found = situation(stream, record(receivers=6), present(stream, record()), TWO)
+        assert found.receivers == 6
+
     def test_what_nobody_tells_is_not_known(self):
         found = situation(POLICY, record(), present(POLICY, record()), status())
         assert found.rated is None

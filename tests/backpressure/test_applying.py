@@ -1,12 +1,13 @@
 """How other limits get into force, and what others do between the steps of it. Without Dagster."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from dagster_sparkscale.backpressure import applying
+from dagster_sparkscale.backpressure import applying, fallback
 from dagster_sparkscale.backpressure.applying import CAUSE
 from dagster_sparkscale.backpressure.looking import Request, look
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
@@ -160,12 +161,14 @@ class TestBeforeItIsPutBack:
 
     def test_what_another_has_tuned_stays(self, world: World) -> None:
         theirs = tuned_before(STREAM, by="run 2", settings={SETTING: "7000"})
-        self.said(world, lambda: write(world, tuning=theirs))
+        said = self.said(world, lambda: write(world, tuning=theirs))
+        assert "and others were set in the meantime. It failed of: driver 2 of 'clicks'" in said
         assert record(world).tuning == theirs
         assert causes(world) == ["manual", CAUSE]
 
     def test_a_stream_that_is_stopped_stays_so(self, world: World) -> None:
-        self.said(world, lambda: stop(world.cluster, "clicks"))
+        said = self.said(world, lambda: stop(world.cluster, "clicks"))
+        assert "those of before are remembered; it was stopped in the meantime. It failed" in said
         assert (settings(world), causes(world)) == ({}, ["manual", CAUSE])
         assert world.streams["clicks"].driver.state is DriverState.STOPPED
 
@@ -179,9 +182,32 @@ class TestBeforeItIsPutBack:
                 stop(cluster, "clicks")
             return reconcile(cluster, *given, **how)
 
-        monkeypatch.setattr(applying, "reconcile", after_a_stop)
-        self.said(world, lambda: None)
+        monkeypatch.setattr(fallback, "reconcile", after_a_stop)
+        said = self.said(world, lambda: None)
+        assert "those of before are remembered; it was stopped in the meantime. It failed" in said
         assert (settings(world), causes(world)) == ({}, ["manual", CAUSE])
+
+    def test_what_a_recovery_has_started_with_them_keeps_them(self, world: World) -> None:
+        """It came up, at last: its limits are not put back behind its back."""
+
+        def recovers() -> None:
+            world.on_submit = lambda kept: setattr(kept, "batch_seconds", 1.0)
+            world.run(STREAM)
+
+        said = self.said(world, recovers)
+        assert said.startswith("'clicks': these limits stay set: driver 3 has them, though its st")
+        assert settings(world) == {SETTING: "9000"}
+
+    def test_where_nobody_can_have_the_lease_they_stay(self, world: World) -> None:
+        held = contextlib.ExitStack()
+        with held:
+            said = self.said(
+                world,
+                lambda: held.enter_context(world.cluster.lease("clicks", "somebody")),
+                lease_wait=0.0,
+            )
+        assert "these limits stay set, as they could not be put back: " in said
+        assert settings(world) == {SETTING: "9000"}
 
     def test_one_that_runs_by_then_is_not_started_twice(
         self, world: World, monkeypatch: pytest.MonkeyPatch
@@ -193,7 +219,7 @@ class TestBeforeItIsPutBack:
                 world.run(STREAM)
             return reconcile(cluster, *given, **how)
 
-        monkeypatch.setattr(applying, "reconcile", after_a_recovery)
+        monkeypatch.setattr(fallback, "reconcile", after_a_recovery)
         self.said(world, lambda: None)
         assert causes(world) == ["manual", CAUSE, "manual"]
 
@@ -289,7 +315,7 @@ def test_an_outage_hides_no_driver_that_was_seen_to_end(
 
     world.on_submit = lambda kept: setattr(kept, "batches", ())
     world.on_look = ends_at_the_second_look
-    refuse = applying._refuse_while_it_lives
+    refuse = fallback._refuse_while_it_lives
 
     def away(cluster: ClusterManager, stream: str) -> None:
         raise ClusterError("the API server is away")
@@ -299,7 +325,7 @@ def test_an_outage_hides_no_driver_that_was_seen_to_end(
             outage.setattr("tests.in_memory.cluster.MemoryCluster.find", away)
             refuse(*given)
 
-    monkeypatch.setattr(applying, "_refuse_while_it_lives", in_an_outage)
+    monkeypatch.setattr(fallback, "_refuse_while_it_lives", in_an_outage)
     with pytest.raises(NotDone, match="those of before are in force again"):
         carry_out(world)
     assert (settings(world), causes(world)) == ({}, ["manual", CAUSE, CAUSE])

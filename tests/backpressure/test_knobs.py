@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from dagster_sparkscale.backpressure.knobs import option, values, with_values
+from dagster_sparkscale.backpressure.knobs import option, with_values
+from dagster_sparkscale.clusters.in_force import values_of as values
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
@@ -22,7 +23,7 @@ CLICKS = structured(
 )
 POLICY = structured(backpressure=BackpressurePolicy(min_rate=50, initial_rate=80))
 RECEIVERS = dstream(receivers=2, limits=StreamingLimits(max_rate=500))
-ENABLED = dstream(limits=StreamingLimits(backpressure_enabled=True, max_rate_per_partition=7))
+ENABLED = dstream(limits=StreamingLimits(backpressure_enabled=True, initial_rate=7))
 OPTION = "spark.sparkscale.options.clicks."
 
 
@@ -55,7 +56,7 @@ def test_settings_of_receivers_and_such_as_are_declared():
         "spark.streaming.receiver.maxRate": 500,
         "spark.streaming.backpressure.initialRate": None,
     }
-    assert told(ENABLED) == {"spark.streaming.kafka.maxRatePerPartition": 7}
+    assert told(ENABLED) == {"spark.streaming.backpressure.initialRate": 7}
 
 
 def test_beside_a_policy_receivers_begin_with_what_that_says():

@@ -1,9 +1,12 @@
 """Options of a source that are recommended: the size of a batch, and how long it may wait."""
 
+import random
+from dataclasses import replace
+
 import pytest
 
 from tests.backpressure.advising import DELAY, LEAST, advised, after, by_day_and_night, of
-from tests.backpressure.histories import CLICKS, INTERVAL, but, minutes
+from tests.backpressure.histories import CLICKS, INTERVAL, but, minute, minutes
 
 
 class TestOptions:
@@ -54,16 +57,61 @@ class TestOptions:
         assert found.why.endswith("and the stream may have 4 executors")
         assert found.effect.endswith("takes 1.8 intervals instead of 6.2")
         history = but(minutes(1000), range(900, 1000), registered=4, processed_rate=2000)
-        found = of(CLICKS, history, scaled=True)
+        found = of(CLICKS, history, scaled=True, values={CLICKS: 3000.0})
         assert found.after == 18_000
         assert found.why.endswith("and the stream had up to 4 executors")
+
+    @pytest.mark.parametrize("present", [None, 62_000.0])
+    def test_nobody_knows_how_many_that_are_and_none_is_held_back(self, present):
+        found = advised(scaled=True, values={CLICKS: present})
+        assert found.why_not == (
+            f"{CLICKS}: left as it is: it can't be told how many executors there may be: declare "
+            "max_executors"
+        )
+
+    def test_a_limit_for_a_load_that_has_not_come_yet_stays(self):
+        """200,000 records are declared as a cap of 20 executors, which do 146,000 in a batch; two
+        of them run, as 10,000 come."""
+        quiet = minutes(480, ratio=0.6, input_rate=1000, processed_rate=1622, processing_ms=6000)
+        found = of(CLICKS, quiet, scaled=True, most=20, values={CLICKS: 200_000.0})
+        assert found.after == 140_000, "what 20 executors do, however small batches are"
+        assert "the largest batch" not in found.why
+        assert advised(quiet, scaled=True, most=20, values={CLICKS: 150_000.0}).recommended == ()
+        assert after(quiet, scaled=True, most=20, values={CLICKS: None}) == {CLICKS: 140_000}
+
+    def test_peaks_of_the_day_do_not_move_it_each_night(self):
+        """Four weeks with peaks that differ from day to day, and a limit that follows the batches
+        of the week: what moves it is a load that stays."""
+        chance = random.Random(7)
+        week, limit, changes = [], 8000.0, 0
+        for day in range(28):
+            peak = 1.5 * chance.lognormvariate(0, 0.4)
+            week += [
+                replace(
+                    minute(number, input_rate=came, processed_rate=2000, ratio=came / 2000),
+                    processing_ms=5 * came,
+                    limit=came,
+                )
+                for number in range(1440 * day, 1440 * day + 1440, 10)
+                for came in [300 * (peak if number % 1440 in range(600, 620) else 1.0)]
+            ]
+            week = week[-7 * 144 :]
+            found = after(week, most=4, scaled=True, values={CLICKS: limit})
+            if CLICKS in found:
+                limit, changes = found[CLICKS], changes + 1
+        assert changes <= 1, limit
 
     def test_no_further_than_three_times_the_largest_batch_there_was(self):
         small = minutes(ratio=0.2, processing_ms=2000, input_rate=200, limit=200)
         found = of(CLICKS, small, values={CLICKS: 2000.0})
         assert found.after == 6000
-        assert "at most 3 times the largest batch that was seen, of 2,000 records" in found.why
+        assert "at most 3 times the largest batches that were seen, of 2,000 records" in found.why
         assert found.why.startswith("an executor does 500 records/s or more")
+        once = but(small, range(100, 129), processing_ms=9000)
+        assert of(CLICKS, once, values={CLICKS: 2000.0}).after == 6000, "not for half an hour"
+        longer = but(small, range(100, 130), processing_ms=9000)
+        assert of(CLICKS, longer, values={CLICKS: 2000.0}).after == 9000
+        assert advised(small, values={CLICKS: 8000.0}).recommended == (), "and is not lowered"
         just = minutes(processing_ms=3000, ratio=0.5, input_rate=300)
         assert of(CLICKS, just).after == 9000
         assert "the largest batch" not in of(CLICKS, just).why

@@ -172,8 +172,10 @@ def test_a_start_of_receivers_has_no_more_executors_than_there_may_be():
 
 def test_receivers_go_no_further_than_three_times_the_largest_batch():
     small = minutes(processing_ms=2000, ratio=0.5, input_rate=200)
-    assert taken(history=small) == {RECEIVER_MAX: 600, RECEIVER_INITIAL: 600}
-    assert taken(history=minutes(processing_ms=2000, input_rate=200), receivers=2) == {
+    assert taken(200.0, 200.0, history=small) == {RECEIVER_MAX: 600, RECEIVER_INITIAL: 600}
+    assert taken(800.0, 800.0, history=small) == {}, "and none is lowered to that"
+    small = minutes(processing_ms=2000, input_rate=200)
+    assert taken(150.0, 150.0, history=small, receivers=2) == {
         RECEIVER_MAX: 300,
         RECEIVER_INITIAL: 300,
     }

@@ -12,6 +12,7 @@ from tests.backpressure.retuning import (
     deployment,
     has_run,
     kept,
+    past,
     policed,
     ran,
     read_once,
@@ -69,9 +70,32 @@ class TestByItself:
         kept(it).limits = (Limit("clicks", query="clicks"),)
         assert it.by_hand("set_limits", stream="clicks", rate=100, wait_seconds=0).success
         text = failure_of(self.ran(it))
-        assert text == "'clicks': hands off for 168.0 h more: a person has set live limits of it"
+        assert text.startswith(
+            "'clicks': hands off: a live limit of 'clicks' was set by set_limits "
+        )
+        remember(it, limited_at=time.time() - 7 * 86400 - 1)
+        assert "hands off: a live limit of 'clicks'" in failure_of(self.ran(it)), "it stands"
+        remember(it, rates=None, limited_at=time.time())
+        assert failure_of(self.ran(it)) == (
+            "'clicks': hands off for 168.0 h more: a person has set live limits of it"
+        )
         remember(it, limited_at=time.time() - 7 * 86400 - 1)
         told(self.ran(it))
+
+    def test_what_a_person_s_limit_let_it_do_is_not_what_it_can(self):
+        """A limit of 50 stood for eight days, and what it did meanwhile is all that is known."""
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        calm = {"input_rate": 50, "processed_rate": 200, "ratio": 0.6, "limit": 50}
+        has_run(it, past(limit_by="person", throttled="q", **calm))
+        line, _ = told(self.ran(it))
+        assert line.startswith("nothing to do: not enough history: 0.0 h with work")
+        assert "under a limit that a person had set were left out" in line
+
+    def test_a_moment_of_a_clock_that_was_ahead_does_not_hold_it_for_longer(self):
+        it = deployment(policed(initial_rate=450, max_rate=5000))
+        has_run(it)
+        remember(it, limited_at=time.time() + 10 * 86400)
+        assert failure_of(self.ran(it)).startswith("'clicks': hands off for 168.0 h more")
 
     def test_a_live_limit_that_was_taken_away_is_set_anew_without_a_restart(self):
         it = deployment(policed(initial_rate=450, max_rate=5000))

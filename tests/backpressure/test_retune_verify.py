@@ -5,8 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from dagster_sparkscale.backpressure.retune import is_due
 from dagster_sparkscale.observe.status import Limit
+from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.watch.health import Health
+from dagster_sparkscale.watch.sighting import look
 from tests.backpressure.retuning import (
+    JOB,
     KNOB,
     SETTING,
     deployment,
@@ -89,6 +94,14 @@ class TestVerify:
         )
         return it
 
+    def remembered(self, deployed):
+        """What another declaration's runs have left in the record."""
+        found = record(deployed)
+        return {"declared": found.declared, "history": found.history}
+
+    def by_itself(self, deployed):
+        return {"stream": "clicks", "decided_at": time.time(), "epoch": kept(deployed).driver.epoch}
+
     def verified(self, deployed, *parts):
         has_run(deployed, *parts)
         return told(ran(deployed, verify=True))
@@ -165,8 +178,87 @@ class TestVerify:
         other.world.streams["clicks"] = kept(deployed)
         other.world.records["clicks"] = record(deployed)
         line, story = self.verified(other, past(119, epoch=2, lag=5.0, ratio=1.2))
-        assert line.startswith("put back: worse: ") and story["how"] == "start"
-        assert (kept(other).driver.epoch, tuning(other).settings) == (2, {})
+        assert line.startswith("to be put back: worse: ") and story["how"] == "start"
+        assert (story["ending"], kept(other).driver.epoch) == ("looked at again", 2)
+        assert (tuning(other).settings, tuning(other).put_back) == ({}, True), "for the next start"
+        drift = assess(
+            other.streams[0],
+            look(other.world.cluster, other.streams[0], timeout=5),
+            now=time.time(),
+        )
+        applied = drift.health[Health.DECLARATION_APPLIED]
+        assert applied.passed is False
+        assert "the limits of before, to be put back: worse: " in applied.text
+        # It is looked at again, also by the schedule, until nothing bars it any more.
+        remember(other, tuning=replace(tuning(other), verify_at=1.0))
+        line, story = told(ran(other, verify=True))
+        assert "a restart by itself would change more than limits" in line
+        assert tuning(other).verify_at is not None and kept(other).driver.epoch == 2
+        remember(deployed, **self.remembered(other), tuning=replace(tuning(other), verify_at=1.0))
+        line, story = told(ran(deployed, verify=True))
+        assert line.startswith("put back: worse: ") and story["how"] == "restart"
+        assert (kept(deployed).driver.epoch, kept(deployed).settings) == (3, {})
+        assert tuning(deployed).verify_at is None
+
+    def test_a_person_s_restart_ends_a_put_back_that_waits(self, deployed):
+        other = deployment(read_once(executor_memory="2g"), deployed.instance)
+        other.world.streams["clicks"] = kept(deployed)
+        other.world.records["clicks"] = record(deployed)
+        self.verified(other, past(119, epoch=2, lag=5.0, ratio=1.2))
+        assert other.by_hand("restart", stream="clicks").success
+        remember(other, tuning=replace(tuning(other), verify_at=1.0))
+        line, _ = told(ran(other, verify=True))
+        assert line.startswith("put back: worse: ") and kept(other).driver.epoch == 3
+        assert tuning(other).verify_at is None
+
+    def test_a_put_back_whose_start_fails_is_still_to_be_done(self, deployed):
+        """A worker was lost just then: what does harm is in force again, and nobody says that it
+        was put back."""
+        has_run(deployed, past(119, epoch=2, lag=5.0, ratio=1.2))
+        harmful = tuning(deployed)
+
+        def loses_one(found):
+            if found.driver.epoch == 3:
+                deployed.world.end("clicks", exit_reason="a worker was lost")
+            found.batch_seconds = 1.0
+
+        deployed.world.on_submit = loses_one
+        text = failure_of(ran(deployed, verify=True))
+        assert "a start with the limits of before failed, and those that were to be put" in text
+        now = tuning(deployed)
+        assert (now.settings, now.put_back, kept(deployed).driver.epoch) == (
+            *(harmful.settings, False, 4),
+        )
+        assert now.outcome.startswith("to be put back, and a start with the limits of before")
+        assert now.verify_at is not None and now.at == harmful.at
+        assert time.time() + 600 <= now.verify_at <= time.time() + 1801
+        assert failure_of(deployed.by_hand(JOB, **self.by_itself(deployed))).startswith(
+            "'clicks': what retune_backpressure run"
+        )
+        since = record(deployed).history
+        remember(
+            deployed,
+            tuning=replace(now, verify_at=1.0),
+            history=tuple(replace(each, at=min(each.at, harmful.at + 1)) for each in since),
+        )
+        line, story = told(ran(deployed, verify=True))
+        assert line.startswith("put back: worse: ") and story["epoch"] == 5
+        assert kept(deployed).settings == {} and tuning(deployed).put_back
+
+    def test_a_clock_that_was_ahead_puts_nothing_off_for_days(self, deployed):
+        """The host of the run that changed the limits was ten days ahead."""
+        now, days = tuning(deployed), 10 * 86400
+        ahead = replace(now, at=now.at + days, verify_at=(now.verify_at or 0) + days)
+        starts = tuple(replace(each, at=each.at + days) for each in record(deployed).history)
+        remember(deployed, tuning=ahead, history=starts)
+        assert is_due(ahead, time.time())
+        line, _ = self.verified(deployed, past(119, epoch=2, lag=5.0, ratio=1.2))
+        assert line == "it is verified later: the clock of the host that changed it was ahead"
+        soon = tuning(deployed)
+        assert soon.verify_at is not None and soon.verify_at < time.time() + 7201
+        assert not is_due(soon, time.time())
+        remember(deployed, tuning=replace(soon, at=soon.at - 7200, verify_at=1.0))
+        assert told(ran(deployed, verify=True))[1]["verdict"] == "worse"
 
     def test_a_live_limit_of_a_person_is_no_harm_of_what_was_tuned(self, deployed):
         kept(deployed).limits = (Limit("clicks", query="clicks"),)

@@ -65,6 +65,25 @@ def test_a_stream_that_is_retuned_has_one_and_its_cluster_another(deployed):
         assert each.job_name == JOB
 
 
+def test_a_hundred_streams_are_not_restarted_in_the_same_minute():
+    """At a minute of three hours of the night that stays the same, whoever asks."""
+    names = [f"stream_{number}" for number in range(100)]
+    crons = {name: Retune().cron(name) for name in names}
+    assert {name: Retune().cron(name) for name in names} == crons
+    minutes, hours = zip(
+        *(map(int, (cron or "").split()[:2]) for cron in crons.values()), strict=True
+    )
+    assert set(hours) == {3, 4, 5} and all(0 <= minute < 60 for minute in minutes)
+    at_once = max(list(crons.values()).count(cron) for cron in set(crons.values()))
+    assert at_once <= 4 and len(set(crons.values())) > 60
+    stream = read_once(retune=Retune(timezone="Europe/Berlin"))
+    schedules = Deployment([stream]).defs.get_repository_def().schedule_defs
+    (nightly,) = (each for each in schedules if each.name == NIGHTLY)
+    assert nightly.cron_schedule == Retune().cron("clicks") and nightly.execution_timezone
+    assert Retune(schedule="5 4 * * *").cron("clicks") == "5 4 * * *"
+    assert Retune(schedule=None).cron("clicks") is None
+
+
 def test_without_one_there_is_none():
     assert not Deployment([structured()]).defs.get_repository_def().schedule_defs
 
@@ -101,7 +120,7 @@ class TestNightly:
         )
 
     def test_one_that_only_reports_where_that_is_declared(self, instance, deployed):
-        it = deployment(read_once(retune=Retune(apply=False)), instance)
+        it = deployment(read_once(retune=Retune()), instance)
         (request,) = evaluated(it, NIGHTLY).run_requests
         _, story = told(carried_out(it, request))
         assert story["ending"] == "dry run"

@@ -29,6 +29,7 @@ class TestMeasured:
             "minutes": 100,
             "down": 0,
             "over": 0,
+            "throttled": 0,
             "lag": 5,
             "input": 700,
             "processed": 1000,
@@ -153,8 +154,36 @@ class TestVerdict:
 
     def test_under_more_load_nothing_can_be_said(self):
         assert word(input=1051.0, over=0.9, lag=900.0) == "unknown"
-        assert word(input=1050.0, over=0.9) == "worse"
+        for more in (771.0, 1050.0):
+            assert str(judged(input=more, over=0.9)) == (
+                f"unknown: not comparable: {more:,.0f} records/s came in, and 700 records/s before"
+            )
+            assert word(input=more, failed=0.06) == "worse", "no load is an excuse for that"
+            assert word(input=more) == "same"
+        assert word(input=770.0, over=0.9) == "worse"
         assert str(judged(input=1051.0)).startswith("unknown: not comparable: 1,051 records/s came")
+
+    def test_a_limit_that_refuses_input_is_worse(self):
+        """Whatever it does to the batches: with less to do they are fewer over, and sooner done."""
+        before = {**BEFORE, "throttled": 0.0}
+        del before["lag"]  # no source tells it
+        for came in (700.0, 490.0, 420.0, 50.0):
+            after = {**before, "over": 0.0, "input": came, "throttled": 1.0}
+            found = verdict(before, after, least=30, interval=INTERVAL)
+            assert found.word == "worse"
+            assert found.reasons[0] == (
+                "minutes in which its input stood at its limit: 100% instead of 0%"
+            )
+        few = {**before, "throttled": 0.05}
+        assert verdict(before, few, least=30, interval=INTERVAL).word == "same"
+        more = {**before, "throttled": 0.5, "input": 900.0}
+        assert verdict(before, more, least=30, interval=INTERVAL).word == "unknown"
+        less = {**before, "throttled": 0.0}
+        was = {**before, "throttled": 0.5}
+        assert verdict(was, less, least=30, interval=INTERVAL).word == "better"
+
+    def test_throttled_is_a_share_of_the_minutes(self):
+        assert measured(but(minutes(100), range(70), throttled="q"))["throttled"] == 0.7
 
     def test_worse_under_less_load_is_all_the_worse_and_better_is_not_believed(self):
         assert word(input=10.0, over=0.9) == "worse"

@@ -122,7 +122,6 @@ class TestBackpressurePolicy:
         [
             {"spark_conf": {ENABLED: "false"}},
             {"limits": StreamingLimits(max_rate=100, backpressure_enabled=False)},
-            {"limits": StreamingLimits(max_rate_per_partition=3)},
         ],
     )
     def test_what_goes_together(self, fields: dict[str, Any]) -> None:
@@ -192,7 +191,7 @@ class TestRetune:
     @pytest.mark.parametrize(
         ("fields", "said"),
         [
-            ({"schedule": "nightly"}, "schedule = 'nightly': must be a cron schedule of five"),
+            ({"schedule": "daily"}, "schedule = 'daily': must be a cron schedule of five"),
             ({"timezone": "Mars"}, "timezone = 'Mars': must be the name of a timezone"),
             (
                 {"timezone": "UTC", "schedule": None},

@@ -119,8 +119,6 @@ class TestStreamingLimits:
                     "backpressure_enabled": True,
                     "initial_rate": 500,
                     "max_rate": 1000,
-                    "max_rate_per_partition": 200,
-                    "min_rate_per_partition": 200,
                     "min_rate": 50,
                     "proportional": 0.5,
                     "integral": 0,
@@ -130,8 +128,6 @@ class TestStreamingLimits:
                     ENABLED: "true",
                     "spark.streaming.backpressure.initialRate": "500",
                     "spark.streaming.receiver.maxRate": "1000",
-                    "spark.streaming.kafka.maxRatePerPartition": "200",
-                    "spark.streaming.kafka.minRatePerPartition": "200",
                     "spark.streaming.backpressure.pid.minRate": "50.0",
                     "spark.streaming.backpressure.pid.proportional": "0.5",
                     "spark.streaming.backpressure.pid.integral": "0.0",
@@ -153,10 +149,8 @@ class TestStreamingLimits:
                 "initial_rate = 11: must be at most max_rate = 10",
             ),
             ({"min_rate": 11, "max_rate": 10}, "min_rate = 11: must be at most max_rate = 10"),
-            (
-                {"min_rate_per_partition": 3, "max_rate_per_partition": 2},
-                "min_rate_per_partition = 3: must be at most max_rate_per_partition = 2",
-            ),
+            # PySpark has no direct stream of Kafka.
+            ({"max_rate_per_partition": 2}, "max_rate_per_partition: no such field; the fields"),
             ({"initial_rate": 0}, "initial_rate = 0: must be at least 1"),
             ({"max_rate": 2.5}, "max_rate = 2.5: must be a whole number"),
             ({"integral": -1}, "integral = -1: must be at least 0"),
@@ -206,11 +200,6 @@ class TestStreamingLimits:
                 "limits.min_rate = 0.05: must be at least 0.1, which is one record in a batch int",
             ),
             (
-                {"max_rate_per_partition": 1},
-                {"batch_interval": "500ms"},
-                "limits.max_rate_per_partition = 1: must be at least 2, which is one record in a ",
-            ),
-            (
                 {"initial_rate": 1},
                 {"batch_interval": "500ms"},
                 "limits.initial_rate = 1: must be at least 2, which is one record in a batch int",
@@ -229,7 +218,6 @@ class TestStreamingLimits:
             ({"initial_rate": 10, "backpressure_enabled": True}, {"receivers": 0}),
             ({"min_rate": 10}, {"spark_conf": {ENABLED: " TRUE"}}),
             ({"max_rate": 1}, {"batch_interval": "1s"}),
-            ({"max_rate_per_partition": 5}, {"receivers": 0}),
         ],
     )
     def test_what_goes_together(self, limits: dict[str, Any], fields: dict[str, Any]) -> None:

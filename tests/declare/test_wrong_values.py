@@ -100,8 +100,6 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "StreamingLimits.proportional": (None, 3, 2.5, 0),
     "StreamingLimits.integral": (None, 3, 2.5, 0),
     "StreamingLimits.derivative": (None, 3, 2.5, 0),
-    "max_rate_per_partition": (None, 3),
-    "min_rate_per_partition": (None, 3),
     "receiver_policy": (None,),
     "removal": (),
     "rebalance": (True, False),

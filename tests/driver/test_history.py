@@ -66,3 +66,14 @@ def test_before_a_batch_is_added_it_is_told_whether_it_will_be_cold() -> None:
     history.add(work)
     assert not history.would_be_cold(work)
     assert history.would_be_cold(Batch("other", 1.0, 5, records=1))
+
+
+def test_the_last_batch_of_a_query_that_was_done() -> None:
+    history = History()
+    assert history.last_done("q") is None
+    for number in (3, 4):
+        history.add(batch(number))
+    history.add(Batch("q", 5.0, 1, batch_id=5, failed=True))
+    history.add(Batch("q", 6.0, 0))  # triggers that found no data
+    history.add(Batch("other", 7.0, 1, batch_id=9))
+    assert (history.last_done("q"), history.last_done("other")) == (4, 9)

@@ -129,6 +129,23 @@ def test_partitions_that_are_added_are_counted_and_their_lag_is_told_once_they_a
     assert looked.at(20, kafka({"0": 10, "1": 5}, {"0": 10, "1": 9})) == SourceReport(10_000, 2)
 
 
+def test_what_is_known_of_the_other_partitions_is_a_lower_bound() -> None:
+    looked = Looked()
+    looked.at(0, kafka({"0": 10, "1": 0}, {"0": 10, "1": 0}))
+    looked.at(40, kafka({"0": 10, "1": 5}, {"0": 50, "1": 5}))
+    assert looked.lag.at_least_ms is None, "all is known"
+    new = kafka({"0": 10, "1": 5}, {"0": 90, "1": 9, "2": 7})
+    assert looked.behind(50, new) is None and looked.lag.at_least_ms == 50_000
+    since_before = kafka({"0": 10, "1": 5, "2": 1}, {"0": 90, "1": 9, "2": 7})
+    assert looked.behind(52, since_before) is None and looked.lag.at_least_ms == 52_000
+    gone = kafka({"0": 10, "1": 5, "2": 1}, {"1": 9, "2": 7})
+    assert looked.behind(55, gone) is None and looked.lag.at_least_ms == 15_000
+    nothing = kafka({"0": 10, "1": 5, "2": 1}, None)
+    assert looked.behind(58, nothing) is None and looked.lag.at_least_ms is None
+    looked.lag.end()
+    assert looked.lag.at_least_ms is None
+
+
 def test_a_topic_that_was_made_anew_has_no_lag_until_its_offsets_are_read() -> None:
     looked = Looked()
     looked.at(0, kafka({"0": 100}, {"0": 100}))

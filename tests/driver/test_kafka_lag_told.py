@@ -19,7 +19,11 @@ def test_a_query_tells_how_far_it_is_behind_kafka() -> None:
     query = listed(told)
     assert (query.behind_ms, query.source_shards, query.backlog_records) == (3000, 1, 20)
     assert (query.partitions_behind, query.lag_unknown) == ({"t-0": 20}, None)
-    assert [batch.behind_ms for batch in told.batches] == [0, 3000]
+    assert query.behind_at_least_ms is None
+    told.batch(9, 1, sources=[kafka({"0": 5}, {"0": 25, "1": 3})])
+    assert (listed(told).behind_ms, listed(told).behind_at_least_ms) == (None, 6000)
+    told.batch(12, 1, sources=[kafka({"0": 5}, {"0": 25})])
+    assert [batch.behind_ms for batch in told.batches] == [0, 3000, None, 9000]
 
 
 def test_where_the_lag_of_kafka_is_not_known_no_other_source_stands_for_it() -> None:

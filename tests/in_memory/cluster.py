@@ -197,6 +197,7 @@ class MemoryCluster(ClusterManager):
             restarted_at=record.restarted_at,
             cause=record.cause,
             receivers=record.receivers,
+            record=record,
         )
         if record.gone == driver.epoch and driver.state is DriverState.UNKNOWN:
             reason = f"declared gone by {record.gone_by}"

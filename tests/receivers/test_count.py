@@ -201,8 +201,13 @@ class TestLearned:
     BEHIND: ClassVar[dict[str, Any]] = {"lag": 21.0, "catching_up": -0.05}
 
     def test_at_limits_of_their_own_they_take_what_they_can(self) -> None:
-        for by in ("set", "max_rate", "source"):
+        for by in ("max_rate", "source"):
             assert learned(seen(300, throttled="q", throttled_by=by), 3) == 100
+
+    def test_at_a_limit_that_somebody_has_set_they_show_nothing(self) -> None:
+        """A person who calms a stream is not answered by more receivers."""
+        for by in ("set", "tuned"):
+            assert learned(seen(300, throttled="q", throttled_by=by), 3) is None
 
     def test_at_a_limit_of_what_executors_process_they_show_nothing(self) -> None:
         for by in ("estimator", "start", None):
@@ -254,11 +259,38 @@ class TestLearned:
             assert still_known(100.0, seen(rate), receivers) == 100
 
     def test_who_takes_more_could_take_more_than_was_learned(self) -> None:
-        """As at a limit that was set by hand, and has been taken away."""
         assert still_known(100.0, seen(250), 2) == 100
         assert still_known(100.0, seen(251), 2) is None
         for uptime in (59.0, None):
             assert still_known(100.0, seen(251, uptime=uptime), 2) == 100, "a window says it"
+
+
+class TestLimitsThatAreSet:
+    """The number of receivers is no way past a limit that somebody has set."""
+
+    @pytest.mark.parametrize(
+        ("by", "words"),
+        [
+            ("set", "that is set (by set_limits run 1): raise it"),
+            ("tuned", "that was tuned to what the executors do (by set_limits run 1): raise it"),
+        ],
+    )
+    def test_no_more_receivers(self, by: str, words: str) -> None:
+        at_it = {"throttled": "q", "throttled_by": by, "throttled_who": "by set_limits run 1"}
+        found = decided(250, **at_it)
+        assert isinstance(found, str) and words in found, found
+        unknown = count(POLICY, seen(250, **at_it), now(2, capacity=None))
+        assert isinstance(unknown, Hold) and "does not show what one receiver can" in unknown.reason
+
+    def test_a_tuned_limit_is_not_what_a_receiver_can_take(self) -> None:
+        """6 receivers that may take 5000 each by the declaration, and 1400 as tuned: five could not
+        take what six do, and a seventh is not needed."""
+        held = count(POLICY, seen(7800), now(6, capacity=5000.0, allowed=1400.0))
+        assert isinstance(held, Hold), held
+        assert held.reason.endswith("fewer would be above 0.6 of the 1,400 that each may take")
+        fewer = count(POLICY, seen(4000), now(6, capacity=5000.0, allowed=1400.0))
+        assert isinstance(fewer, ReceiversTo) and fewer.receivers == 5
+        assert count(POLICY, seen(7800), now(6, capacity=5000.0)).receivers == 5
 
 
 class TestCapacity:

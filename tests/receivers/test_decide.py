@@ -304,6 +304,27 @@ class TestRuns:
             tick_again(it).decided()
         )
 
+    def test_a_person_s_limit_is_not_answered_by_more_receivers(self) -> None:
+        """Somebody calms the stream in an incident: it stays calm, and what is learned in it is
+        nothing."""
+        it = Deployment([counting(capacity=None)])
+        kept = spread_over(it.world, it.streams[0], (1, 1))
+        kept.batches = (batch(5.0, now=time.time(), records=1000, limit=1000.0),)
+        kept.limits = tuple(Limit(f"receiver-{n}", QUERY, 50.0, "set") for n in (0, 1))
+        it.world.records["clicks"] = replace(
+            it.world.records["clicks"],
+            rates={"*": {"maxRate": 50}},
+            limited_at=1.7e9,
+            limited_by="set_limits run 1",
+        )
+        for tick in (it.tick(), tick_again(it)):
+            assert tick.requests == []
+            assert (
+                "its input stands at its limit, and that is set (by set_limits run 1 since "
+                "2023-11-14 22:13 UTC, until it is taken away"
+            ) in tick.decided()
+        assert Memory.load(it.cursor).of("clicks").capacity is None
+
 
 def tick_again(it: Deployment) -> Tick:
     """A tick in which every policy is due, with what is remembered otherwise."""

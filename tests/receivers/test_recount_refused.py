@@ -41,6 +41,7 @@ class TestRefused:
         assert said.startswith(
             "receivers = 4: must be at most 3; so many would take every core of 1"
         )
+        assert said.endswith("; scale it to 2 or more first (sparkscale scale)")
 
     def test_another_driver_than_was_meant(self, world: World) -> None:
         with pytest.raises(Overtaken):

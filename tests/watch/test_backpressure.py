@@ -5,8 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.clusters.in_force import LimitInForce
 from dagster_sparkscale.observe.status import Limit, Query
-from dagster_sparkscale.watch.backpressure import of_sources
+from dagster_sparkscale.watch.backpressure import of_sources, set_by
 from dagster_sparkscale.watch.words import INLINE
 from tests.fakes import QUERY, status
 from tests.watch.reader import written
@@ -50,6 +51,17 @@ def test_what_was_set_and_what_it_began_with_are_told_from_estimates():
     free = Limit("c", QUERY, records=10)
     assert shown(begins, was_set, free) == (
         f"{HEAD}|a |100|to begin with|-|-|-|\n|b |50|set|-|-|-|\n|c |none|-|-|-|5|"
+    )
+
+
+def test_who_set_what_is_not_declared():
+    by_hand = LimitInForce("*", 50.0, "person", "set_limits run 1", 60.0, "it is taken away")
+    records = LimitInForce("a|b", None, "person", "somebody")
+    assert set_by([]) == ""
+    assert set_by([by_hand, records]) == (
+        "|limit|number|set|\n|-|-|-|\n"
+        "|\\* |50|by set\\_limits run 1 since 1970-01-01 00:01 UTC, until it is taken away |\n"
+        "|a\\|b |-|by somebody, until another is declared |"
     )
 
 

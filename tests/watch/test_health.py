@@ -341,6 +341,27 @@ class TestLagWithinLimit:
         assert self.found(9, spark_age=1e6).passed is None
         assert unseen()[Health.LAG_WITHIN_LIMIT].passed is None
 
+    @pytest.mark.parametrize(
+        ("least", "known", "passed"),
+        [(45_000, None, None), (61_000, None, False), (None, 61_000, False), (None, 9, None)],
+    )
+    def test_what_is_known_of_it_is_a_lower_bound(self, least, known, passed):
+        """New partitions of a topic leave the lag unknown, and not the stream in time."""
+        query = Query(
+            QUERY, active=True, lag_unknown="partition t-3 is new", behind_at_least_ms=least
+        )
+        other = Query("other", active=True, behind_ms=known)
+        found = findings(max_lag=60.0, queries=(query, other))[Health.LAG_WITHIN_LIMIT]
+        assert found.passed is passed
+        assert found.text.startswith("at least, as partition t-3 is new, ")
+
+    def test_nothing_may_be_known_of_it(self):
+        query = Query(QUERY, active=True, lag_unknown="partition t-3 is new")
+        found = findings(max_lag=60.0, queries=(query,))[Health.LAG_WITHIN_LIMIT]
+        assert (found.passed, found.text) == (
+            *(None, "no source tells how far behind the stream is: partition t-3 is new"),
+        )
+
     def test_a_driver_is_not_judged_by_its_first_window(self):
         assert self.found(10**6, started_at=2000 - 59).passed is None
         assert self.found(10**6, started_at=2000 - 60).passed is False

@@ -114,6 +114,15 @@ class TestMinutes:
         assert event.metadata["7. limit (records/s)"].value == 50
         assert "|clicks |50|estimate|" in event.metadata["limits"].value
         assert (tick.seen().limit, tick.seen().throttled) == (50, QUERY)
+        assert "limits that were set" not in event.metadata
+        deployed.world.records["clicks"] = replace(
+            deployed.world.records["clicks"], rates={"*": {"maxRate": 50.0}}, limited_at=60.0
+        )
+        deployed.cursor = None
+        (event,) = deployed.tick().told()
+        assert "|by a person since 1970-01-01 00:01 UTC" in (
+            event.metadata["limits that were set"].value
+        )
         kept.reachable = False
         deployed.cursor = None
         (event,) = deployed.tick().told()

@@ -1,0 +1,247 @@
+"""Which limits of a stream are in force: each number, who set it, since when and until when. Pure.
+
+    declared    by the declaration, until that changes
+    tuned       by a retuning, until the declaration of its group changes or it is put back
+    person      by hand: as tuned; or, while the stream runs, until somebody takes it away
+
+What the driver estimates, batch by batch, is in its status alone, which says so (`Limit.by`).
+The record and the declaration say different numbers as soon as one is tuned or set. So whoever
+decides by a limit, shows it or changes it asks here, and reads neither by itself.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from dagster_sparkscale.clusters import receiver_counts
+from dagster_sparkscale.clusters.store import Record, Tuning
+from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, declared_limits
+from dagster_sparkscale.clusters.tuned import in_force as settings_in_force
+from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
+from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
+from dagster_sparkscale.driver.live_limits import EVERY
+from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
+from dagster_sparkscale.durations import parse_duration
+from dagster_sparkscale.observe.evaluation import PERSON, Evaluation
+from dagster_sparkscale.observe.status import Status
+
+By = Literal["declared", "tuned", "person"]
+
+MAX_OFFSETS = "maxOffsetsPerTrigger"
+MAX_DELAY = "maxTriggerDelay"
+POLICY = "backpressure."
+MAX_RATE = f"{POLICY}max_rate"
+RATES = (f"{POLICY}initial_rate", f"{POLICY}min_rate", MAX_RATE)
+RECEIVER_INITIAL = StreamingLimits.spark_settings["initial_rate"]
+RECEIVER_MAX = StreamingLimits.spark_settings["max_rate"]
+OPTIONS = {name: field for field, name in SourceLimits.spark_options.items()}
+"""The field of `SourceLimits` for each option of a source."""
+STREAMING = {RECEIVER_INITIAL: "initial_rate", RECEIVER_MAX: "max_rate"}
+"""The field of `StreamingLimits` for each Spark setting that is worth tuning."""
+
+
+@dataclass(frozen=True)
+class LimitInForce:
+    """One limit of a stream, as a start has it now; a live one as its driver has it."""
+
+    name: str
+    """As `retune_backpressure` takes it; of a live limit its source: `receiver-0`, `*`."""
+    value: float | None
+    """None: there is no limit."""
+    by: By = "declared"
+    who: str = ""
+    """For people: `retune_backpressure run 1a2b3c4d`; empty: the declaration, or not known."""
+    since: float | None = None
+    """Seconds since the epoch; None: not known, as of what is declared."""
+    until: str = "another is declared"
+    """In words."""
+
+    @property
+    def in_words(self) -> str:
+        """Who set it, since when and until when; empty: it is declared."""
+        if self.by == "declared":
+            return ""
+        since = "" if self.since is None else f" since {_clock(self.since)}"
+        return f"by {self.who or self.by}{since}, until {self.until}"
+
+
+def values_of(stream: Stream, settings: Mapping[str, str]) -> dict[str, float | None]:
+    """The values that can be tuned of `stream`, by name. None: there is no limit.
+
+    Args:
+        settings: Spark settings of limits.
+    """
+    found: dict[str, float | None] = {}
+    if isinstance(stream, StructuredStream):
+        for source in stream.limits:
+            for name in OPTIONS:
+                text = settings.get(f"{SOURCE_OPTIONS}{source}.{name}")
+                found[f"{source}.{name}"] = _value(name, text)
+    if isinstance(stream, DStream) and stream.limits is not None:
+        for setting in _of_dstream(stream):
+            found[setting] = _value(setting, settings.get(setting))
+    if stream.backpressure is not None:
+        of: Any = stream.backpressure
+        if (text := settings.get(BACKPRESSURE)) is not None:
+            with suppress(BadPlan):
+                of = plan_of(text)
+        found |= {name: getattr(of, name.removeprefix(POLICY)) for name in RATES}
+    return found
+
+
+def read_once(stream: Stream, record: Record) -> dict[str, LimitInForce]:
+    """The limits that a start of `stream` has now, by name."""
+    tuning = record.tuning
+    declared = values_of(stream, declared_limits(stream))
+    now = values_of(stream, settings_in_force(stream, tuning))
+    return {
+        name: LimitInForce(name, value)
+        if tuning is None or value == declared[name]
+        else _tuned(name, value, tuning)
+        for name, value in now.items()
+    }
+
+
+def tuned_rates(record: Record) -> dict[str, float]:
+    """The live limits that a retuning set, by source. One that somebody has set otherwise or taken
+    away since is not the retuning's any more."""
+    tuned, rates = record.tuning, record.rates or {}
+    return {
+        source: rate
+        for source, rate in (tuned.rates if tuned is not None else {}).items()
+        if rates.get(source) == {MAX_RATE_LIVE: rate}
+    }
+
+
+def set_by_a_person(record: Record) -> dict[str, LimitInForce]:
+    """The live limits that a person has set and that stand, by source."""
+    tuned = tuned_rates(record)
+    return {
+        source: LimitInForce(
+            source,
+            limits.get(MAX_RATE_LIVE),
+            "person",
+            record.limited_by or "a person",
+            record.limited_at,
+            "it is taken away (sparkscale limits --none)",
+        )
+        for source, limits in (record.rates or {}).items()
+        if source not in tuned
+    }
+
+
+def live(record: Record) -> dict[str, LimitInForce]:
+    """The limits that are set of sources while they run, by source, in records per second. One that
+    counts the records of a batch has no rate."""
+    tuned = record.tuning
+    ours = {} if tuned is None else {s: _tuned(s, r, tuned) for s, r in tuned_rates(record).items()}
+    return {**set_by_a_person(record), **ours}
+
+
+def not_as_declared(stream: Stream, record: Record | None) -> list[LimitInForce]:
+    """The limits in force that are not those of the declaration."""
+    if record is None:
+        return []
+    every = [*read_once(stream, record).values(), *live(record).values()]
+    return [each for each in every if each.by != "declared"]
+
+
+def waiting(record: Record | None) -> tuple[str, ...]:
+    """What was put back and waits for a start, in words: the driver still has what did harm."""
+    tuning = record.tuning if record is not None else None
+    if tuning is None or not tuning.put_back or tuning.verify_at is None:
+        return ()
+    return (f"the limits of before, {tuning.outcome}",)
+
+
+def receivers(stream: Stream, record: Record) -> int:
+    """How many receivers the next driver of `stream` starts."""
+    number = receiver_counts.in_force(stream, record)
+    declared = stream.receivers if isinstance(stream, DStream) else 0
+    return declared if number is None else number
+
+
+def attributed(
+    stream: Stream, record: Record | None, status: Status, seen: Evaluation
+) -> Evaluation:
+    """`seen`, with who set the limit at which its input stands: a driver knows that one is set,
+    or declared, and not whether it was tuned.
+
+    Args:
+        record: None: nothing is known of who set what.
+    """
+    if record is None:
+        return seen
+    standing = live(record)
+    at_work = {
+        limit.source: found
+        for limit in status.limits
+        if limit.by == "set" and (found := standing.get(limit.source, standing.get(EVERY)))
+    }
+    by_hand = any(each.by == "person" for each in at_work.values())
+    seen = replace(seen, limit_by=PERSON if by_hand else None)
+    if seen.throttled_by == "set":
+        queries = {limit.source: limit.query for limit in status.limits}
+        mine = [each for name, each in at_work.items() if queries[name] == seen.throttled]
+    else:
+        mine = _bounding(stream, record, seen.throttled_by)
+    for by, called in (("person", "set"), ("tuned", "tuned")):
+        for each in mine:
+            if each.by == by:
+                return replace(seen, throttled_by=called, throttled_who=each.in_words)
+    return seen
+
+
+def _bounding(stream: Stream, record: Record, by: str | None) -> list[LimitInForce]:
+    """The limits read once that bound an input, by whose the driver takes them for."""
+    if by == "max_rate":
+        names: tuple[str, ...] = (MAX_RATE,)
+    elif by == "source":
+        names = (RECEIVER_MAX, f".{MAX_OFFSETS}")
+    else:
+        return []
+    return [each for name, each in read_once(stream, record).items() if name.endswith(names)]
+
+
+def _tuned(name: str, value: float | None, tuning: Tuning) -> LimitInForce:
+    return LimitInForce(
+        name,
+        value,
+        "person" if tuning.by_hand else "tuned",
+        tuning.by or "a person",
+        tuning.at,
+        "another is declared, or it is put back (sparkscale retune --put-back)",
+    )
+
+
+def _of_dstream(stream: DStream) -> list[str]:
+    """Settings that are worth tuning of a DStream with limits."""
+    assert stream.limits is not None
+    wanted = {setting for setting, field in STREAMING.items() if _is_set(stream.limits, field)}
+    if stream.receivers:
+        wanted.add(RECEIVER_MAX)
+        if stream.backpressure is None:  # which has an initial_rate of its own
+            wanted.add(RECEIVER_INITIAL)
+    return [setting for setting in STREAMING if setting in wanted]
+
+
+def _is_set(limits: StreamingLimits, field: str) -> bool:
+    return getattr(limits, field) is not None
+
+
+def _value(name: str, text: str | None) -> float | None:
+    """What a setting says; None where it is not there, or says nothing that is a number."""
+    if text is None:
+        return None
+    try:
+        return parse_duration(text) if name == MAX_DELAY else float(text)
+    except ValueError:
+        return None
+
+
+def _clock(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
