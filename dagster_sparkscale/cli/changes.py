@@ -2,6 +2,7 @@
 `retune`, `limits`, `forget`."""
 
 import getpass
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
+from dagster_sparkscale.cli.numbers import Finite
 from dagster_sparkscale.cli.runs import carry_out
 from dagster_sparkscale.lifecycle.jobs import LONGEST_STOP
 from dagster_sparkscale.lifecycle.remedies import STOP_ORPHAN
@@ -28,14 +30,14 @@ def wait_option(what: str) -> Callable[..., Any]:
     Args:
         what: how long it waits for what, in words for the help, with the default.
     """
-    return click.option("--wait", metavar="SECONDS", type=click.FloatRange(0), help=what)
+    return click.option("--wait", metavar="SECONDS", type=Finite(0), help=what)
 
 
 def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--timeout",
         metavar="SECONDS",
-        type=click.FloatRange(0, LONGEST_STOP, min_open=True),
+        type=Finite(0, LONGEST_STOP, min_open=True),
         help="After this long, what has not ended is killed. Default: 120.",
     )(command)
     return click.option(
@@ -145,7 +147,7 @@ def _values(
             values[name.strip()] = float(text)
         except ValueError:
             equals = ""
-        if not equals or not name.strip():
+        if not equals or not name.strip() or not math.isfinite(values[name.strip()]):
             raise click.BadParameter(
                 f"{each!r}: must be NAME=NUMBER, such as clicks.maxOffsetsPerTrigger=20000"
             )
@@ -198,7 +200,7 @@ def retune(
 @click.command()
 @stream_argument
 @click.option("--source", metavar="NAME", help="The source; '*': each without limits of its own.")
-@click.option("--rate", metavar="N", type=float, help="Records per second, at most.")
+@click.option("--rate", metavar="N", type=Finite(), help="Records per second, at most.")
 @click.option("--records", metavar="N", type=int, help="Records of a batch, at most.")
 @click.option("--none", "nothing", is_flag=True, help="Take away what was set.")
 @wait_option("How long to wait for the source to heed it. Default: 60.")

@@ -42,11 +42,14 @@ def doctor(where: Target) -> None:
 
 def _all(where: Target) -> Iterator[Condition]:
     yield dagster_side.home()
+    faults: list[str]
     try:
-        deployed = where.load()
+        deployed, faults = where.load_each()
     except click.ClickException as error:
-        yield Condition("code location", error.message, "see above, and name it by -f or -m")
-        deployed = []
+        deployed, faults = [], [error.message]
+    for fault in faults:
+        cure = "mend it" if deployed else "mend it, or name another by -f or -m"
+        yield Condition("code location", fault, cure)
     try:
         with instance_of_home() as instance:
             try:
