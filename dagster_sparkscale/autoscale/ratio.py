@@ -31,7 +31,7 @@ from dagster_sparkscale.autoscale.lag import (
     too_far_behind,
 )
 from dagster_sparkscale.autoscale.spark_conf import policy_fields
-from dagster_sparkscale.autoscale.steps import between, down, outstanding, up
+from dagster_sparkscale.autoscale.steps import between, down, outstanding, taken, up
 from dagster_sparkscale.autoscale.throttle import (
     demand,
     in_vain,
@@ -139,7 +139,7 @@ class RatioPolicy(AutoscalePolicy):
             whose = "" if seen.ratio is None else f" of a query beside {seen.query!r}"
             why = (
                 f"no batch{whose} completed in {seen.window:g} s and the one in progress has taken "
-                f"{seen.stalled:.2f} batch intervals so far"
+                f"{taken(seen.stalled_for, seen.stalled)} so far"
             )
             if not nothing_to_do(seen):
                 return up(_within_window(seen.stalled, seen), why, bounds, seen, late)

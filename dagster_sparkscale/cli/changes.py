@@ -9,9 +9,13 @@ from typing import Any
 
 import click
 
+from dagster_sparkscale.backpressure.set_limits import NONE_TOLD, in_words
+from dagster_sparkscale.backpressure.set_limits_job import read_at_a_start
 from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
 from dagster_sparkscale.cli.numbers import Finite
 from dagster_sparkscale.cli.runs import carry_out
+from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.jobs import LONGEST_STOP
 from dagster_sparkscale.lifecycle.remedies import STOP_ORPHAN
 from dagster_sparkscale.names import scoped
@@ -86,7 +90,7 @@ def start(where: Target, stream: str, reason: str | None) -> None:
         stream=stream,
         title=f"start {stream}",
         op=key.to_python_identifier(),
-        tags={},
+        tags=deployed.streams.tags(stream, "start"),
         asset=key,
     )
 
@@ -220,9 +224,14 @@ def limits(
 
     It stands until it is taken away, also for drivers to come.
     """
-    if sum((rate is not None, records is not None, nothing)) > 1:
+    changes = sum((rate is not None, records is not None, nothing))
+    if changes > 1:
         raise click.UsageError("give one of --rate, --records and --none")
-    deployed, _ = where.find(stream)
+    deployed, declared = where.find(stream)
+    if not changes:
+        for line in _limits_of(deployed, declared, source):
+            click.echo(in_a_terminal(line, stream))
+        return
     config = {
         "source": source,
         "rate": rate,
@@ -231,6 +240,25 @@ def limits(
         "wait_seconds": wait,
     }
     operate(deployed, "set_limits", stream, config, reason)
+
+
+def _limits_of(deployed: Deployed, stream: Stream, source: str | None) -> list[str]:
+    """What the sources of a stream may take, a line each; asks its driver, and changes nothing."""
+    with deployed.cluster() as cluster:
+        driver = cluster.find(stream.name)
+        if driver is None or not driver.state.alive:
+            state = driver.state.value if driver else "not started"
+            raise click.ClickException(
+                f"{stream.name!r} is {state}: `sparkscale start {stream.name}` starts it"
+            )
+        told = cluster.status(driver, window=0).limits
+        read_once = read_at_a_start(cluster, stream)
+    limits = [limit for limit in told if source in (None, limit.source)]
+    if source is not None and not limits:
+        known = f"there is {', '.join(repr(each.source) for each in told)}" if told else NONE_TOLD
+        raise click.ClickException(f"source = {source!r}: there is no such source; {known}")
+    lines = [in_words(limit) for limit in limits] or [NONE_TOLD]
+    return lines + [f"read at a start: {name} {value}" for name, value in read_once.items()]
 
 
 @click.command()

@@ -135,6 +135,13 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
             "first stream; on Kubernetes, apply deploy/kubernetes/capacity.yaml)",
             urgent=alive > 0 and not cluster.CAPACITY_MAY_BE_UNKNOWN,
         )
+    if troubled := [row.stream for row in fleet.worst_first(rows) if fleet.in_trouble(row)]:
+        yield Condition(
+            "streams",
+            f"{len(troubled)} of {len(rows)} in trouble: {_named(troubled)}",
+            "`sparkscale status` says what is the matter with each",
+            urgent=False,
+        )
 
 
 def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.watch import fleet, fleet_words
 from dagster_sparkscale.watch.fleet import Row
 
@@ -69,7 +70,7 @@ def _columns(rows: Sequence[Row]) -> list[_Column]:
         "STREAM": [row.stream for row in rows],
         "STATE": [fleet_words.state(row) for row in rows],
         "R": [_DASH if row.ratio is None else f"{row.ratio:.2f}" for row in rows],
-        "LAG": [_DASH if row.lag is None else fleet_words.span(row.lag) for row in rows],
+        "LAG": [_DASH if row.lag is None else span(row.lag) for row in rows],
         "LIMIT": [fleet_words.limit(row) or _DASH for row in rows],
         "EXECUTORS": [fleet_words.executors(row) for row in rows],
         "DECISION": [row.decision for row in rows],

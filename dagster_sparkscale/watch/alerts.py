@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import FiniteFloat, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from dagster_sparkscale.watch.fleet_words import span
+from dagster_sparkscale.durations import span
 
 MINUTE = 60.0
 

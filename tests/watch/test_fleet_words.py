@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.watch.fleet_words import (
     HEAD,
     HEAD_OF_ALL,
@@ -15,7 +16,6 @@ from dagster_sparkscale.watch.fleet_words import (
     notes,
     sentence,
     shortened,
-    span,
     state,
 )
 from tests.watch.fleets import NOW, failing, fleets, line
@@ -111,7 +111,7 @@ def test_a_table():
         line(stream="orders", state="failed", since=NOW - 720, reason="x " * 100),
     ]
     assert markdown(fleet) == HEAD_OF_ALL + (
-        r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 -\> 5 of 8|"
+        r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 → 5 of 8|"
         r"scale to 5|2|a \| b \*c\*|"
         "\n|[orders](/assets/orders)|failed for 12 min|-|-|-||-|" + ("x " * 43 + "x...|\n")
     )
@@ -145,6 +145,16 @@ def test_a_table():
 )
 def test_a_sentence(fleet, text):
     assert sentence(fleet) == text
+
+
+def test_a_fleet_in_which_a_problem_stands_is_not_said_to_be_well():
+    states = "1 stream: 1 running"
+    assert sentence([line()], ["clicks is too far behind"]) == (
+        f"{states}. Not over yet: clicks is too far behind."
+    )
+    four = [f"{name} is not well" for name in "abcd"]
+    assert sentence([line()], four).endswith("c is not well; and 1 more.")
+    assert sentence([line(failing=(failing(),))], four) == f"{states}. Worst: clicks: R is 1.20."
 
 
 @pytest.mark.parametrize(

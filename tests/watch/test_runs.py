@@ -31,7 +31,7 @@ class TestRescaleRuns:
         assert observation.description.startswith("2 -> 5 executors, target 5: reached after")
         values = observation.metadata[STORY].value
         assert values["ending"] == "reached"
-        assert values["reason"].startswith("R 2.50")
+        assert values["reason"].startswith("2 registered -> 5: R 2.50")
         assert (values["executors_before"], values["executors_target"]) == (2, 5)
         assert (values["executors_after"], values["executors_missing"]) == (5, 0)
         assert (values["epoch"], values["notes"]) == (1, "none")
