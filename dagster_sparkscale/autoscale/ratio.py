@@ -19,10 +19,10 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
   its lag is known and short, or the limit is one that no executor moves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dagster_sparkscale.autoscale.lag import (
     NOTHING_TO_DO,
@@ -61,14 +61,13 @@ class RatioPolicy(AutoscalePolicy):
     scale_up_ratio: Annotated[Number, Field(gt=0)] = 0.9
     scale_down_ratio: Annotated[Number, Field(gt=0)] = 0.3
 
-    @model_validator(mode="after")
-    def _up_abovedown(self) -> Self:
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
         if self.scale_up_ratio <= self.scale_down_ratio:
-            raise ValueError(
+            yield (
                 f"scale_up_ratio = {self.scale_up_ratio}: must be above "
                 f"scale_down_ratio = {self.scale_down_ratio}"
             )
-        return self
 
     @classmethod
     def spark_12133(

@@ -77,8 +77,8 @@ class TestALimitThatExecutorsRaise:
         decision = decided(ratio=2.6)
         assert decision == ScaleTo(
             7,
-            "4 registered -> 7: R 2.60 of query 'q' is at or above 0.9, and its input stands at its "
-            "limit",
+            "4 registered -> 7: R 2.60 of query 'q' is at or above 0.9, and its input stands at "
+            "its limit",
         )
 
     def test_what_was_asked_for_before_the_limit_held_is_not_called_off(self) -> None:

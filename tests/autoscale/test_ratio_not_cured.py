@@ -62,8 +62,8 @@ class TestWhatExecutorsCannotCure:
     def test_a_batch_that_no_executor_has_a_task_of_is_awaited(self):
         assert self.stuck((0, 0), (0, 0)) == Hold(
             "no batch completed in 60 s and the one in progress has taken 70 s (7.0 batch "
-            "intervals) so far, but no executor has a task: it is the driver, or the source, that takes so long, "
-            "and more executors would be idle too"
+            "intervals) so far, but no executor has a task: it is the driver, or the source, that "
+            "takes so long, and more executors would be idle too"
         )
 
     @pytest.mark.parametrize("tasks", [[(1, 0), (0, 0)], [(0, 0)], []])

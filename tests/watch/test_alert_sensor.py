@@ -331,6 +331,27 @@ def test_what_makes_no_sense_is_refused(given, fault):
     assert str(refused.value).startswith(fault)
 
 
+@pytest.mark.parametrize(
+    ("args", "given", "fault"),
+    [
+        (
+            *((HOOK,), {"dagster_url": "https://x"}),
+            "dagster_url: no such argument; it is one of the webhook, such as SlackWebhook(url, "
+            "dagster_url=...)",
+        ),
+        ((), {"url": "https://x"}, "url: no such argument; give a webhook, such as alert_sensor("),
+        ((), {}, "webhook: missing; such as SlackWebhook(dg.EnvVar("),
+        ((HOOK,), {"nam": "x"}, "nam: no such argument; did you mean 'name'? there is webhook, "),
+        ((HOOK, {}), {}, "2 arguments without a name; give those after webhook by their names"),
+        ((HOOK,), {"webhook": HOOK}, "webhook: given twice"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused_in_the_same_way(args, given, fault):
+    with pytest.raises(DeclarationError) as refused:
+        alert_sensor(*args, **given)
+    assert str(refused.value).startswith(f"alert_sensor: {fault}")
+
+
 @pytest.mark.parametrize("at_once", [0, 0.5])
 def test_a_problem_may_be_told_at_once(clock, at_once):
     with serving() as server:

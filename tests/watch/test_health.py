@@ -21,6 +21,7 @@ from tests.fakes import QUERY, batch, driver, status
 from tests.state.saying import change
 
 HOLD = Hold("in between")
+STUCK = "no batch completes: the one in progress has run for 90 s (its batch interval is 10 s)"
 NOW = 2000.0
 
 
@@ -214,21 +215,14 @@ class TestBatchesCompleting:
     def test_a_stuck_batch_fails(self):
         found = self.found(queries=(Query("a", active=True, running_ms=90_000),))
         assert found.passed is False
-        assert (
-            found.text
-            == "no batch completes: the one in progress has run for 90 s (its batch interval is 10 s)"
-        )
+        assert found.text == STUCK
 
     def test_a_stuck_batch_says_what_spark_does(self):
         doing = "Getting offsets from KafkaV2[Subscribe[clicks]]"
         query = Query("a", active=True, running_ms=90_000, doing=doing)
         idle = Query("b", active=True, doing="Waiting for next trigger")
         found = self.found(queries=(query, idle))
-        assert found.text == (
-            "no batch completes: the one in progress has run for 90 s (its batch interval is 10 s); "
-            "Spark says that query 'a' is at "
-            f"{doing!r}"
-        )
+        assert found.text == (f"{STUCK}; Spark says that query 'a' is at {doing!r}")
 
     def test_of_many_those_are_told_that_have_been_at_it_for_longest(self):
         queries = [Query(name, True, running_ms=100, doing="Processing new data") for name in "bcd"]
