@@ -45,7 +45,7 @@ def test_what_the_embedded_cluster_can_never_give_is_refused(tmp_path: Path) -> 
 
 
 def test_streams_without_a_cluster_are_refused() -> None:
-    with pytest.raises(DeclarationError, match="^build_defs: cluster: missing; a cluster manager,"):
+    with pytest.raises(DeclarationError, match=r"^build_defs: cluster: missing; a cluster manager,"):
         build_defs([structured()])  # type: ignore[call-arg]
 
 
