@@ -1,6 +1,7 @@
 """Numbers that are typed."""
 
 import math
+from typing import Any
 
 import click
 
@@ -9,7 +10,7 @@ class Finite(click.FloatRange):
     """A finite number in a range: `nan` compares with none, and would pass one."""
 
     def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):

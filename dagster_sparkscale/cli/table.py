@@ -55,8 +55,9 @@ def table(rows: Sequence[Row], width: int | None) -> RenderableType:
         return _narrow(rows, columns, width)
     wide = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for column in columns:
-        justify = "right" if column.title in _RIGHT else "left"
-        wide.add_column(column.title, justify=justify, no_wrap=True)
+        wide.add_column(
+            column.title, justify="right" if column.title in _RIGHT else "left", no_wrap=True
+        )
     wide.add_column("WHAT IS UP")
     for number, row in enumerate(rows):
         cells = [column.cells[number] for column in columns]
