@@ -162,6 +162,8 @@ class AlertMemory:
     queue: tuple[Alert, ...] = ()
     refusals: int = 0
     """Of the first in the queue."""
+    tried: bool = False
+    """Whether the first in the queue may have arrived, though nobody answered."""
     dropped: int = 0
     """Alerts that were not delivered, or whose problem was over before they could be, and that
     nobody has been told of."""
@@ -252,8 +254,8 @@ class AlertMemory:
         self.over = tuple(lately.values())[-TOLD:]
 
     def _waits(self, one: Told) -> bool:
-        """Whether people are still to be told that there is a problem."""
-        return any(_begins(one, each) for each in self.queue)
+        """Whether people are still to be told that there is a problem, for certain."""
+        return any(_begins(one, each) for each in self.queue[self.tried :])
 
     def _take_back(self, one: Told) -> None:
         if _begins(one, self.queue[0]):
@@ -282,7 +284,8 @@ class AlertMemory:
 
     def settle(self, outcome: Outcome) -> bool:
         """Take the first of the queue for told, or not. Whether to go on with the next."""
-        if outcome is Outcome.UNANSWERED:
+        self.tried = outcome is Outcome.UNANSWERED
+        if self.tried:
             return False
         if outcome is Outcome.REFUSED:
             self.refusals += 1

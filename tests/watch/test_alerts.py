@@ -341,6 +341,16 @@ class TestAnAddressThatDoesNotTakeIt:
         memory.learn(news(one("b")), AT_ONCE, NOW)
         assert (memory.dropped, memory.refusals) == (2, 1)
 
+    def test_one_that_may_have_arrived_though_nobody_answered_is_told_to_be_over(self):
+        memory = AlertMemory()
+        memory.learn(news(one("a"), one("b")), AT_ONCE, NOW)
+        memory.settle(UNANSWERED)
+        memory = AlertMemory.load(memory.dump())
+        memory.learn(news(), AT_ONCE, NOW)
+        assert queued(memory) == [("problem", "a", "failed"), ("resolved", "a", "failed")]
+        memory.settle(TAKEN)
+        assert not memory.tried
+
     def test_given_up_takes_the_place_of_a_failure_that_waits(self):
         memory = AlertMemory()
         memory.learn(news(one()), AT_ONCE, NOW)

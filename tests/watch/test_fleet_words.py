@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.durations import span
 from dagster_sparkscale.watch.fleet_words import (
     HEAD,
     HEAD_OF_ALL,
@@ -155,19 +154,6 @@ def test_a_fleet_in_which_a_problem_stands_is_not_said_to_be_well():
     four = [f"{name} is not well" for name in "abcd"]
     assert sentence([line()], four).endswith("c is not well; and 1 more.")
     assert sentence([line(failing=(failing(),))], four) == f"{states}. Worst: clicks: R is 1.20."
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        *((0.0, "0 s"), (4.4, "4 s"), (99.0, "99 s"), (100.0, "2 min"), (3600.0, "60 min")),
-        *((6000.0, "2 h"), (5 * 3600.0, "5 h"), (359999.0, "100 h"), (360000.0, "4 d")),
-        *((99.5 * 3600.0, "100 h"), (1000.5 * 86400.0, "1000 d")),
-        (99.49999 * 3600.0, "99 h"),
-    ],
-)
-def test_times_as_people_say_them(seconds, text):
-    assert span(seconds) == text
 
 
 @pytest.mark.parametrize(
