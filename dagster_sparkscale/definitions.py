@@ -1,5 +1,6 @@
 """`build_defs`: from declared streams and a cluster to everything Dagster needs."""
 
+import logging
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from dagster_sparkscale.backpressure.schedules import retune_schedules
 from dagster_sparkscale.backpressure.set_limits_job import SET_LIMITS
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_tags
+from dagster_sparkscale.declare.calls import called_right
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
@@ -48,6 +50,15 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
 """What can be done to a stream. A new operation is a module of its own and a row here."""
 
 
+_LOG = logging.getLogger(__name__)
+
+
+@called_right(
+    {
+        "streams": "a list of streams",
+        "cluster": "a cluster manager, such as LocalCluster() or StandaloneCluster(master=...)",
+    }
+)
 def build_defs(
     streams: Sequence[Stream],
     cluster: ClusterManager,
@@ -76,6 +87,9 @@ def build_defs(
             not launch a run by.
     """
     _validate(streams, cluster, cluster_key)
+    for stream in streams:
+        if doubt := cluster.doubt(stream):
+            _LOG.warning("%s %r: %s", type(stream).__name__, stream.name, doubt)
     check_switch("autoscaler_running", autoscaler_running)
     if run_tags is not None and not isinstance(run_tags, Mapping):
         raise DeclarationError(

@@ -55,3 +55,11 @@ def in_units(seconds: float) -> str:
         if seconds and seconds % length == 0:
             return f"{seconds / length:g} {unit}"
     return f"{seconds:g} s"
+
+
+def span(seconds: float) -> str:
+    """A time as people say it: `4 s`, `3 min`, `5 h`, `2 d`."""
+    for unit, length, most in (("s", 1, 100), ("min", 60, 6000), ("h", 3600, 360000)):
+        if seconds < most:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"

@@ -390,9 +390,10 @@ def as_operation(
     """Tag the run as `name` on `stream`, give its lease holder's name, and turn what the cluster
     refuses into a failure of the run that says so without a stack trace."""
     run = context.run
-    # A run from the launchpad has no tags yet, or those of the run it was copied from. The run of
-    # an asset may start many streams, so its tags name none.
-    if name != "start" and run.tags.get(STREAM_TAG) != stream:
+    # A run from the launchpad has no tags yet, or those of the run it was copied from. A run that
+    # materializes several assets may start many streams, so its tags name none.
+    several = name == "start" and len(run.asset_selection or ()) != 1
+    if not several and run.tags.get(STREAM_TAG) != stream:
         context.instance.add_run_tags(run.run_id, streams.tags(stream, name))
     try:
         yield f"{name} run {run.run_id[:8]}"

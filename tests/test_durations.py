@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.durations import in_units, parse_duration
+from dagster_sparkscale.durations import in_units, parse_duration, span
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,16 @@ def test_a_field_takes_only_positive_finite_durations(interval):
 def test_a_duration_is_told_in_its_largest_unit(seconds: float, said: str) -> None:
     assert in_units(seconds) == said
     assert parse_duration(said) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0.0, "0 s"), (4.4, "4 s"), (99.0, "99 s"), (100.0, "2 min"), (3600.0, "60 min")),
+        *((6000.0, "2 h"), (5 * 3600.0, "5 h"), (359999.0, "100 h"), (360000.0, "4 d")),
+        *((99.5 * 3600.0, "100 h"), (1000.5 * 86400.0, "1000 d")),
+        (99.49999 * 3600.0, "99 h"),
+    ],
+)
+def test_times_as_people_say_them(seconds, text):
+    assert span(seconds) == text

@@ -44,6 +44,26 @@ def test_what_the_embedded_cluster_can_never_give_is_refused(tmp_path: Path) -> 
         build_defs([declared], cluster)
 
 
+def test_streams_without_a_cluster_are_refused() -> None:
+    with pytest.raises(
+        DeclarationError, match="cluster: missing; a cluster manager, such as LocalCluster"
+    ):
+        build_defs([structured()])  # type: ignore[call-arg]
+
+
+def test_a_program_that_is_not_there_is_told_when_it_is_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not refused: code may be loaded elsewhere, as where an image is built."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.py").touch()
+    streams = [structured("clicks", program="jobs/x.py"), structured("b", program="there.py")]
+    build_defs(streams, LocalCluster(state_dir=str(tmp_path)))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"StructuredStream 'clicks': program = 'jobs/x.py': there is no file {tmp_path}/jobs/x.py"
+    ]
+
+
 class TestNamesInTheLaunchpad:
     def refused(self, defs: dg.Definitions, job: str = "rescale") -> str:
         config = {"ops": {job: {"config": {"stream": "clikcs", "target": 3}}}}

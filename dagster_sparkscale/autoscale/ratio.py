@@ -19,10 +19,10 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
   its lag is known and short, or the limit is one that no executor moves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dagster_sparkscale.autoscale.lag import (
     NOTHING_TO_DO,
@@ -31,7 +31,7 @@ from dagster_sparkscale.autoscale.lag import (
     too_far_behind,
 )
 from dagster_sparkscale.autoscale.spark_conf import policy_fields
-from dagster_sparkscale.autoscale.steps import between, down, outstanding, up
+from dagster_sparkscale.autoscale.steps import between, down, outstanding, taken, up
 from dagster_sparkscale.autoscale.throttle import (
     demand,
     fixed_behind,
@@ -62,14 +62,13 @@ class RatioPolicy(AutoscalePolicy):
     scale_up_ratio: Annotated[Number, Field(gt=0)] = 0.9
     scale_down_ratio: Annotated[Number, Field(gt=0)] = 0.3
 
-    @model_validator(mode="after")
-    def _up_abovedown(self) -> Self:
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
         if self.scale_up_ratio <= self.scale_down_ratio:
-            raise ValueError(
+            yield (
                 f"scale_up_ratio = {self.scale_up_ratio}: must be above "
                 f"scale_down_ratio = {self.scale_down_ratio}"
             )
-        return self
 
     @classmethod
     def spark_12133(
@@ -140,7 +139,7 @@ class RatioPolicy(AutoscalePolicy):
             whose = "" if seen.ratio is None else f" of a query beside {seen.query!r}"
             why = (
                 f"no batch{whose} completed in {seen.window:g} s and the one in progress has taken "
-                f"{seen.stalled:.2f} batch intervals so far"
+                f"{taken(seen.stalled_for, seen.stalled)} so far"
             )
             if not nothing_to_do(seen):
                 return up(_within_window(seen.stalled, seen), why, bounds, seen, late)

@@ -4,6 +4,7 @@ import math
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.observe.evaluation import Evaluation
 
 
@@ -31,29 +32,38 @@ def up(
     if target <= requested if keep else target == requested:
         return Hold(f"{why}; {requested} are requested already, {_present(seen)}")
     no_more = f" ({bounds.useful_note})" if in_vain else ""
-    return ScaleTo(target, f"{why}: {_counted(seen)} -> {target}{no_more}")
+    return ScaleTo(target, f"{_counted(seen)} -> {target}{no_more}: {why}")
 
 
 def down(why: str, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
     staying, requested = seen.staying, seen.requested
     assert staying is not None and requested is not None
     if seen.overdue is not None:
-        return Hold(
-            f"{why}, but the batch in progress has taken {seen.overdue:.2f} batch intervals so far"
-        )
+        so_far = taken(seen.overdue_for, seen.overdue)
+        return Hold(f"{why}, but the batch in progress has taken {so_far} so far")
     if seen.removing and requested <= staying:
         return Hold(f"{why}; {requested} are requested already, {_present(seen)}")
     target = bounds.aim(staying - 1)
     if staying <= bounds.minimum:
         if target < requested:
             return ScaleTo(
-                target, f"{why}: {requested} requested, of which {_present(seen)} -> {target}"
+                target, f"{requested} requested, of which {_present(seen)} -> {target}: {why}"
             )
         return Hold(f"{why}, but {bounds.minimum} is the minimum")
     if target >= requested:  # more are there than were asked for: they go without our help
         return Hold(f"{why}; {requested} are requested already, {staying} are still registered")
     no_more = f" ({bounds.useful_note})" if target < staying - 1 else ""
-    return ScaleTo(target, f"{why}: {_counted(seen)} -> {target}{no_more}")
+    return ScaleTo(target, f"{_counted(seen)} -> {target}{no_more}: {why}")
+
+
+def taken(seconds: float | None, intervals: float) -> str:
+    """How long a batch has taken.
+
+    Args:
+        seconds: None: not known.
+    """
+    times = f"{intervals:.1f} batch intervals"
+    return times if seconds is None else f"{span(seconds)} ({times})"
 
 
 def outstanding(seen: Evaluation) -> str:

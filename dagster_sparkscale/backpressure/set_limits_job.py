@@ -60,10 +60,10 @@ def _carry_out(
     story = set_limits(cluster, stream, request, holder=holder, tell=context.log.info)
     for note in story.notes:
         context.log.warning(note)
-    return _report(config.reason, story, _read_once(cluster, stream))
+    return _report(config.reason, story, read_at_a_start(cluster, stream))
 
 
-def _read_once(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
+def read_at_a_start(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
     """What a start of the stream has now of limits that no driver changes, as declared or tuned."""
     record = cluster.store().read(stream.name)
     settings = in_force(stream, record.tuning if record is not None else None)

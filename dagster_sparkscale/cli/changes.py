@@ -2,14 +2,20 @@
 `retune`, `limits`, `forget`."""
 
 import getpass
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
+from dagster_sparkscale.backpressure.set_limits import NONE_TOLD, in_words
+from dagster_sparkscale.backpressure.set_limits_job import read_at_a_start
 from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
+from dagster_sparkscale.cli.numbers import Finite
 from dagster_sparkscale.cli.runs import carry_out
+from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.jobs import LONGEST_STOP
 from dagster_sparkscale.lifecycle.remedies import STOP_ORPHAN
 from dagster_sparkscale.names import scoped
@@ -28,14 +34,14 @@ def wait_option(what: str) -> Callable[..., Any]:
     Args:
         what: how long it waits for what, in words for the help, with the default.
     """
-    return click.option("--wait", metavar="SECONDS", type=click.FloatRange(0), help=what)
+    return click.option("--wait", metavar="SECONDS", type=Finite(0), help=what)
 
 
 def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--timeout",
         metavar="SECONDS",
-        type=click.FloatRange(0, LONGEST_STOP, min_open=True),
+        type=Finite(0, LONGEST_STOP, min_open=True),
         help="After this long, what has not ended is killed. Default: 120.",
     )(command)
     return click.option(
@@ -89,7 +95,7 @@ def start(where: Target, stream: str, whoever_declares_it: bool, reason: str | N
         stream=stream,
         title=f"start {stream}",
         op=key.to_python_identifier(),
-        tags={},
+        tags=deployed.streams.tags(stream, "start"),
         asset=key,
     )
 
@@ -163,7 +169,7 @@ def _values(
             values[name.strip()] = float(text)
         except ValueError:
             equals = ""
-        if not equals or not name.strip():
+        if not equals or not name.strip() or not math.isfinite(values[name.strip()]):
             raise click.BadParameter(
                 f"{each!r}: must be NAME=NUMBER, such as clicks.maxOffsetsPerTrigger=20000"
             )
@@ -216,7 +222,7 @@ def retune(
 @click.command()
 @stream_argument
 @click.option("--source", metavar="NAME", help="The source; '*': each without limits of its own.")
-@click.option("--rate", metavar="N", type=float, help="Records per second, at most.")
+@click.option("--rate", metavar="N", type=Finite(), help="Records per second, at most.")
 @click.option("--records", metavar="N", type=int, help="Records of a batch, at most.")
 @click.option("--none", "nothing", is_flag=True, help="Take away what was set.")
 @wait_option("How long to wait for the source to heed it. Default: 60.")
@@ -236,9 +242,14 @@ def limits(
 
     It stands until it is taken away, also for drivers to come.
     """
-    if sum((rate is not None, records is not None, nothing)) > 1:
+    changes = sum((rate is not None, records is not None, nothing))
+    if changes > 1:
         raise click.UsageError("give one of --rate, --records and --none")
-    deployed, _ = where.find(stream)
+    deployed, declared = where.find(stream)
+    if not changes:
+        for line in _limits_of(deployed, declared, source):
+            click.echo(in_a_terminal(line, stream))
+        return
     config = {
         "source": source,
         "rate": rate,
@@ -247,6 +258,25 @@ def limits(
         "wait_seconds": wait,
     }
     operate(deployed, "set_limits", stream, config, reason)
+
+
+def _limits_of(deployed: Deployed, stream: Stream, source: str | None) -> list[str]:
+    """What the sources of a stream may take, a line each; asks its driver, and changes nothing."""
+    with deployed.cluster() as cluster:
+        driver = cluster.find(stream.name)
+        if driver is None or not driver.state.alive:
+            state = driver.state.value if driver else "not started"
+            raise click.ClickException(
+                f"{stream.name!r} is {state}: `sparkscale start {stream.name}` starts it"
+            )
+        told = cluster.status(driver, window=0).limits
+        read_once = read_at_a_start(cluster, stream)
+    limits = [limit for limit in told if source in (None, limit.source)]
+    if source is not None and not limits:
+        known = f"there is {', '.join(repr(each.source) for each in told)}" if told else NONE_TOLD
+        raise click.ClickException(f"source = {source!r}: there is no such source; {known}")
+    lines = [in_words(limit) for limit in limits] or [NONE_TOLD]
+    return lines + [f"read at a start: {name} {value}" for name, value in read_once.items()]
 
 
 @click.command()

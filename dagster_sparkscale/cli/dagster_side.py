@@ -18,8 +18,8 @@ from dagster._core.scheduler.instigation import (
 
 from dagster_sparkscale.cli.locations import Deployed
 from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.names import scoped
-from dagster_sparkscale.watch.fleet_words import span
 
 LATE = 300.0
 """Seconds without a tick after which a sensor is not at work; one comes every minute."""

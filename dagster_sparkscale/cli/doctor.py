@@ -42,11 +42,14 @@ def doctor(where: Target) -> None:
 
 def _all(where: Target) -> Iterator[Condition]:
     yield dagster_side.home()
+    faults: list[str]
     try:
-        deployed = where.load()
+        deployed, faults = where.load_each()
     except click.ClickException as error:
-        yield Condition("code location", error.message, "see above, and name it by -f or -m")
-        deployed = []
+        deployed, faults = [], [error.message]
+    for fault in faults:
+        cure = "mend it" if deployed else "mend it, or name another by -f or -m"
+        yield Condition("code location", fault, cure)
     try:
         with instance_of_home() as instance:
             try:
@@ -131,6 +134,13 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
             "see that it runs, and that web_urls names it (an embedded one is started with its "
             "first stream; on Kubernetes, apply deploy/kubernetes/capacity.yaml)",
             urgent=alive > 0 and not cluster.CAPACITY_MAY_BE_UNKNOWN,
+        )
+    if troubled := [row.stream for row in fleet.worst_first(rows) if fleet.in_trouble(row)]:
+        yield Condition(
+            "streams",
+            f"{len(troubled)} of {len(rows)} in trouble: {_named(troubled)}",
+            "`sparkscale status` says what is the matter with each",
+            urgent=False,
         )
 
 

@@ -28,6 +28,8 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import STREAMS
 from dagster_sparkscale.operations import Streams
 
+NOT_LOADED = "dagster_sparkscale.not_loaded"
+"""Key of a command's `meta`: there, if a code location could not be loaded."""
 _NO_HOME = (
     "DAGSTER_HOME is not set, so there is no Dagster to record the run in: set it to the folder "
     "that dagster-webserver and dagster-daemon run with, `export DAGSTER_HOME=/path/to/it`"
@@ -74,12 +76,35 @@ class Target:
     """Key of a cluster, or code location and key with a slash between; None: all."""
 
     def load(self) -> list[Deployed]:
-        """All clusters with streams.
+        """All clusters with streams. Goes on without code locations that can't be loaded, says
+        which, and has the command end with 1 whatever else comes of it.
 
         Raises:
-            click.ClickException: a code location can't be loaded, or there are no streams.
+            click.ClickException: no code location can be loaded, or there are no streams.
         """
-        found = [each for origin in self._origins() for each in _load(origin)]
+        found, faults = self.load_each()
+        if faults and not found:
+            raise click.ClickException("\n".join(faults))
+        for fault in faults:
+            click.echo(f"Error: {fault}", err=True)
+            click.get_current_context().meta[NOT_LOADED] = True
+        return found
+
+    def load_each(self) -> tuple[list[Deployed], list[str]]:
+        """All clusters with streams, and what is wrong with code locations that can't be loaded.
+
+        Raises:
+            click.ClickException: there are no streams, and nothing is wrong.
+        """
+        found: list[Deployed] = []
+        faults: list[str] = []
+        for origin in self._origins():
+            try:
+                found += _load(origin)
+            except click.ClickException as error:
+                faults.append(error.message)
+        if not found and faults:
+            return [], faults
         if not found:
             raise click.ClickException(
                 "the code location has no streams: they are declared by build_defs"
@@ -87,8 +112,11 @@ class Target:
         asked = [each for each in found if self.cluster in (None, *_names(each))]
         if not asked:
             there = ", ".join(each.owner for each in found)
-            raise click.UsageError(f"--cluster {self.cluster}: there is no such; there is {there}")
-        return asked
+            unknown = "; ".join(["", *faults])
+            raise click.UsageError(
+                f"--cluster {self.cluster}: there is no such; there is {there}{unknown}"
+            )
+        return asked, faults
 
     def find(self, name: str) -> tuple[Deployed, Stream]:
         """A stream by its name, and where it is declared.
@@ -129,6 +157,10 @@ class Target:
                 "no code location: name one by -f definitions.py or -m package.definitions, or "
                 "call this in a folder whose workspace.yaml or pyproject.toml names one"
             ) from error
+        except Exception as error:  # of a parser, a file, or of Dagster, which checks what is in it
+            named = ", ".join(self.workspace.workspace or ()) or "workspace.yaml or pyproject.toml"
+            what = "code location" if self.workspace.python_file else named
+            raise click.ClickException(f"{what}: can't be read: {_sentence(error)}") from error
 
 
 def instance_of_home() -> dg.DagsterInstance:
@@ -142,7 +174,7 @@ def instance_of_home() -> dg.DagsterInstance:
     try:
         return dg.DagsterInstance.get()
     except Exception as error:  # also of a YAML parser, a database, or an import
-        raise click.ClickException(f"{type(error).__name__}: {error}") from error
+        raise click.ClickException(_sentence(error)) from error
 
 
 def on_a_target(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -258,8 +290,33 @@ def _cause(error: BaseException) -> str:
     return str(error)
 
 
+def _sentence(error: Exception) -> str:
+    """An error in one line, without the trace that Dagster may add."""
+    said = str(error).partition("Stack Trace:")[0]
+    return f"{type(error).__name__}: {' '.join(said.split())}"
+
+
 def _names(deployed: Deployed) -> tuple[str, str]:
     return deployed.streams.cluster_key, deployed.owner
+
+
+def _inject_variables(location: str) -> str:
+    """Read the variables that Dagster's instance has for a code location. Goes on where there is no
+    such instance, as while its storage is down: streams can be looked at without.
+
+    Returns:
+        What to say of it where something lacks that may have been among them.
+    """
+    if not os.environ.get("DAGSTER_HOME"):
+        return ""
+    try:
+        with instance_of_home() as instance:
+            instance.inject_env_vars(location)
+    except click.ClickException as error:
+        return f"\n(without variables of Dagster's instance: {error.message})"
+    except Exception as error:
+        return f"\n(without variables of Dagster's instance: {_sentence(error)})"
+    return ""
 
 
 def _load(origin: CodeLocationOrigin) -> Iterator[Deployed]:
@@ -278,18 +335,21 @@ def _load(origin: CodeLocationOrigin) -> Iterator[Deployed]:
     folder = os.path.abspath(pointer.working_directory or os.getcwd())
     if folder not in sys.path:
         sys.path.append(folder)  # for what its functions import when they are called
-    if os.environ.get("DAGSTER_HOME"):
-        with instance_of_home() as instance:
-            instance.inject_env_vars(name)
+    without = _inject_variables(name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Dagster, for who develops definitions
             loaded = LoadedRepositories(pointer, None, [sys.executable, "-m", "dagster"], None)
+    except SystemExit as error:
+        raise click.ClickException(
+            f"code location {name!r} can't be loaded: its definitions end the process, by "
+            f"sys.exit({'' if error.code is None else repr(error.code)})"
+        ) from error
     except dg.DagsterError as error:
         cause = error.user_exception if isinstance(error, DagsterUserCodeLoadError) else error
         raise click.ClickException(
             f"code location {name!r} can't be loaded: {type(cause).__name__}: {cause}\n"
-            "(`dagster definitions validate` shows where)"
+            f"(`dagster definitions validate` shows where){without}"
         ) from error
     for repository in loaded.definitions_by_name.values():
         for sensor in repository.sensor_defs:

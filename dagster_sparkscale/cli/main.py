@@ -26,6 +26,7 @@ from dagster_sparkscale.cli.changes import (
     stop,
 )
 from dagster_sparkscale.cli.doctor import doctor
+from dagster_sparkscale.cli.locations import NOT_LOADED
 from dagster_sparkscale.cli.logs import logs
 from dagster_sparkscale.cli.receivers import receivers
 from dagster_sparkscale.cli.status import status
@@ -37,9 +38,12 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            came = super().invoke(ctx)
         except (ClusterError, dg.DagsterError) as error:
             raise click.ClickException(str(error)) from error
+        if ctx.meta.get(NOT_LOADED):
+            ctx.exit(1)
+        return came
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

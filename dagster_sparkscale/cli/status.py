@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from time import sleep
 
 import click
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from dagster_sparkscale.cli.dagster_side import unwatched
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
-from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.cli.numbers import Finite
+from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.operations import in_flight
-from dagster_sparkscale.watch import fleet, fleet_words
+from dagster_sparkscale.watch import fleet
 from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import Row
@@ -30,7 +30,6 @@ DEADLINE = 10.0
 """Seconds for the agents of a cluster to answer."""
 PIPED = 160
 """Columns of what is not written to a terminal."""
-_DASH = "-"
 
 
 @click.command()
@@ -39,7 +38,7 @@ _DASH = "-"
 @click.option(
     "--every",
     metavar="SECONDS",
-    type=click.FloatRange(1),
+    type=Finite(1),
     default=5.0,
     help="Between two looks. Default: 5.",
 )
@@ -59,19 +58,19 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
             click.echo(json.dumps(rows, indent=2))
             return
         console = Console()
+        if not console.is_terminal:
+            console.width = PIPED
         if once or not console.is_terminal:
-            if not console.is_terminal:
-                console.width = PIPED
-            console.print(_page(clusters))
+            console.print(_page(clusters, console))
             return
         # Interrupting it is how it ends.
         with (
             suppress(KeyboardInterrupt),
-            Live(_page(clusters), console=console, auto_refresh=False) as live,
+            Live(_page(clusters, console), console=console, auto_refresh=False) as live,
         ):
             while True:
                 sleep(every)
-                live.update(_page(clusters), refresh=True)
+                live.update(_page(clusters, console), refresh=True)
 
 
 @dataclass(frozen=True)
@@ -136,15 +135,16 @@ def _of_dagster(deployed: Deployed, now: float) -> tuple[Mapping[str, str], str 
     return busy, None if why is None else f"{why.subject}: {why.text}; {why.cure}"
 
 
-def _page(clusters: Sequence[_Watched]) -> Group:
-    parts: list[Text | Table] = []
+def _page(clusters: Sequence[_Watched], console: Console) -> Group:
+    width = console.width if console.is_terminal else None
+    parts: list[RenderableType] = []
     for each in clusters:
         seen = each.look()
         rows = seen.rows
         bad = sum(map(fleet.in_trouble, rows))
         at = time.strftime("%H:%M:%S")
         title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
-        parts += [Text(title, style="bold"), _table(rows)]
+        parts += [Text(title, style="bold"), table(rows, width)]
         if seen.unwatched is not None:
             # Of another Dagster, or by another name of the code location, somebody may.
             text = f"By this DAGSTER_HOME nobody watches these streams. {seen.unwatched}"
@@ -152,39 +152,3 @@ def _page(clusters: Sequence[_Watched]) -> Group:
         elif seen.unknown is not None:
             parts.append(Text(f"Whether anybody watches them is not known: {seen.unknown}"))
     return Group(*parts)
-
-
-def _table(rows: Sequence[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("STREAM", "STATE"):
-        table.add_column(name, no_wrap=True)
-    for name in ("R", "LAG"):
-        table.add_column(name, justify="right", no_wrap=True)
-    limited = any(map(fleet_words.limit, rows))
-    if limited:
-        table.add_column("LIMIT", no_wrap=True)
-    for name in ("EXECUTORS", "DECISION"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("RESTARTS", justify="right", no_wrap=True)
-    table.add_column("WHAT IS UP")
-    for row in rows:
-        cells = (
-            row.stream,
-            fleet_words.state(row),
-            _DASH if row.ratio is None else f"{row.ratio:.2f}",
-            _DASH if row.lag is None else fleet_words.span(row.lag),
-            *([fleet_words.limit(row) or _DASH] if limited else []),
-            fleet_words.executors(row),
-            row.decision,
-            _DASH if row.restarts is None else str(row.restarts),
-            in_a_terminal(row.note, row.stream),
-        )
-        # Not as markup: a note may have brackets.
-        table.add_row(*map(Text, cells), style=_style(row))
-    return table
-
-
-def _style(row: Row) -> str | None:
-    if not fleet.in_trouble(row):
-        return None
-    return "red" if row.state in ("failed", "unknown") else "yellow"

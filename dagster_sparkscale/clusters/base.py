@@ -209,6 +209,11 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         all fits, as far as that can be told while code is loaded. No I/O."""
         return None
 
+    def doubt(self, stream: Stream) -> str | None:
+        """What of a declaration keeps it from being started, if the code that is loaded runs where
+        its drivers are started, in words; None: nothing that shows by then."""
+        return None
+
     def check(self, stream: Stream) -> None:
         """Find what would keep a driver of `stream` from being launched, while the one before it
         still runs.

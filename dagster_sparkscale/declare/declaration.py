@@ -1,11 +1,19 @@
 """The base of everything a user declares: immutable, strict, and plain about what is wrong."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
-from dagster_sparkscale.declare.faults import explain, shown
+from dagster_sparkscale.declare.faults import explain, refuse, shown
 from dagster_sparkscale.durations import parse_duration
 
 
@@ -46,16 +54,39 @@ class Declaration(BaseModel):
     )
     _secret_fields: ClassVar[frozenset[str]] = frozenset({"spark_conf", "env"})
 
-    def __init__(self, **data: Any) -> None:
+    def __init__(self, *values: Any, **data: Any) -> None:
+        name, subject = data.get("name"), type(self).__name__
+        if name and isinstance(name, str):
+            subject += f" {shown(name)}"
+        fields = type(self).model_fields
+        if values:
+            first = "name" if "name" in fields else next(iter(fields))
+            # Not the values: they may be secrets.
+            raise DeclarationError(
+                f"{subject}: {len(values)} value(s) without the name of a field: give each by its "
+                f"name, such as {type(self).__name__}({first}=...)"
+            )
         try:
             super().__init__(**data)
         except ValidationError as error:
-            name, subject = data.get("name"), type(self).__name__
-            if name and isinstance(name, str):
-                subject += f" {shown(name)}"
             raise DeclarationError(
-                explain(subject, type(self).model_fields, error, self._secret_fields)
+                explain(*(subject, fields, error, self._secret_fields), elsewhere=self._elsewhere)
             ) from None
+
+    @classmethod
+    def _elsewhere(cls, name: str) -> str | None:
+        """Where something is declared that is no field here, in words; None: no such thing is
+        known."""
+        return None
+
+    def _faults(self) -> Iterator[str]:
+        """What is wrong with fields that do not go together, each by itself."""
+        return iter(())
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        refuse(self._faults())
+        return self
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Pydantic refuses as well, and repeats the value.

@@ -1,7 +1,7 @@
 """What is wrong with a field that was given, and what would be right, in words. Pure."""
 
 import reprlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -35,6 +35,23 @@ _short.maxstring = _short.maxother = _short.maxlong = 200
 _short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfrozenset = 20
 
 
+class Faults(ValueError):
+    """Several things that are wrong with one field, or with several that belong together."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
+def refuse(faults: Iterable[str]) -> None:
+    """
+    Raises:
+        Faults: there are any.
+    """
+    if lines := tuple(faults):
+        raise Faults(lines)
+
+
 def shown(value: object) -> str:
     """`value` as it is repeated to whoever gave it."""
     return _short.repr(value)
@@ -52,16 +69,18 @@ def explain(
     error: ValidationError,
     secret: Iterable[str] = (),
     lacking: Collection[str] = (),
+    elsewhere: Callable[[str], str | None] = lambda name: None,
 ) -> str:
-    """What `error` says, a line for each field.
+    """What `error` says, a line for each field, and for each of several faults of one.
 
     Args:
         subject: begins each line: what was declared.
         fields: that there are.
         secret: fields whose values are never repeated.
         lacking: fields that were not given, where `error` may have it that they are None.
+        elsewhere: where what such a name means is declared, if it is no field here.
     """
-    lines: dict[str, str] = {}  # the first fault of each field
+    lines: dict[str, list[str]] = {}  # the first error of each field
     for fault in error.errors(include_url=False):
         place = [str(part) for part in fault["loc"]]
         top, kind = (place[0] if place else ""), fault["type"]
@@ -69,27 +88,33 @@ def explain(
         given = "" if hidden else f" = {shown(fault['input'])}"
         path = ".".join(place)
         if not place:
-            said = _words(fault["msg"])
+            lines.setdefault(top, [f"{subject}: {each}" for each in _each(fault)])
+            continue
         elif place[-1] == "[key]":  # of a dict
             said = f"{top}{given}: must have names that are text"
         elif kind == "extra_forbidden":
-            said = unknown(path, fields)
+            there = elsewhere(path)
+            said = f"{path}: no such field; {there}" if there else unknown(path, fields)
         elif kind == "missing" or top in lacking:
             about = fields[top].description if top in fields else None
             said = f"{path}: missing; it has no default{f'. {about}' if about else ''}"
         elif kind in ("value_error", "assertion_error"):
-            words = _words(fault["msg"])
             # One that names the field itself, or is of a policy, which names its own.
-            begins = words.startswith((f"{path} = ", f"{path}: "))
-            said = words if begins else f"{path}{given}: {words}"
+            begins = (f"{path} = ", f"{path}: ")
+            told = [
+                words if words.startswith(begins) else f"{path}{given}: {words}"
+                for words in _each(fault)
+            ]
+            lines.setdefault(top, [f"{subject}: {each}" for each in told])
+            continue
         else:
             field = fields.get(top) if len(place) == 1 else None
             may_be_none = field is not None and type(None) in get_args(field.annotation)
             example = None if hidden else fault["input"]
             right = _right(kind, example, fault.get("ctx", {}), fault["msg"])
             said = f"{path}{given}: must be {right}{', or None' if may_be_none else ''}"
-        lines.setdefault(top, f"{subject}: {said}")
-    return "\n".join(lines.values())
+        lines.setdefault(top, [f"{subject}: {said}"])
+    return "\n".join(line for of_one in lines.values() for line in of_one)
 
 
 def unknown(name: str, fields: Iterable[str]) -> str:
@@ -115,6 +140,14 @@ def _right(kind: str, given: object, context: Mapping[str, Any], message: str) -
     if right.startswith("a list") and isinstance(given, str) and given:
         return f"a list, such as [{shown(given)}]"
     return right
+
+
+def _each(fault: Mapping[str, Any]) -> list[str]:
+    """What a check of ours says, a text for each thing that it finds."""
+    error = fault.get("ctx", {}).get("error")
+    if isinstance(error, Faults):
+        return list(error.lines)
+    return [_words(fault["msg"])]
 
 
 def _words(message: str) -> str:

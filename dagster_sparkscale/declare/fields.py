@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.declare.faults import refuse, shown
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]")
 
@@ -68,40 +68,43 @@ def _arguments(value: Any) -> Any:
 
 
 def _variables(value: Any) -> Any:
-    for name, given in value.items() if isinstance(value, Mapping) else ():
-        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            # Not what is behind the "=": it may be the secret itself.
-            raise ValueError(
-                f'{str(name).partition("=")[0]!r}: must be the name of a variable, such as "TOKEN"'
-            )
-        if not isinstance(given, str):
-            raise ValueError(f"{name}: its value must be text, not {type(given).__name__}")
-        if "\0" in given:
-            raise ValueError(f"{name}: its value must have no NUL in it")
+    if isinstance(value, Mapping):
+        refuse(fault for each in value.items() if (fault := _variable_fault(*each)))
     return value
+
+
+def _variable_fault(name: Any, given: Any) -> str | None:
+    if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        # Not what is behind the "=": it may be the secret itself.
+        return f'{str(name).partition("=")[0]!r}: must be the name of a variable, such as "TOKEN"'
+    if not isinstance(given, str):
+        return f"{name}: its value must be text, not {type(given).__name__}"
+    if "\0" in given:
+        return f"{name}: its value must have no NUL in it"
+    return None
 
 
 def _settings(value: Any) -> Any:
     """As Spark writes them."""
     if not isinstance(value, Mapping):
         return value
-    texts = {}
-    for key, setting in value.items():
-        if not str(key).startswith("spark."):
-            raise ValueError(f'{key}: a Spark setting begins with "spark."')
-        if any(character.isspace() for character in str(key)):
-            raise ValueError(f"{str(key)!r}: the name of a setting has no blanks")
-        if not isinstance(setting, str | int | float):
-            raise ValueError(
-                f"{key}: a value must be text, a number or a boolean, not {type(setting).__name__}"
-            )
-        if isinstance(setting, bool):
-            setting = str(setting).lower()
-        text = str(setting)
-        if "\n" in text or "\r" in text:
-            raise ValueError(f"{key}: a value must be one line")
-        texts[str(key)] = text
-    return texts
+    refuse(fault for each in value.items() if (fault := _setting_fault(*each)))
+    return {
+        str(key): str(setting).lower() if isinstance(setting, bool) else str(setting)
+        for key, setting in value.items()
+    }
+
+
+def _setting_fault(key: Any, setting: Any) -> str | None:
+    if not str(key).startswith("spark."):
+        return f'{key}: a Spark setting begins with "spark."'
+    if any(character.isspace() for character in str(key)):
+        return f"{str(key)!r}: the name of a setting has no blanks"
+    if not isinstance(setting, str | int | float):
+        return f"{key}: a value must be text, a number or a boolean, not {type(setting).__name__}"
+    if {*"\n\r"} & {*str(setting)}:
+        return f"{key}: a value must be one line"
+    return None
 
 
 def _are_there(value: Any) -> Any:

@@ -8,6 +8,7 @@ before, where the maximum rate stood in for it.
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, StrictBool, model_validator
@@ -75,6 +76,15 @@ class SourceLimits(Declaration):
 
     # What is given by mistake may be a password, which belongs in the program.
     _secret_fields: ClassVar[frozenset[str]] = frozenset({"options"})
+
+    @classmethod
+    def _elsewhere(cls, name: str) -> str | None:
+        """The options of other sources are declared by the names that Spark has for them."""
+        first, *rest = name.split("_")
+        option = first + "".join(map(str.capitalize, rest))
+        if get_close_matches(name, cls.model_fields, cutoff=0.9) or not _OPTION.fullmatch(option):
+            return None
+        return f'an option of another source than Kafka is given by options={{"{option}": ...}}'
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

@@ -1,8 +1,9 @@
 """What a policy is: the base of those that scale, and how a failed driver is restarted."""
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
@@ -40,20 +41,15 @@ class AutoscalePolicy(Declaration):
         # Not reached by a stream: it refuses a policy that leaves it at this.
         return Hold(f"{type(self).__name__} does not say how to decide")
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
         low, high, initial = self.min_executors, self.max_executors, self.initial_executors
         if low is not None and high is not None and high < low:
-            raise ValueError(f"max_executors = {high}: must be at least min_executors = {low}")
+            yield f"max_executors = {high}: must be at least min_executors = {low}"
         if initial is not None and low is not None and initial < low:
-            raise ValueError(
-                f"initial_executors = {initial}: must be at least min_executors = {low}"
-            )
+            yield f"initial_executors = {initial}: must be at least min_executors = {low}"
         if initial is not None and high is not None and initial > high:
-            raise ValueError(
-                f"initial_executors = {initial}: must be at most max_executors = {high}"
-            )
-        return self
+            yield f"initial_executors = {initial}: must be at most max_executors = {high}"
 
 
 class RecoveryPolicy(Declaration):
@@ -72,11 +68,10 @@ class RecoveryPolicy(Declaration):
     within: Seconds = 3600.0
     """Seconds over which restarts are counted."""
 
-    @model_validator(mode="after")
-    def _pauses_ordered(self) -> Self:
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
         if self.longest_delay < self.first_delay:
-            raise ValueError(
+            yield (
                 f"longest_delay = {self.longest_delay:g}: must be at least "
                 f"first_delay = {self.first_delay:g}"
             )
-        return self

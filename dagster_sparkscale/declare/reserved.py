@@ -1,6 +1,6 @@
 """Spark settings that a stream's `spark_conf` can't have, as something else makes them. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dagster_sparkscale.driver.wire import (
     BACKPRESSURE,
@@ -37,21 +37,17 @@ _FIELD_FOR_SETTING = {
 }
 
 
-def refuse_reserved(spark_conf: Mapping[str, str]) -> None:
-    """Refuse settings that something else makes, or that would fight with what does.
-
-    Raises:
-        ValueError: there is one.
-    """
+def reserved(spark_conf: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with settings that something else makes, or that would fight with what does."""
     for key, field in _FIELD_FOR_SETTING.items():
         if key in spark_conf:
-            raise ValueError(f"spark_conf: drop {key}; it is set by {field}")
+            yield f"spark_conf: drop {key}; it is set by {field}"
     for key in spark_conf:
         if key.startswith(SOURCE_OPTIONS):
-            raise ValueError(f"spark_conf: drop {key}; it is set by limits")
+            yield f"spark_conf: drop {key}; it is set by limits"
     for key in _RIVAL_SWITCHES:
         if spark_conf.get(key, "").strip().lower() == "true":
-            raise ValueError(
+            yield (
                 f"spark_conf: drop {key} = true; Spark's own allocation would fight with the "
                 "executors set from here (RatioPolicy.from_spark_conf takes its settings over)"
             )

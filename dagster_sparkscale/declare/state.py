@@ -1,9 +1,9 @@
 """What a user declares of the state that a stream's queries keep, and how it may be changed."""
 
-from collections.abc import Mapping
-from typing import Annotated, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool, field_validator
 
 from dagster_sparkscale.declare.cron import check_cron, check_timezone
 from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds, Whole
@@ -52,24 +52,27 @@ class State(Declaration):
     def groups(self) -> KeyGroups:
         return KeyGroups(self.key_groups)
 
-    @model_validator(mode="after")
-    def _partitions_fit(self) -> Self:
+    @field_validator("maintenance")
+    @classmethod
+    def _is_a_schedule(cls, value: str | None) -> str | None:
+        if value is not None:
+            check_cron("maintenance", value)
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_a_timezone(cls, value: str | None) -> str | None:
+        if value is not None:
+            check_timezone("timezone", value)
+        return value
+
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
         number = self.partitions
         if number is not None and (why := self.groups.why_not(number, self.plain_hash)):
-            raise ValueError(f"partitions = {number}: {why}")
-        return self
-
-    @model_validator(mode="after")
-    def _window_is_one(self) -> Self:
-        if self.maintenance is not None:
-            check_cron("maintenance", self.maintenance)
-        if self.timezone is not None:
-            if self.maintenance is None:
-                raise ValueError(
-                    f"timezone = {self.timezone!r}: drop it, or give maintenance, which it is for"
-                )
-            check_timezone("timezone", self.timezone)
-        return self
+            yield f"partitions = {number}: {why}"
+        if self.timezone is not None and self.maintenance is None:
+            yield f"timezone = {self.timezone!r}: drop it, or give maintenance, which it is for"
 
 
 def check_state(state: State, checkpoint: str | None, spark_conf: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """What a user declares of any long-running Spark streaming application, and how it may scale."""
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -18,7 +18,7 @@ from dagster_sparkscale.declare.limit_checks import (
 )
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
 from dagster_sparkscale.declare.receivers import fitting_executors
-from dagster_sparkscale.declare.reserved import refuse_reserved
+from dagster_sparkscale.declare.reserved import reserved
 from dagster_sparkscale.declare.state import State, check_state
 
 DEFAULT_WINDOW = 60.0
@@ -143,15 +143,14 @@ class Stream(Declaration):
             raise ValueError(f"{type(value).__name__} does not say how to decide; use RatioPolicy")
         return value
 
-    @model_validator(mode="after")
-    def _no_setting_twice(self) -> Self:
-        refuse_reserved(self.spark_conf)
+    def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
+        yield from reserved(self.spark_conf)
         if self.autoscale is not None and self.executors is not None:
-            raise ValueError(
+            yield (
                 f"executors = {self.executors}: drop it, or drop autoscale; "
                 "with a policy, autoscale.initial_executors says how many to start with"
             )
-        return self
 
     @model_validator(mode="after")
     def _state_has_its_place(self) -> Self:

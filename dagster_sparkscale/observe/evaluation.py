@@ -56,6 +56,10 @@ class Evaluation:
     stalled: float | None = None
     """As `overdue`, of the worst query that completed no batch in the window: it has no R, and the
     R of the others says nothing about it. Its first batch counts once it took `WARM_UP` longer."""
+    overdue_for: float | None = None
+    """Age of the batch that `overdue` is about, seconds."""
+    stalled_for: float | None = None
+    """Age of the batch that `stalled` is about, seconds."""
     active_tasks: int | None = None
     """Tasks that executors are working on, receivers not counted."""
     warming: str | None = None
@@ -185,10 +189,10 @@ def evaluate(
             loads.append(load)
     loads.sort(key=lambda load: -load.ratio)
     worst, ratio = (loads[0].query, loads[0].ratio) if loads else (None, None)
-    overdue = _overdue(paced, intervals) if fresh else None
+    overdue, overdue_for = _overdue(paced, intervals) if fresh else (None, None)
     warming = [q for q in unmeasured if _is_warming(q, good, intervals)]
     counted = [q for q in unmeasured if q not in warming or not q.cold]
-    stalled = _overdue(counted, intervals) if fresh else None
+    stalled, stalled_for = _overdue(counted, intervals) if fresh else (None, None)
     silent, silent_query = _silent(status, paced, intervals, window) if fresh else (None, None)
 
     late = _furthest_behind(active) if fresh else None
@@ -208,6 +212,8 @@ def evaluate(
         unpaced=tuple(q.name for q in active if q.trigger in UNPACED),
         overdue=overdue,
         stalled=stalled,
+        overdue_for=overdue_for,
+        stalled_for=stalled_for,
         active_tasks=_active_tasks(status) if fresh else None,
         warming=warming[0].name if warming else None,
         silent=silent,
@@ -295,9 +301,17 @@ def _mean_processing_ms(batches: Iterable[Batch]) -> float | None:
     return total / count if count else None
 
 
-def _overdue(active: Sequence[Query], intervals: dict[str, float]) -> float | None:
-    ages = [q.running_ms / intervals[q.name] for q in active if q.running_ms is not None]
-    return max((age for age in ages if age > 1), default=None)
+def _overdue(
+    active: Sequence[Query], intervals: dict[str, float]
+) -> tuple[float | None, float | None]:
+    """Age of the batch in progress that is furthest beyond its interval, in intervals and in
+    seconds; None where each is within its own."""
+    ages = [
+        (q.running_ms / intervals[q.name], q.running_ms / 1000)
+        for q in active
+        if q.running_ms is not None
+    ]
+    return max((age for age in ages if age[0] > 1), default=(None, None))
 
 
 def _mean(values: Sequence[int]) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
+from dagster_sparkscale.declare.calls import called_right
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import did_you_mean, shown
 from dagster_sparkscale.declare.fields import check_cluster_key, check_switch
@@ -31,6 +32,16 @@ SENDING = 10.0
 assert SENDING + LONGEST < 30
 
 
+_OF_THE_WEBHOOK = "it is one of the webhook, such as SlackWebhook(url, {}=...)"
+
+
+@called_right(
+    {
+        "webhook": 'such as SlackWebhook(dg.EnvVar("ALERTS_URL"))',
+        **{name: _OF_THE_WEBHOOK.format(name) for name in ("dagster_url", "headers", "texts")},
+        "url": 'give a webhook, such as alert_sensor(SlackWebhook(dg.EnvVar("ALERTS_URL")))',
+    }
+)
 def alert_sensor(
     webhook: Webhook,
     *,

@@ -1,21 +1,23 @@
 """Which alerts are to be told: each occurrence of a problem once, and once when it is over. Pure.
 
 What is to be told stands in a queue, in order, until the address has taken it. An address that is
-down loses nothing and gets nothing twice; one that refuses an alert is not asked for ever.
+down gets nothing twice, and later all that still stands; one that refuses an alert is not asked for
+ever. Who was not told of a problem is not told that it is over. A problem that comes and goes is
+told twice, and is over when it has stayed away for a while.
 """
 
 import math
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from enum import Enum
 from typing import Literal
 
 from pydantic import FiniteFloat, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from dagster_sparkscale.watch.fleet_words import span
+from dagster_sparkscale.durations import span
 
 MINUTE = 60.0
 
@@ -43,9 +45,26 @@ WORDS: Mapping[str, str] = {
     "left_out": "has more problems than are told one by one",
     "unwatched": "is not watched",
 }
+_OVER: Mapping[str, str] = {
+    "failed": "had failed",
+    "given_up": "had failed and was not restarted any more",
+    "losing_data": "was losing data",
+    "unhealthy": "was not well",
+    "lagging": "was too far behind",
+    "orphaned": "ran, and nobody declared it",
+    "pinned": "was held at its maximum of executors",
+    "left_out": "had more problems than are told one by one",
+    "unwatched": "was not watched",
+}
+"""What each problem was, once it is over."""
 
 WAITING = 200
-"""Alerts that wait for an address at most; then the oldest is dropped, and counted."""
+"""Alerts that wait for an address, with which no problem is queued any more: it is when there is
+room, if it still stands."""
+AGAIN = 1800.0
+"""Seconds within which a problem that comes again is one that comes and goes, which is over when it
+has stayed away for as long. Not so one that ends only where a person acts."""
+_ENDS_BY_HAND = ("given_up",)
 TOLD = 500
 """Problems that are remembered as told at most; beyond, the oldest that are not listed now are
 forgotten: that they are over is not told."""
@@ -67,6 +86,21 @@ class Occurrence:
     text: str
     page: str
     """Path of the stream's page in Dagster's UI."""
+
+
+@dataclass(frozen=True)
+class Told(Occurrence):
+    """An occurrence that people have been told of, or are to be."""
+
+    last: FiniteFloat = 0.0
+    """When it was last among the problems, seconds since the epoch."""
+    comes_and_goes: bool = False
+    refused: bool = False
+    """Whether the address wanted no alert of it."""
+
+    def as_news(self) -> Occurrence:
+        """The occurrence alone."""
+        return Occurrence(self.stream, self.problem, self.since, self.text, self.page)
 
 
 @dataclass(frozen=True)
@@ -98,9 +132,12 @@ class Alert:
 
     def __str__(self) -> str:
         one = self.occurrence
-        what = f"{one.stream} {WORDS.get(one.problem, one.problem)}"
         if self.status == "resolved":
-            return f"Over after {span(max(0.0, self.at - one.since))}: {what}"
+            lasted = span(max(0.0, self.at - one.since))
+            return (
+                f"{one.stream}: resolved after {lasted}; it {_OVER.get(one.problem, one.problem)}"
+            )
+        what = f"{one.stream} {WORDS.get(one.problem, one.problem)}"
         return f"{what}: {one.text}" if one.text else what
 
 
@@ -118,13 +155,18 @@ class Outcome(Enum):
 class AlertMemory:
     """What was told, and what is still to be: a sensor's cursor."""
 
-    told: tuple[Occurrence, ...] = ()
+    told: tuple[Told, ...] = ()
     """Those that stand."""
+    over: tuple[Told, ...] = ()
+    """Those that people were told of, and that are over since less than `AGAIN`."""
     queue: tuple[Alert, ...] = ()
     refusals: int = 0
     """Of the first in the queue."""
+    tried: bool = False
+    """Whether the first in the queue may have arrived, though nobody answered."""
     dropped: int = 0
-    """Alerts that were not delivered, and that nobody has been told of."""
+    """Alerts that were not delivered, or whose problem was over before they could be, and that
+    nobody has been told of."""
     silent_since: FiniteFloat | None = None
     """When a tick first found that nothing was ever told of the fleet, or only ahead of the clock;
     seconds since the epoch."""
@@ -159,7 +201,7 @@ class AlertMemory:
         current = {_what(one): one for one in (*news.problems, *_of_the_news(news, after, now))}
         for what, one in current.items():
             before = known.get(what)
-            if before and (what == _MORE or abs(one.since - before.since) < SAME):
+            if before and _is_the_same(before, one):
                 current[what] = replace(one, since=before.since)
         lasting = {
             what
@@ -167,31 +209,58 @@ class AlertMemory:
             # Below 0: the clock was set back since, and how long it has lasted is not known.
             if one.problem in after and not 0 <= now - one.since < after[one.problem]
         }
-        listed, unlisted, alerts = [], [], []
+        listed, unlisted, over = [], [], []
         for what, one in known.items():
             again = current.get(what)
             if again and again.since == one.since:
-                listed.append(one)
+                listed.append(replace(one, last=now))
             elif not again and news.left_out and one.problem != "unwatched":
                 unlisted.append(one)
             elif one.problem == "failed" and (one.stream, "given_up") in current:
                 if (one.stream, "given_up") not in lasting:
                     listed.append(one)  # it stands until that is told in its place, or is over
-            elif resolved:
-                alerts.append(Alert("resolved", one, now))
-        stands = {_what(one) for one in listed}
-        for what, one in current.items():
-            if what in lasting and what not in stands:
+                elif self._waits(one):
+                    self._take_back(one)
+            elif one.comes_and_goes and 0 <= now - one.last < AGAIN:
                 listed.append(one)
-                alerts.append(Alert("problem", one, now))
-        queue = (*self.queue, *alerts)
-        left_out = max(0, len(queue) - WAITING)
-        if left_out:
-            self.refusals = 0
+            else:
+                over.append(one)
+        self._end(over, now, resolved)
+        stands = {_what(one) for one in listed}
+        new = [one for what, one in current.items() if what in lasting and what not in stands]
+        listed += self._begin(new, now)
         room = max(0, TOLD - len(listed))
         self.told = (*unlisted[max(0, len(unlisted) - room) :], *listed)
-        self.queue = queue[left_out:]
-        self.dropped += left_out
+
+    def _begin(self, new: Sequence[Occurrence], now: float) -> Iterator[Told]:
+        """Queue that there are problems, as far as there is room, and return which."""
+        lately = {_what(one) for one in self.over}
+        for one in new[: max(0, WAITING - len(self.queue))]:
+            self.queue += (Alert("problem", one, now),)
+            comes_and_goes = _what(one) in lately and one.problem not in _ENDS_BY_HAND
+            yield Told(**asdict(one), last=now, comes_and_goes=comes_and_goes)
+
+    def _end(self, over: Iterable[Told], now: float, resolved: bool) -> None:
+        """Queue that problems are over, if people were told that there are."""
+        lately = {_what(one): one for one in self.over if 0 <= now - one.last < AGAIN}
+        for one in over:
+            if self._waits(one):
+                self._take_back(one)
+                self.dropped += 1
+            elif not one.refused:
+                lately[_what(one)] = replace(one, last=min(one.last, now))
+                if resolved:
+                    self.queue += (Alert("resolved", one.as_news(), now),)
+        self.over = tuple(lately.values())[-TOLD:]
+
+    def _waits(self, one: Told) -> bool:
+        """Whether people are still to be told that there is a problem, for certain."""
+        return any(_begins(one, each) for each in self.queue[self.tried :])
+
+    def _take_back(self, one: Told) -> None:
+        if _begins(one, self.queue[0]):
+            self.refusals = 0
+        self.queue = tuple(each for each in self.queue if not _begins(one, each))
 
     def hear_nothing(self, after: Mapping[str, float], now: float) -> None:
         """Queue that nothing was ever told of the fleet, once that has lasted.
@@ -203,7 +272,7 @@ class AlertMemory:
         since = self._silent_from(now)
         lasted = now - since >= after.get("unwatched", math.inf)
         if lasted and _UNWATCHED not in map(_what, self.told):
-            one = Occurrence(*_UNWATCHED, since, _NEVER, "")
+            one = Told(*_UNWATCHED, since, _NEVER, "", last=now)
             self.told += (one,)
             self.queue += (Alert("problem", one, now),)
 
@@ -215,12 +284,18 @@ class AlertMemory:
 
     def settle(self, outcome: Outcome) -> bool:
         """Take the first of the queue for told, or not. Whether to go on with the next."""
-        if outcome is Outcome.UNANSWERED:
+        self.tried = outcome is Outcome.UNANSWERED
+        if self.tried:
             return False
         if outcome is Outcome.REFUSED:
             self.refusals += 1
             if self.refusals < REFUSALS:
                 return False
+            one = self.queue[0].occurrence
+            self.told = tuple(
+                replace(each, refused=True) if _what(each) == _what(one) else each
+                for each in self.told
+            )
         self.dropped = 0 if outcome is Outcome.TAKEN else self.dropped + 1
         self.queue, self.refusals = self.queue[1:], 0
         return outcome is Outcome.TAKEN
@@ -237,6 +312,17 @@ _NEVER = (
 )
 _MORE = ("fleet", "left_out")
 _UNWATCHED = ("fleet", "unwatched")
+
+
+def _begins(one: Told, alert: Alert) -> bool:
+    """Whether an alert says that there is this problem."""
+    of = alert.occurrence
+    return alert.status == "problem" and _what(of) == _what(one) and of.since == one.since
+
+
+def _is_the_same(known: Told, one: Occurrence) -> bool:
+    """Whether a problem is one that people know of, though it may be dated otherwise."""
+    return _what(one) == _MORE or known.comes_and_goes or abs(one.since - known.since) < SAME
 
 
 def _what(one: Occurrence) -> tuple[str, str]:

@@ -75,6 +75,8 @@ def assess(
     of_executors: Decision | None = None
     if sighting.error is not None:
         decision = Hold(sighting.error)
+    elif operation is not None and (driver is None or driver.state is DriverState.STOPPED):
+        decision = Hold(f"{operation} is in progress")
     elif driver is None:
         decision = Hold("not started: materialize the asset to start it")
     elif driver.hold is not None and not driver.state.alive:

@@ -26,7 +26,7 @@ from dagster_sparkscale.watch import backpressure, glance, kafka, receivers
 from dagster_sparkscale.watch import state as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
-from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet import Row, bounds_of
 from dagster_sparkscale.watch.fleet_words import CRASH_LOOPING, called
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.memory import StreamMemory
@@ -101,8 +101,7 @@ def told(
         moved_on = moved_on or overview != memory.shown or not _overview_is_ours(instance, stream)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
     driver = sighting.driver
-    bounds = stream.bounds_for(None, driver.receivers if driver is not None else None)
-    state = glance.state(row, shown, bounds.minimum, driver)
+    state = glance.state(row, shown, bounds_of(stream, driver).minimum, driver)
     yield kind(
         asset_key=asset_key(stream),
         description=why,

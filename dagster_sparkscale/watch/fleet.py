@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold
+from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.watch.assess import Assessment
@@ -130,7 +132,7 @@ def row(
         throttled=seen is not None and seen.throttled is not None,
         registered=seen.registered if seen else None,
         requested=seen.requested if seen else None,
-        maximum=stream.bounds.maximum,
+        maximum=bounds_of(stream, driver).maximum,
         decision=str(decision),
         reason=decision.reason,
         acts=assessment.acts,
@@ -141,6 +143,14 @@ def row(
         failing=_failing(assessment.health.items()),
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
     )
+
+
+def bounds_of(stream: Stream, driver: Driver | None) -> Bounds:
+    """Between which numbers of executors a stream can move: while a driver runs, those that it was
+    started with count."""
+    if driver is None or not driver.state.alive:
+        return stream.bounds
+    return until_restart(driver.declared, stream.bounds_for(None, driver.receivers))
 
 
 def _limit_set(sighting: Sighting) -> bool:

@@ -122,7 +122,7 @@ def observation(
 ) -> dg.AssetObservation:
     """What is told of a fleet, the worst first, and of its problems."""
     at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now))
-    glance = f"{at}: {sentence(fleet)}"
+    glance = f"{at}: {sentence(fleet, [_in_words(each) for each in standing])}"
     pieces = in_pieces(fleet, PIECE, PIECES)
     metadata: dict[str, Any] = {AT_A_GLANCE: dg.MetadataValue.md(fitted(glance, INLINE))}
     for number, piece in enumerate(pieces, 1):
@@ -167,14 +167,16 @@ def problems_told(observation: dg.AssetObservation) -> str | None:
     return carried(told.value) if told is not None else None
 
 
+def _in_words(problem: Mapping[str, Any]) -> str:
+    return f"{problem['stream']} {WORDS[problem['problem']]}"
+
+
 def _listed(standing: Sequence[Mapping[str, Any]], now: float) -> str:
     """For people: as many as a page shows, and since when; what is up with each is told above."""
     text = ""
     for listed, each in enumerate(standing):
-        line = (
-            f"- {fitted(each['stream'], NAME)} {WORDS[each['problem']]}, "
-            f"since {clock(each['since'], now)} UTC\n"
-        )
+        stream, what = fitted(each["stream"], NAME), WORDS[each["problem"]]
+        line = f"- {stream} {what}, since {clock(each['since'], now)} UTC\n"
         if len(text) + len(line) + AND_MORE >= PIECE:
             return f"{text}\nand {len(standing) - listed} more"
         text += line

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.watch.fleet import ORPHAN, STATES, Row, in_trouble, worst_first
 from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.words import escaped, fitted
@@ -14,17 +15,22 @@ GIVEN_UP = "given up"
 CRASH_LOOPING = "crash-looping"
 
 
-def sentence(rows: Sequence[Row], named: int = 3) -> str:
-    """The fleet in a sentence: how many are in which state, and which are the worst."""
+def sentence(rows: Sequence[Row], standing: Sequence[str] = (), named: int = 3) -> str:
+    """The fleet in a sentence: how many are in which state, and which are the worst.
+
+    Args:
+        standing: the problems that stand, in words; some of them may not be measured now.
+    """
     counts = Counter(map(called, rows))
     states = ", ".join(f"{counts[state]} {state}" for state in _SAID if counts[state])
     text = f"{len(rows)} stream{'s' * (len(rows) != 1)}: {states}"
     bad = [row for row in worst_first(rows) if in_trouble(row)]
-    if not bad:
+    worst = [f"{row.stream}: {shortened(row.note, SAID)}" for row in bad]
+    said = worst or list(standing)
+    if not said:
         return f"{text}. Nothing is wrong."
-    worst = "; ".join(f"{row.stream}: {shortened(row.note, SAID)}" for row in bad[:named])
-    more = f"; and {len(bad) - named} more" if len(bad) > named else ""
-    return f"{text}. Worst: {worst}{more}."
+    more = f"; and {len(said) - named} more" if len(said) > named else ""
+    return f"{text}. {'Worst' if worst else 'Not over yet'}: {'; '.join(said[:named])}{more}."
 
 
 _COLUMNS = "|Stream|State|R|Lag|Executors|Decision|Restarts, 24\u00a0h|"
@@ -98,14 +104,6 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def span(seconds: float) -> str:
-    """A time as people say it: `4 s`, `3 min`, `5 h`, `2 d`."""
-    for unit, length, most in (("s", 1, 100), ("min", 60, 6000), ("h", 3600, 360000)):
-        if seconds < most:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"
-
-
 def executors(row: Row) -> str:
     """`3 of 8`, or `3 -> 5 of 8` while some are to come or to leave."""
     if row.registered is None and row.requested is None:
@@ -136,6 +134,8 @@ def state(row: Row) -> str:
 _DASH = "-"
 _SAID = (GIVEN_UP, CRASH_LOOPING, NOT_ANSWERING, NOT_STOPPED, *STATES)
 _UNBROKEN = "\u00a0"
+ARROW = "\u2192"
+"""On a page: a browser may end a line within `->`."""
 _LONGEST_PATH = 300
 """Characters of a link; a row must fit into a small table."""
 
@@ -152,7 +152,7 @@ def _line(row: Row, space: str = " ") -> str:
         f"{word}{since}{ago.replace(' ', space)}",
         _DASH if row.ratio is None else f"{row.ratio:.2f}",
         _DASH if row.lag is None else span(row.lag).replace(" ", space),
-        escaped(executors(row)).replace(" ", space),
+        escaped(executors(row).replace("->", ARROW)).replace(" ", space),
         escaped(row.decision),
         _DASH if row.restarts is None else str(row.restarts),
     ]

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.watch.fleet import Row
-from dagster_sparkscale.watch.fleet_words import CRASH_LOOPING, span
+from dagster_sparkscale.watch.fleet_words import ARROW, CRASH_LOOPING
 from dagster_sparkscale.watch.words import INLINE, clock, escaped, fitted
 
 DECISIONS = 10
@@ -121,7 +122,8 @@ def decisions(decided: Iterable[Decided], now: float) -> str:
     for each in sorted(decided, key=lambda one: -one.at)[:DECISIONS]:
         when = clock(each.at, now)
         run = f"[run](/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')})"
-        lines.append(f"|{when}|{fitted(f'{each.decision}: {each.reason}', _REASON)} |{run}|")
+        what = f"{each.decision}: {each.reason}".replace("->", ARROW)
+        lines.append(f"|{when}|{fitted(what, _REASON)} |{run}|")
     return fitting("when\u00a0(UTC)|decided|", lines, f"of the last {len(lines)}")
 
 

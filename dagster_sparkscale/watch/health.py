@@ -7,6 +7,7 @@ from enum import Enum
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.starts import last_refusal
 from dagster_sparkscale.declare.decisions import Decision, Hold
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.receivers import missing
 from dagster_sparkscale.observe.state import in_progress
@@ -80,7 +81,7 @@ def examine(
         now: seconds since the epoch, by the clock of the cluster's records.
         operation: in flight on the stream, for people.
     """
-    return {
+    found = {
         Health.RUNNING: _running(sighting, now, operation),
         Health.BATCHES_COMPLETING: _completing(sighting, seen),
         Health.RATIO_BELOW_ONE: _ratio(seen),
@@ -89,6 +90,16 @@ def examine(
         Health.NO_DATA_LOST: _lost(seen),
         Health.DECLARATION_APPLIED: _applied(sighting, drift),
     }
+    if sighting.driver is not None and sighting.driver.state is DriverState.STOPPED:
+        judged = _ENDS_WITH_A_STOP - ({Health.LAG_WITHIN_LIMIT} if max_lag is None else set())
+        found |= dict.fromkeys(judged, _NOT_JUDGED)
+    return found
+
+
+_ENDS_WITH_A_STOP = {*Health} - {Health.RUNNING, Health.NO_DATA_LOST}
+"""What says nothing of a stream that was stopped: a failure of it must not stand for as long as it
+is stopped. Data that was lost is still missing."""
+_NOT_JUDGED = Finding(True, "not judged: the stream was stopped on request", urgent=False)
 
 
 def left_running(sighting: Sighting, now: float) -> str | None:
@@ -111,6 +122,8 @@ def _running(sighting: Sighting, now: float, operation: str | None) -> Finding:
     where = f"; {driver.where}" if driver is not None and driver.where else ""
     if sighting.error is not None:
         return Finding(False, f"{sighting.error}{where}")
+    if operation is not None and (driver is None or driver.state is DriverState.STOPPED):
+        return Finding(None, f"{operation} is in progress", urgent=False)
     if driver is None:
         return Finding(False, "never started: materialize the asset to start it", urgent=False)
     if driver.state is DriverState.STOPPED:
@@ -163,8 +176,7 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
         return Finding(False, f"all {seen.failed} batches of the last {seen.window:g} s failed")
     if seen.stalled is not None:
         idle = ", and no executor has a task" if seen.active_tasks == 0 else ""
-        text = f"the batch in progress has taken {seen.stalled:.1f} batch intervals so far{idle}"
-        return Finding(False, f"{text}{_doing(status)}")
+        return Finding(False, f"{_age(seen)}{idle}{_doing(status)}")
     if not any(q.active for q in status.queries):
         return Finding(False, "no query is active")
     if seen.silent is not None:
@@ -178,6 +190,19 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
     if not seen.completed:
         return Finding(None, seen.silence or "no batch completed")
     return Finding(True, f"{seen.completed} batches completed in the last {seen.window:g} s")
+
+
+def _age(seen: Evaluation) -> str:
+    """How long the batch has taken that completes no more."""
+    assert seen.stalled is not None
+    if seen.stalled_for is None:
+        return (
+            f"no batch completes: the one in progress has taken {seen.stalled:.1f} batch intervals"
+        )
+    interval = seen.stalled_for / seen.stalled
+    length = span(interval) if interval >= 10 else f"{interval:.2g} s"
+    ran = f"the one in progress has run for {span(seen.stalled_for)}"
+    return f"no batch completes: {ran} (its batch interval is {length})"
 
 
 def _doing(status: Status, name: str | None = None) -> str:
@@ -195,8 +220,8 @@ def _doing(status: Status, name: str | None = None) -> str:
         and name in (None, query.name)
     ]
     at_it.sort(key=lambda query: -(query.running_ms or 0))
-    told = [f"{query.name!r} is at {query.doing!r}" for query in at_it]
-    return f"; by Spark's word {', '.join(told[:3])}" if told else ""
+    told = [f"query {query.name!r} is at {query.doing!r}" for query in at_it]
+    return f"; Spark says that {', '.join(told[:3])}" if told else ""
 
 
 def _ratio(seen: Evaluation | None) -> Finding:

@@ -50,7 +50,8 @@ def late_from(max_lag: float | None, batch_interval: float) -> float:
 
 
 def said(before: Told, minute: Minute, headline: str, late: float, receiver: str = "") -> Told:
-    """What an event about `minute` says. What can't be told now is as it was.
+    """What an event about `minute` says. What can't be told now is as it was,
+    but for the load of a stopped stream, which has none.
 
     Args:
         before: what the last event said.
@@ -59,15 +60,15 @@ def said(before: Told, minute: Minute, headline: str, late: float, receiver: str
         receiver: the latest that was away and runs again, in words; empty: none was, or none is
             told of.
     """
-    same = before.epoch == minute.epoch
+    same, stopped = before.epoch == minute.epoch, minute.state == "stopped"
     return Told(
         at=minute.at,
         headline=headline,
         epoch=minute.epoch,
         registered=_known(minute.registered, before.registered if same else None),
         requested=_known(minute.requested, before.requested if same else None),
-        overloaded=_above(minute.ratio, OVERLOAD, before.overloaded),
-        late=_above(minute.lag, late, before.late),
+        overloaded=not stopped and _above(minute.ratio, OVERLOAD, before.overloaded),
+        late=not stopped and _above(minute.lag, late, before.late),
         receiver=receiver or (before.receiver if same else ""),
     )
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
+from dagster_sparkscale.durations import span
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.fleet_words import span
 
 WIDTHS = (120, 360, 720)
 """Seconds of a bucket: as long as two ticks at least, or there would be gaps; each a multiple of

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
-from dagster_sparkscale.watch.fleet import ORPHAN, Row
+from dagster_sparkscale.watch.fleet import ORPHAN, SETTLED, Row
 from dagster_sparkscale.watch.fleet_words import shortened
 from dagster_sparkscale.watch.health import Health
 
@@ -104,7 +104,9 @@ def _untold(problem: Problem, row: Row) -> bool:
     if problem in _CHECKS:
         return _CHECKS[problem].value in row.untold
     if problem == "failed":
-        # One that starts again may fail again: it is over when it runs.
+        # One that starts again may fail again: it is over when it has run for a while.
+        if row.state == "running" and row.since is not None:
+            return row.looping or row.seen_at - row.since < SETTLED
         return row.state in ("starting", "unknown")
     if problem == "given_up":
         # Given up once, it stays so until somebody starts it.

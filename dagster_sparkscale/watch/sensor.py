@@ -190,14 +190,13 @@ def _assess_all(
             memory.of(name).capacity = capacity
             assessments[name] = assessed(stream)
     busy: Mapping[str, str] = {}
-    # Most ticks hold everything; only one that does not needs to ask what is in flight, or one that
-    # would tell of a stop which may be in progress.
-    if any(each.acts or _left_running(each) for each in assessments.values()):
+    # Most ticks hold everything, and need not ask what is in flight.
+    if any(map(_waits_for_runs, assessments.values())):
         busy = in_flight(instance, streams.cluster_key, now)
     for name, stream in streams.by_name.items():
         status, known = sightings[name].status, memory.of(name)
         evaluated = due[name] and assessments[name].seen is not None
-        if name in busy and (assessments[name].acts or _left_running(assessments[name])):
+        if name in busy and _waits_for_runs(assessments[name]):
             # Not decided: it is due again at the next tick.
             assessments[name] = assessed(stream, busy[name])
         elif evaluated:
@@ -220,8 +219,14 @@ def _capacity(known: float | None, assessment: Assessment, sighting: Sighting) -
     return still_known(known, seen, len(status.receivers))
 
 
-def _left_running(assessment: Assessment) -> bool:
-    return assessment.health[Health.RUNNING].mark == NOT_STOPPED
+def _waits_for_runs(assessment: Assessment) -> bool:
+    """Whether a run in flight changes what is decided or said: of what is to be done, and of a stop
+    or a start, which it may be in the middle of."""
+    mark = assessment.health[Health.RUNNING].mark
+    return assessment.acts or mark == NOT_STOPPED or assessment.state in _NOT_RUNNING
+
+
+_NOT_RUNNING = ("not started", DriverState.STOPPED.value)
 
 
 def _shortened(lines: list[str]) -> str:

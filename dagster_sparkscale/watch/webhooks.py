@@ -130,7 +130,7 @@ class Webhook:
         # A daemon, and not for ever: no timeout of requests is about name servers.
         thread = threading.Thread(
             target=lambda: found.append(_post(url, headers, body)),
-            name="sparkscale-alert",
+            name=_THREAD,
             daemon=True,
         )
         thread.start()
@@ -225,17 +225,22 @@ def _in_words(error: Exception) -> str:
 
 
 class _Hushed(logging.Filter):
-    """Leaves out what urllib3 tells of each request: there is the path of the address in it."""
+    """Leaves out what libraries log while an alert is sent: they name its address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.threadName != "sparkscale-alert"
+        return threading.current_thread().name != _THREAD
 
 
+_THREAD = "sparkscale-alert"
 _HUSHED = _Hushed()
 
 
 def _hush() -> None:
-    logging.getLogger("urllib3.connectionpool").addFilter(_HUSHED)  # the same one is added once
+    """Hush each logger of `requests` and `urllib3`: a filter holds for its own logger alone, and
+    which of them name the address differs from release to release."""
+    for name in tuple(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("requests", "urllib3"):
+            logging.getLogger(name).addFilter(_HUSHED)  # the same one is added once
 
 
 def _plain(value: str) -> str:

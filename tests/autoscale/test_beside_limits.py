@@ -51,8 +51,8 @@ class TestALimitThatExecutorsRaise:
     def test_it_goes_up_as_if_r_stood_at_its_threshold(self) -> None:
         assert decided() == ScaleTo(
             5,
-            "input of query 'q' stands at its limit of 1,200 records/s (what waits is not known), "
-            "R 0.88: 4 registered -> 5",
+            "4 registered -> 5: input of query 'q' stands at its limit of 1,200 records/s "
+            "(what waits is not known), R 0.88",
         )
         assert decided(RatioPolicy(scale_up_ratio=3.0)).target == 7
         assert decided(ratio=0.31).target == 5
@@ -79,8 +79,8 @@ class TestALimitThatExecutorsRaise:
         decision = decided(ratio=2.6)
         assert decision == ScaleTo(
             7,
-            "R 2.60 of query 'q' is at or above 0.9, and its input stands at its limit: "
-            "4 registered -> 7",
+            "4 registered -> 7: R 2.60 of query 'q' is at or above 0.9, and its input stands at "
+            "its limit",
         )
 
     def test_what_was_asked_for_before_the_limit_held_is_not_called_off(self) -> None:
@@ -178,14 +178,16 @@ class TestHowFarBehindItMayBe:
         assert decided(self.LATE, **short, ratio=0.95, throttled=None).target == 5
         loads = (Load("q", 0.99), Load("other", 0.95))
         decision = decided(self.LATE, **short, ratio=0.99, loads=loads)
-        assert decision.reason == "R 0.95 of query 'other' is at or above 0.9: 4 registered -> 5"
+        assert decision.reason == "4 registered -> 5: R 0.95 of query 'other' is at or above 0.9"
 
     def test_at_most_that_is_within_it(self) -> None:
         far = {"lag": 300.0, "lag_query": "q", "throttled_lag": 300.0}
         assert isinstance(decided(self.LATE, **far, ratio=0.95), Hold)
         far = {"lag": 300.1, "lag_query": "q", "throttled_lag": 300.1}
         further = decided(self.LATE, **far, ratio=0.95)
-        assert further.target == 5 and further.reason.startswith("R 0.95 of query 'q' is at or")
+        assert further.target == 5 and further.reason.startswith(
+            "4 registered -> 5: R 0.95 of query 'q' is at or"
+        )
 
     def test_without_r_a_stuck_batch_counts_as_at_the_threshold(self) -> None:
         policy = RatioPolicy(max_lag=300, scale_up_ratio=2.0)
@@ -206,7 +208,7 @@ class TestHowFarBehindItMayBe:
         late = {"lag": 900.0, "lag_query": "q", "throttled_lag": 900.0, "throttled_by": by}
         decision = decided(self.LATE, **late)
         assert decision == ScaleTo(
-            5, "lag 900.0 s of query 'q' is above 300 s, R 0.88 of query 'q': 4 registered -> 5"
+            5, "4 registered -> 5: lag 900.0 s of query 'q' is above 300 s, R 0.88 of query 'q'"
         )
 
     @pytest.mark.parametrize("by", FIXED)

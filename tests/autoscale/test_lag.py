@@ -112,7 +112,7 @@ class TestMeasured:
 class TestDecided:
     def test_between_the_thresholds_it_goes_up_by_one(self):
         assert decided(ratio=0.5, query="q") == ScaleTo(
-            5, "lag 900.0 s of query 'q' is above 300 s, R 0.50 of query 'q': 4 registered -> 5"
+            5, "4 registered -> 5: lag 900.0 s of query 'q' is above 300 s, R 0.50 of query 'q'"
         )
 
     def test_it_goes_up_as_at_the_threshold(self):
@@ -120,7 +120,7 @@ class TestDecided:
 
     def test_by_a_high_ratio_it_goes_up_as_ever(self):
         assert decided(ratio=3.0).target == decided(ratio=3.0, lag=None).target == 7
-        assert decided(ratio=3.0).reason.startswith("R 3.00 is at or above 0.9")
+        assert decided(ratio=3.0).reason.startswith("4 registered -> 7: R 3.00 is at or above 0.9")
 
     @pytest.mark.parametrize("lag", [None, 0.0, 300.0])
     @pytest.mark.parametrize("ratio", [None, 0.1, 0.5, 3.0])

@@ -177,8 +177,8 @@ class TestMendedDefects:
         decision = POLICY.decide(BOUNDS, evaluation)
         assert decision == ScaleTo(
             6,
-            "no batch completed in 60 s and the one in progress has taken 3.50 batch intervals "
-            "so far: 2 registered -> 6",
+            "2 registered -> 6: no batch completed in 60 s and the one in progress has taken 35 s "
+            "(3.5 batch intervals) so far",
         )
 
     @pytest.mark.parametrize(("age", "executors"), [(1.5, 4), (1.99, 4), (2.0, 6), (2.5, 7)])
@@ -204,12 +204,12 @@ class TestMendedDefects:
 
     def test_of_a_slow_and_a_stuck_query_that_are_equally_bad_the_measured_one_is_named(self):
         decision = decided(ratio=3.0, query="a", overdue=3.0, stalled=3.0)
-        assert decision == ScaleTo(7, "R 3.00 of query 'a' is at or above 0.9: 4 registered -> 7")
+        assert decision == ScaleTo(7, "4 registered -> 7: R 3.00 of query 'a' is at or above 0.9")
 
     def test_nothing_is_removed_while_a_batch_is_overdue(self):
         decision = decided(ratio=0.1, overdue=1.2)
         assert isinstance(decision, Hold)
-        assert "the batch in progress has taken 1.20 batch intervals" in decision.reason
+        assert "the batch in progress has taken 1.2 batch intervals" in decision.reason
 
     def test_executors_that_all_died_are_asked_for_again(self):
         # SPARK-42972: without executors no batch completes, and Spark's manager waits for one.
@@ -281,7 +281,7 @@ class TestLeaving:
     def test_high_load_is_answered_by_those_that_stay(self):
         decision = decided(ratio=1.2, registered=8, removing=6, requested=2)
         assert decision == ScaleTo(
-            3, "R 1.20 is at or above 0.9: 8 registered, of which 6 are leaving -> 3"
+            3, "8 registered, of which 6 are leaving -> 3: R 1.20 is at or above 0.9"
         )
         assert decided(stalled=3.0, overdue=3.0, registered=8, removing=6, requested=2).target == 5
 

@@ -48,7 +48,7 @@ class TestWhatExecutorsCannotCure:
         )
         decision = judged(batches, queries=queries)
         assert decision == ScaleTo(
-            4, "R 1.50 of query 'worked' is at or above 0.9: 2 registered -> 4"
+            4, "2 registered -> 4: R 1.50 of query 'worked' is at or above 0.9"
         )
 
     def stuck(self, *tasks, **fields):
@@ -61,9 +61,9 @@ class TestWhatExecutorsCannotCure:
 
     def test_a_batch_that_no_executor_has_a_task_of_is_awaited(self):
         assert self.stuck((0, 0), (0, 0)) == Hold(
-            "no batch completed in 60 s and the one in progress has taken 7.00 batch intervals so "
-            "far, but no executor has a task: it is the driver, or the source, that takes so long, "
-            "and more executors would be idle too"
+            "no batch completed in 60 s and the one in progress has taken 70 s (7.0 batch "
+            "intervals) so far, but no executor has a task: it is the driver, or the source, that "
+            "takes so long, and more executors would be idle too"
         )
 
     @pytest.mark.parametrize("tasks", [[(1, 0), (0, 0)], [(0, 0)], []])
@@ -114,7 +114,7 @@ class TestTriggersWithoutPace:
         late = Query("live", active=True, running_ms=200_000, trigger="real time", behind_ms=90_000)
         decision = judged(self.LONG, policy, queries=(late,))
         assert decision == ScaleTo(
-            3, "lag 90.0 s of query 'live' is above 60 s, R is unknown: 2 registered -> 3"
+            3, "2 registered -> 3: lag 90.0 s of query 'live' is above 60 s, R is unknown"
         )
         at_the_tip = replace(late, behind_ms=1_000)
         assert isinstance(judged(self.LONG, policy, queries=(at_the_tip,)), Hold)

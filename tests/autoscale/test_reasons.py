@@ -21,12 +21,12 @@ def few_shards(useful):
 
 def test_one_executor_less_needs_no_explanation_beside_the_ratio():
     for bounds in (Bounds(1, 10, 1), few_shards(3), few_shards(8)):
-        assert decided(bounds, registered=4, ratio=0.1) == ScaleTo(3, f"{LOW}: 4 registered -> 3")
+        assert decided(bounds, registered=4, ratio=0.1) == ScaleTo(3, f"4 registered -> 3: {LOW}")
 
 
 def test_several_executors_less_are_explained_by_the_shards():
     assert decided(few_shards(2), registered=4, ratio=0.1) == ScaleTo(
-        2, f"{LOW}: 4 registered -> 2 (2 are enough)"
+        2, f"4 registered -> 2 (2 are enough): {LOW}"
     )
 
 

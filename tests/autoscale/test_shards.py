@@ -90,7 +90,7 @@ class TestBounds:
 class TestDecided:
     def test_it_goes_up_as_far_as_the_shards_go_and_says_why_no_further(self):
         assert decided(ratio=5.0) == ScaleTo(
-            2, f"R 5.00 is at or above 0.9: 1 registered -> 2 ({WORDS})"
+            2, f"1 registered -> 2 ({WORDS}): R 5.00 is at or above 0.9"
         )
         assert "shards" not in decided(ratio=1.0).reason  # one more is all it wants
 
@@ -118,7 +118,7 @@ class TestDecided:
     def test_what_a_person_asked_for_beyond_stays_until_the_load_is_low(self):
         assert isinstance(decided(ratio=0.5, registered=6), Hold)
         assert decided(ratio=0.1, registered=6) == ScaleTo(
-            2, f"R 0.10 is at or below 0.3: 6 registered -> 2 ({WORDS})"
+            2, f"6 registered -> 2 ({WORDS}): R 0.10 is at or below 0.3"
         )
 
     def test_the_lower_of_maximum_and_shards_is_named(self):

@@ -185,6 +185,7 @@ class TestStartStopRestart:
         assert "started driver 1" in done.stdout
         run = terminal.run()
         assert {key.to_user_string() for key in run.asset_selection or ()} == {"orders"}
+        assert tagged(run) == ("start", "orders")
         assert "submit clicks 2" not in terminal.world.calls
         assert "orders_health" not in done.output  # its checks are for the page
 

@@ -189,6 +189,15 @@ class TestCluster:
         assert line.startswith("code location: code location 'definitions.py' can't be loaded")
         assert "ZeroDivisionError" in line
 
+    def test_streams_in_trouble_are_named_by_the_last_line(self, healthy: Terminal) -> None:
+        grown(healthy.kept()).queries = (Query(QUERY, active=True, running_ms=900_000),)
+        done = healthy.ask("doctor")
+        assert done.exit_code == 0, done.output
+        assert done.stdout.splitlines()[-2:] == [
+            "better streams: 1 of 2 in trouble: clicks",
+            "       -> `sparkscale status` says what is the matter with each",
+        ]
+
     def test_an_agent_that_is_silent(self, healthy: Terminal) -> None:
         healthy.kept().reachable = False
         done = healthy.ask("doctor")

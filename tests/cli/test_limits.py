@@ -34,7 +34,17 @@ def test_records_of_a_batch_are_set_for_a_source_that_is_named(limited: Terminal
 
 def test_without_a_limit_it_shows_what_there_is(limited: Terminal) -> None:
     done = limited.ask("limits", "clicks")
-    assert done.exit_code == 0 and "clicks: no limit" in done.stdout
+    assert done.exit_code == 0 and done.stdout == "clicks: no limit\n"
+    assert limited.ask("limits", "clicks", "--source", "clicks").stdout == done.stdout
+    assert limited.runs() == []  # who only looks needs no run
+
+
+def test_what_can_not_be_shown_says_why(limited: Terminal) -> None:
+    unknown = limited.ask("limits", "clicks", "--source", "cliks")
+    assert unknown.exit_code == 1
+    assert "Error: source = 'cliks': there is no such source; there is 'clicks'" in unknown.stderr
+    stopped = limited.ask("limits", "orders")
+    assert stopped.exit_code == 1 and "`sparkscale start orders` starts it" in stopped.stderr
 
 
 def test_what_makes_no_sense_is_refused(limited: Terminal) -> None:

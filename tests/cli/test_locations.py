@@ -130,6 +130,142 @@ class TestWhereTheDefinitionsAre:
         assert FOUND in logs_of(terminal, "-f", "definitions.py")
 
 
+class TestWhatCannotBeLoaded:
+    @pytest.mark.parametrize("words", [("status", "--json"), ("logs", "clicks"), ("doctor",)])
+    def test_definitions_that_end_the_process_are_named_and_it_is_no_success(
+        self, terminal: Terminal, words: tuple[str, ...]
+    ) -> None:
+        (terminal.folder / "definitions.py").write_text("import sys\nsys.exit(0)\n")
+        done = terminal.ask(*words)
+        assert done.exit_code == 1
+        assert "'definitions.py' can't be loaded: its definitions end the process, by" in (
+            " ".join(done.output.split())
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("load_from: [\n", "workspace.yaml or pyproject.toml: can't be read: ParserError"),
+            ("load_from: 5\n", "can't be read: "),
+            ("- a\n", "can't be read: "),
+        ],
+    )
+    @pytest.mark.parametrize("words", [("status",), ("doctor",)])
+    def test_a_workspace_that_is_broken_is_a_sentence(
+        self, terminal: Terminal, words: tuple[str, ...], text: str, said: str
+    ) -> None:
+        (terminal.folder / "workspace.yaml").write_text(text)
+        done = terminal.type(*words)
+        assert done.exit_code == 1
+        assert said in done.output
+        assert "Traceback" not in done.output and "Stack Trace" not in done.output
+
+    @pytest.fixture
+    def two(self, terminal: Terminal) -> Terminal:
+        """A workspace of a code location that loads and of one that does not."""
+        (terminal.folder / "broken.py").write_text("import nonsense_that_is_not_there\n")
+        (terminal.folder / "workspace.yaml").write_text(
+            "load_from:\n  - python_file:\n      relative_path: broken.py\n"
+            "  - python_file:\n      relative_path: definitions.py\n"
+        )
+        return terminal
+
+    @pytest.mark.parametrize(
+        ("words", "shown"),
+        [
+            (("status", "--once"), "clicks  running"),
+            (("logs", "clicks"), FOUND),
+            (("stop", "clicks"), "stopped"),
+        ],
+    )
+    def test_one_of_several_keeps_nobody_from_the_others(
+        self, two: Terminal, words: tuple[str, ...], shown: str
+    ) -> None:
+        done = two.type(*words)
+        assert shown in done.output
+        assert "Error: code location 'broken.py' can't be loaded: " in done.stderr
+        assert done.exit_code == 1
+
+    def test_one_of_several_is_a_line_of_doctor_beside_those_of_the_others(
+        self, two: Terminal
+    ) -> None:
+        done = two.type("doctor")
+        assert done.exit_code == 1
+        assert "WRONG  code location: code location 'broken.py' can't be loaded" in done.stdout
+        assert "clicks: answers" in done.stdout
+
+    def test_a_stream_that_may_be_of_one_is_not_known_here(self, two: Terminal) -> None:
+        done = two.type("stop", "visits")
+        assert done.exit_code == 2
+        assert "'broken.py' can't be loaded" in done.stderr and "no such stream" in done.stderr
+
+
+class TestWithoutDagstersStorage:
+    """Streams can be looked at while it is down, and not changed."""
+
+    @pytest.fixture(
+        params=[
+            "run_storage: [\n",
+            "run_storage:\n  module: tests.cli.storage\n  class: Down\n  config: {}\n",
+        ]
+    )
+    def down(self, terminal: Terminal, request: pytest.FixtureRequest) -> Terminal:
+        (terminal.folder / "home" / "dagster.yaml").write_text(request.param)
+        return terminal
+
+    @pytest.mark.parametrize(
+        ("words", "shown"),
+        [
+            (("status", "--once"), "clicks  running"),
+            (("status", "--json"), '"stream": "clicks"'),
+            (("logs", "clicks"), FOUND),
+        ],
+    )
+    def test_they_show(self, down: Terminal, words: tuple[str, ...], shown: str) -> None:
+        done = down.ask(*words)
+        assert shown in done.output
+        assert done.exit_code == 0
+
+    def test_the_table_says_that_it_is_not_known_who_watches(self, down: Terminal) -> None:
+        assert "Whether anybody watches them is not known: " in down.ask("status").output
+
+    def test_doctor_says_so_and_goes_on(self, down: Terminal) -> None:
+        done = down.ask("doctor")
+        assert done.exit_code == 1
+        assert "WRONG  dagster.yaml: " in done.stdout
+        assert "clicks: answers" in done.stdout
+
+    def test_what_changes_a_stream_is_refused(self, down: Terminal) -> None:
+        done = down.ask("stop", "clicks")
+        assert done.exit_code == 1
+        assert "Error: " in done.stderr and "Traceback" not in done.output
+        assert down.kept().driver.state.alive
+
+    def test_a_variable_that_may_have_been_in_it_is_told_with_that(self, down: Terminal) -> None:
+        (down.folder / "definitions.py").write_text("import os\nos.environ['NOT_THERE_AT_ALL']\n")
+        done = down.ask("logs", "clicks")
+        assert "KeyError: 'NOT_THERE_AT_ALL'" in done.stderr
+        assert "(without variables of Dagster's instance: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stop", "clicks", "--timeout", "nan"),
+        ("stop", "clicks", "--timeout", "inf"),
+        ("scale", "clicks", "3", "--wait", "nan"),
+        ("scale", "clicks", "3", "--wait", "inf"),
+        ("limits", "clicks", "--rate", "nan"),
+        ("retune", "clicks", "--set", "s.maxRate=nan"),
+        ("status", "--every", "nan"),
+    ],
+)
+def test_what_is_no_number_is_not_understood(terminal: Terminal, words: tuple[str, ...]) -> None:
+    done = terminal.ask(*words)
+    assert done.exit_code == 2, done.output
+    assert terminal.runs() == []
+
+
 class TestSeveralClusters:
     @pytest.fixture
     def far(self, terminal: Terminal) -> World:

@@ -21,6 +21,8 @@ class Server(ThreadingHTTPServer):
         self.answers: list[int] = []
         """The next ones; then 200."""
         self.location = ""
+        self.malformed = b""
+        """A line among the headers of its answers."""
         self.hangs = threading.Event()
         self.hangs.set()
         super().__init__(("127.0.0.1", port), Handler)
@@ -44,6 +46,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         if self.server.location:
             self.send_header("Location", self.server.location)
+        if self.server.malformed:
+            self.flush_headers()
+            self.wfile.write(self.server.malformed + b"\r\n")
         self.send_header("Content-Length", "0")
         self.end_headers()
 

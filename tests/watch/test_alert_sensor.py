@@ -11,6 +11,7 @@ from dagster_sparkscale import DeclarationError, SlackWebhook, Webhook, alert_se
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.watch import alert_sensor as alert_sensor_module
 from dagster_sparkscale.watch.alerts import AFTER, AlertMemory
+from dagster_sparkscale.watch.fleet import SETTLED
 from dagster_sparkscale.watch.fleet_events import fleet_key, observation
 from tests.fakes import scaled
 from tests.in_memory.cluster import World
@@ -35,6 +36,11 @@ class Alerts:
         for event in self.deployed.tick().data.asset_events:
             if isinstance(event, dg.AssetObservation):
                 self.deployed.instance.report_runless_asset_event(event)
+
+    def settle(self) -> None:
+        """As many as a new driver needs to count as one that stays."""
+        for _ in range(int(SETTLED // 60) + 1):
+            self.watch()
 
     def tick(self) -> str:
         """A tick of the alerts; what it says."""
@@ -74,6 +80,8 @@ def test_an_address_that_is_down_then_in_trouble_then_up_gets_every_alert_once(c
         with world.cluster.lease("clicks", "test") as lease:
             world.cluster.submit(scaled("clicks"), lease)
         alerts.watch()
+        assert alerts.tick() == "Sent: 0. Problems that people know of: 2."
+        alerts.settle()
         assert alerts.tick() == "Sent: 1. Problems that people know of: 1."
         assert [(one["status"], one["stream"], one["problem"]) for one in server.got] == [
             ("problem", "clicks", "failed"),
@@ -88,7 +96,7 @@ def test_who_wants_problems_alone_is_not_told_that_one_is_over(clock):
         world = alerts.deployed.world
         for failure in (1, 2):
             world.run(scaled("clicks"))
-            alerts.watch()
+            alerts.settle()
             assert alerts.tick() == "Sent: 0. Problems that people know of: 0."
             world.end("clicks")
             alerts.watch()
@@ -114,9 +122,11 @@ def test_an_address_that_refuses_is_said_plainly_and_not_asked_for_ever(clock, c
         assert len(server.answers) == 7
         server.answers = []
         alerts.deployed.world.end("clicks", DriverState.STOPPED)
+        alerts.deployed.world.run(scaled("orders"))
+        alerts.deployed.world.end("orders")
         alerts.watch()
-        alerts.tick()
-        assert [(one["status"], one["dropped_before"]) for one in server.got] == [("resolved", 1)]
+        assert alerts.tick() == "Sent: 1. Problems that people know of: 1."
+        assert [(one["id"][:6], one["dropped_before"]) for one in server.got] == [("orders", 1)]
 
 
 def test_only_what_lasts_is_told(clock):
@@ -143,7 +153,7 @@ def test_an_autoscaler_that_is_switched_off_is_told_of(clock):
         assert server.got[0]["text"].startswith(":rotating_light: fleet is not watched: the autosc")
         alerts.watch()
         alerts.tick()
-        assert server.got[1]["text"].startswith(":white_check_mark: Over after")
+        assert server.got[1]["text"].startswith(":white_check_mark: fleet: resolved after")
 
 
 NOT_YET = "Nothing has been told of the fleet yet: the sensor autoscaler does that."
@@ -162,7 +172,7 @@ def test_an_autoscaler_that_was_never_on_is_told_of(clock):
         assert alerts.tick() == "Sent: 1. Problems that people know of: 0."
         problem, over = (one["text"] for one in server.got)
         assert problem.startswith(":rotating_light: fleet is not watched: the autoscaler has told ")
-        assert over.startswith(":white_check_mark: Over after 31 min: fleet is not watched")
+        assert over.startswith(":white_check_mark: fleet: resolved after 31 min; it was not w")
 
 
 @pytest.mark.parametrize(
@@ -319,6 +329,27 @@ def test_what_makes_no_sense_is_refused(given, fault):
     with pytest.raises(DeclarationError) as refused:
         alert_sensor(**{"webhook": HOOK} | given)
     assert str(refused.value).startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("args", "given", "fault"),
+    [
+        (
+            *((HOOK,), {"dagster_url": "https://x"}),
+            "dagster_url: no such argument; it is one of the webhook, such as SlackWebhook(url, "
+            "dagster_url=...)",
+        ),
+        ((), {"url": "https://x"}, "url: no such argument; give a webhook, such as alert_sensor("),
+        ((), {}, "webhook: missing; such as SlackWebhook(dg.EnvVar("),
+        ((HOOK,), {"nam": "x"}, "nam: no such argument; did you mean 'name'? there is webhook, "),
+        ((HOOK, {}), {}, "2 arguments without a name; give those after webhook by their names"),
+        ((HOOK,), {"webhook": HOOK}, "webhook: given twice"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused_in_the_same_way(args, given, fault):
+    with pytest.raises(DeclarationError) as refused:
+        alert_sensor(*args, **given)
+    assert str(refused.value).startswith(f"alert_sensor: {fault}")
 
 
 @pytest.mark.parametrize("at_once", [0, 0.5])

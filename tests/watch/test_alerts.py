@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.watch.alerts import (
     AFTER,
+    AGAIN,
     REFUSALS,
     SAME,
     TOLD,
@@ -39,7 +40,11 @@ def news(*problems, at=NOW, left_out=0) -> News:
 
 
 def queued(memory) -> list[tuple[str, str, str]]:
-    return [(a.status, a.occurrence.stream, a.occurrence.problem) for a in memory.queue]
+    return named(memory.queue)
+
+
+def named(alerts) -> list[tuple[str, str, str]]:
+    return [(a.status, a.occurrence.stream, a.occurrence.problem) for a in alerts]
 
 
 def taken(memory) -> list[Alert]:
@@ -50,9 +55,22 @@ def taken(memory) -> list[Alert]:
     return alerts
 
 
+class People:
+    """What is sent to an address that takes all at once."""
+
+    def __init__(self) -> None:
+        self.memory, self.got = AlertMemory(), []
+
+    def learn(self, *args, **options) -> None:
+        self.memory.learn(*args, **options)
+        self.got += taken(self.memory)
+
+
 def test_every_problem_has_a_time_and_words():
     assert set(AFTER) == {*PROBLEMS, "left_out", "unwatched"}
     assert all(str(Alert("problem", one(problem=p), NOW)).startswith("clicks ") for p in AFTER)
+    over = [str(Alert("resolved", one(problem=p), NOW + 60)) for p in AFTER]
+    assert all(re.match("clicks: resolved after 60 s; it (had|was|ran) ?", each) for each in over)
     assert not any(p in str(Alert("problem", one(problem=p), NOW)) for p in ("given_up", "pinned"))
 
 
@@ -70,53 +88,53 @@ def test_the_page_says_when_each_problem_is_told_and_when_at_the_latest():
 
 
 def test_a_problem_is_told_once_and_once_when_it_is_over():
-    memory = AlertMemory()
-    memory.learn(news(one()), AT_ONCE, NOW)
-    memory.learn(news(one(text="other words")), AT_ONCE, NOW + 60)
-    memory.learn(news(), AT_ONCE, NOW + 720)
-    memory.learn(news(), AT_ONCE, NOW + 780)
-    first, second = taken(memory)
+    people = People()
+    people.learn(news(one()), AT_ONCE, NOW)
+    people.learn(news(one(text="other words")), AT_ONCE, NOW + 60)
+    people.learn(news(), AT_ONCE, NOW + 720)
+    people.learn(news(), AT_ONCE, NOW + 780)
+    first, second = people.got
     assert (str(first), first.id) == (
         "clicks has failed: exit code 1",
         "clicks/failed/100000.000/problem",
     )
-    assert str(second) == "Over after 12 min: clicks has failed"
+    assert str(second) == "clicks: resolved after 12 min; it had failed"
     assert second.id == "clicks/failed/100000.000/resolved"
 
 
 def test_that_it_is_over_may_be_left_out():
-    memory = AlertMemory()
-    memory.learn(news(one()), AT_ONCE, NOW, resolved=False)
-    memory.learn(news(), AT_ONCE, NOW, resolved=False)
-    assert queued(memory) == [("problem", "clicks", "failed")]
+    people = People()
+    people.learn(news(one()), AT_ONCE, NOW, resolved=False)
+    people.learn(news(), AT_ONCE, NOW, resolved=False)
+    assert named(people.got) == [("problem", "clicks", "failed")]
 
 
 def test_one_that_comes_again_is_told_again():
-    memory = AlertMemory()
-    memory.learn(news(one()), AT_ONCE, NOW)
-    memory.learn(news(one(since=NOW + SAME)), AT_ONCE, NOW + SAME)
-    assert [each[0] for each in queued(memory)] == ["problem", "resolved", "problem"]
+    people = People()
+    people.learn(news(one()), AT_ONCE, NOW)
+    people.learn(news(one(since=NOW + SAME)), AT_ONCE, NOW + SAME)
+    assert [each[0] for each in named(people.got)] == ["problem", "resolved", "problem"]
 
 
 @pytest.mark.parametrize("dated", [NOW + SAME - 1, NOW - SAME + 1])
 def test_one_that_is_dated_anew_a_moment_later_is_the_same(dated):
     """The autoscaler ended between its event and its cursor, and lost the date."""
-    memory = AlertMemory()
-    memory.learn(news(one()), AT_ONCE, NOW)
+    people = People()
+    people.learn(news(one()), AT_ONCE, NOW)
     for _ in range(2):
-        memory.learn(news(one(since=dated)), AT_ONCE, NOW + 300)
-    memory.learn(news(), AT_ONCE, NOW + 720)
-    assert [each.id for each in taken(memory)] == [
+        people.learn(news(one(since=dated)), AT_ONCE, NOW + 300)
+    people.learn(news(), AT_ONCE, NOW + 720)
+    assert [each.id for each in people.got] == [
         "clicks/failed/100000.000/problem",
         "clicks/failed/100000.000/resolved",
     ]
 
 
 def test_one_that_was_over_in_between_is_told_again_however_soon():
-    memory = AlertMemory()
+    people = People()
     for problems in ([one()], [], [one(since=NOW + 60)]):
-        memory.learn(news(*problems), AT_ONCE, NOW + 60)
-    assert [each[0] for each in queued(memory)] == ["problem", "resolved", "problem"]
+        people.learn(news(*problems), AT_ONCE, NOW + 60)
+    assert [each[0] for each in named(people.got)] == ["problem", "resolved", "problem"]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -143,11 +161,11 @@ def test_nobody_is_told_of_what_is_not_asked_for():
 
 
 def test_given_up_does_not_mean_that_the_failure_is_over():
-    memory = AlertMemory()
-    memory.learn(news(one()), AT_ONCE, NOW)
-    memory.learn(news(one(problem="given_up", since=NOW + 60)), AT_ONCE, NOW + 60)
-    memory.learn(news(), AT_ONCE, NOW + 120)
-    assert queued(memory) == [
+    people = People()
+    people.learn(news(one()), AT_ONCE, NOW)
+    people.learn(news(one(problem="given_up", since=NOW + 60)), AT_ONCE, NOW + 60)
+    people.learn(news(), AT_ONCE, NOW + 120)
+    assert named(people.got) == [
         ("problem", "clicks", "failed"),
         ("problem", "clicks", "given_up"),
         ("resolved", "clicks", "given_up"),
@@ -155,19 +173,19 @@ def test_given_up_does_not_mean_that_the_failure_is_over():
 
 
 def test_a_failure_that_was_told_is_over_also_where_nobody_is_told_that_it_was_given_up():
-    memory = AlertMemory()
+    people = People()
     for problems in ([one()], *[[one(problem="given_up", since=NOW + 60)]] * 3, []):
-        memory.learn(news(*problems), {"failed": 0.0}, NOW + 60)
-    assert queued(memory) == [("problem", "clicks", "failed"), ("resolved", "clicks", "failed")]
-    assert memory.told == ()
+        people.learn(news(*problems), {"failed": 0.0}, NOW + 60)
+    assert named(people.got) == [("problem", "clicks", "failed"), ("resolved", "clicks", "failed")]
+    assert people.memory.told == ()
 
 
 def test_a_failure_stands_until_it_is_told_that_it_was_given_up():
-    memory, given_up = AlertMemory(), one(problem="given_up", since=NOW + 60)
+    people, given_up = People(), one(problem="given_up", since=NOW + 60)
     for problems, at in (([one()], 0), ([given_up], 60), ([given_up], 660), ([], 720)):
-        memory.learn(news(*problems), {"failed": 0.0, "given_up": 600.0}, NOW + at)
-        assert len(memory.told) == (at < 720)
-    assert queued(memory) == [
+        people.learn(news(*problems), {"failed": 0.0, "given_up": 600.0}, NOW + at)
+        assert len(people.memory.told) == (at < 720)
+    assert named(people.got) == [
         ("problem", "clicks", "failed"),
         ("problem", "clicks", "given_up"),
         ("resolved", "clicks", "given_up"),
@@ -183,21 +201,21 @@ def test_what_is_not_listed_for_lack_of_place_is_not_over():
 
 
 def test_one_that_comes_again_is_over_also_where_not_all_have_a_place():
-    memory = AlertMemory()
-    memory.learn(news(one(), left_out=1), AT_ONCE, NOW)
-    memory.learn(news(one(since=NOW + SAME), left_out=1), AT_ONCE, NOW + SAME)
-    assert [each[0] for each in queued(memory)] == ["problem", "resolved", "problem"]
-    assert [each.since for each in memory.told] == [NOW + SAME]
+    people = People()
+    people.learn(news(one(), left_out=1), AT_ONCE, NOW)
+    people.learn(news(one(since=NOW + SAME), left_out=1), AT_ONCE, NOW + SAME)
+    assert [each[0] for each in named(people.got)] == ["problem", "resolved", "problem"]
+    assert [each.since for each in people.memory.told] == [NOW + SAME]
 
 
 def test_somebody_is_told_once_that_there_are_more_and_once_that_there_are_not():
-    memory = AlertMemory()
+    people = People()
     for minute, left_out in enumerate([20, 30, 5, 0, 0]):
         at = NOW + minute * 3600
-        memory.learn(news(at=at, left_out=left_out), AFTER, at)
-    assert [str(each) for each in taken(memory)] == [
+        people.learn(news(at=at, left_out=left_out), AFTER, at)
+    assert [str(each) for each in people.got] == [
         "fleet has more problems than are told one by one: 20 more; see the page of the fleet",
-        "Over after 3 h: fleet has more problems than are told one by one",
+        "fleet: resolved after 3 h; it had more problems than are told one by one",
     ]
 
 
@@ -217,24 +235,27 @@ def test_what_is_remembered_is_bounded_though_there_are_always_more_than_have_a_
 
 
 def test_a_fleet_that_nothing_is_heard_of_is_told():
-    memory = AlertMemory()
-    memory.learn(news(), AFTER, NOW + 1799)
-    assert not memory.queue
-    memory.learn(news(), AFTER, NOW + 1800)
-    memory.learn(news(), AFTER, NOW + 3600)
-    memory.learn(news(at=NOW + 3660), AFTER, NOW + 3660)
-    assert [str(each)[:31] for each in taken(memory)] == [
+    people = People()
+    people.learn(news(), AFTER, NOW + 1799)
+    assert not people.got
+    people.learn(news(), AFTER, NOW + 1800)
+    people.learn(news(), AFTER, NOW + 3600)
+    people.learn(news(at=NOW + 3660), AFTER, NOW + 3660)
+    assert [str(each)[:31] for each in people.got] == [
         "fleet is not watched: the autos",
-        "Over after 61 min: fleet is not",
+        "fleet: resolved after 61 min; i",
     ]
 
 
 def test_that_the_fleet_is_heard_of_again_is_told_also_where_not_all_problems_have_a_place():
-    memory = AlertMemory()
+    people = People()
     after = {"unwatched": 1800.0}
-    memory.learn(news(left_out=1), after, NOW + 1800)
-    memory.learn(news(at=NOW + 1800, left_out=1), after, NOW + 1800)
-    assert queued(memory) == [("problem", "fleet", "unwatched"), ("resolved", "fleet", "unwatched")]
+    people.learn(news(left_out=1), after, NOW + 1800)
+    people.learn(news(at=NOW + 1800, left_out=1), after, NOW + 1800)
+    assert named(people.got) == [
+        ("problem", "fleet", "unwatched"),
+        ("resolved", "fleet", "unwatched"),
+    ]
 
 
 def test_a_problem_that_a_later_release_has_can_be_told_of():
@@ -242,30 +263,32 @@ def test_a_problem_that_a_later_release_has_can_be_told_of():
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_time():
-    assert str(Alert("resolved", one(), NOW - 5)) == "Over after 0 s: clicks has failed"
+    assert str(Alert("resolved", one(), NOW - 5)) == "clicks: resolved after 0 s; it had failed"
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_a_clock_that_was_set_back_puts_no_problem_off(problem):
-    memory = AlertMemory()
+    people = People()
     ahead = news(one(problem=problem, since=NOW + 28_800))
     for passed in (0, 60):
-        memory.learn(ahead, AFTER, NOW + passed)
-    assert queued(memory) == [("problem", "clicks", problem)]
-    memory.learn(news(at=NOW + 120), AFTER, NOW + 120)
-    assert [each[0] for each in queued(memory)] == ["problem", "resolved"]
+        people.learn(ahead, AFTER, NOW + passed)
+    assert named(people.got) == [("problem", "clicks", problem)]
+    people.learn(news(at=NOW + 120), AFTER, NOW + 120)
+    assert [each[0] for each in named(people.got)] == ["problem", "resolved"]
 
 
 def test_a_clock_that_was_set_back_does_not_put_off_that_nobody_watches_nor_make_it_so():
-    memory = AlertMemory()
+    people = People()
     for passed in (0, 30, 1799):
-        memory.learn(news(at=NOW + 28_800), AFTER, NOW + passed)
-        assert not memory.queue
+        people.learn(news(at=NOW + 28_800), AFTER, NOW + passed)
+        assert not people.got
     for passed in (1800, 1830):
-        memory.learn(news(at=NOW + 28_800), AFTER, NOW + passed)
-    assert queued(memory) == [("problem", "fleet", "unwatched")]
-    memory.learn(news(at=NOW + 1860), AFTER, NOW + 1860)
-    assert [str(each) for each in memory.queue][1:] == ["Over after 31 min: fleet is not watched"]
+        people.learn(news(at=NOW + 28_800), AFTER, NOW + passed)
+    assert named(people.got) == [("problem", "fleet", "unwatched")]
+    people.learn(news(at=NOW + 1860), AFTER, NOW + 1860)
+    assert [str(each) for each in people.got][1:] == [
+        "fleet: resolved after 31 min; it was not watched"
+    ]
 
 
 class TestAnAddressThatDoesNotTakeIt:
@@ -291,17 +314,109 @@ class TestAnAddressThatDoesNotTakeIt:
         assert memory.settle(TAKEN)
         assert (memory.queue, memory.dropped) == ((), 0)
 
-    def test_what_waits_is_bounded_and_the_oldest_is_dropped_and_counted(self):
-        memory = AlertMemory()
-        memory.learn(news(*(one(f"s{n}") for n in range(WAITING + 5))), AT_ONCE, NOW)
-        assert (len(memory.queue), memory.dropped) == (WAITING, 5)
-        assert memory.queue[0].occurrence.stream == "s5"
-        memory.settle(REFUSED)
-        memory.learn(news(left_out=5), AT_ONCE, NOW)
-        assert (memory.dropped, memory.refusals) == (5, 1)
-        memory.learn(news(one("t"), left_out=5), AT_ONCE, NOW)
-        assert (len(memory.queue), memory.dropped, memory.refusals) == (WAITING, 6, 0)
+    def test_what_waits_is_bounded_and_what_has_no_room_is_told_when_there_is(self):
+        memory, found = AlertMemory(), [one(f"s{n}") for n in range(WAITING + 5)]
+        memory.learn(news(*found), AT_ONCE, NOW)
+        assert (len(memory.queue), memory.dropped) == (WAITING, 0)
         assert len(memory.dump()) < 10_000
+        assert memory.settle(TAKEN)
+        memory.learn(news(*found), AT_ONCE, NOW)
+        assert len(memory.queue) == WAITING
+        got = taken(memory)
+        memory.learn(news(*found), AT_ONCE, NOW)
+        got += taken(memory)
+        assert {each.occurrence.stream for each in got} == {f"s{n}" for n in range(1, WAITING + 5)}
+        memory.learn(news(), AT_ONCE, NOW)
+        assert len(memory.queue) == WAITING + 5
+
+    def test_a_problem_that_was_over_before_it_was_told_is_not_told_but_counted(self):
+        memory = AlertMemory()
+        memory.learn(news(one("a"), one("b")), AT_ONCE, NOW)
+        memory.settle(REFUSED)
+        memory.learn(news(one("b")), AT_ONCE, NOW)
+        assert (queued(memory), memory.dropped) == ([("problem", "b", "failed")], 1)
+        assert memory.refusals == 0
+        memory.settle(REFUSED)
+        memory.learn(news(one("b"), one("c")), AT_ONCE, NOW)
+        memory.learn(news(one("b")), AT_ONCE, NOW)
+        assert (memory.dropped, memory.refusals) == (2, 1)
+
+    def test_one_that_may_have_arrived_though_nobody_answered_is_told_to_be_over(self):
+        memory = AlertMemory()
+        memory.learn(news(one("a"), one("b")), AT_ONCE, NOW)
+        memory.settle(UNANSWERED)
+        memory = AlertMemory.load(memory.dump())
+        memory.learn(news(), AT_ONCE, NOW)
+        assert queued(memory) == [("problem", "a", "failed"), ("resolved", "a", "failed")]
+        memory.settle(TAKEN)
+        assert not memory.tried
+
+    def test_given_up_takes_the_place_of_a_failure_that_waits(self):
+        memory = AlertMemory()
+        memory.learn(news(one()), AT_ONCE, NOW)
+        memory.learn(news(one(problem="given_up")), AT_ONCE, NOW)
+        assert (queued(memory), memory.dropped) == ([("problem", "clicks", "given_up")], 0)
+
+    def test_that_one_is_over_is_not_told_where_it_was_refused_that_there_is_one(self):
+        memory = AlertMemory()
+        memory.learn(news(one("a"), one("b")), AT_ONCE, NOW)
+        for _ in range(REFUSALS):
+            memory.settle(REFUSED)
+        memory.settle(TAKEN)
+        memory.learn(news(), AT_ONCE, NOW)
+        assert queued(memory) == [("resolved", "b", "failed")]
+
+
+class TestWhatComesAndGoes:
+    """`one` is over twice, within `AGAIN`."""
+
+    def twice(self, problem="unhealthy") -> People:
+        people = People()
+        for problems, at in (([one(problem=problem)], 0), ([], 60)):
+            people.learn(news(*problems), AT_ONCE, NOW + at)
+        again = one(problem=problem, since=NOW + AGAIN - 1)
+        people.learn(news(again), AT_ONCE, NOW + AGAIN - 1)
+        people.learn(news(), AT_ONCE, NOW + AGAIN + 60)
+        return people
+
+    def test_is_over_when_it_has_stayed_away(self):
+        people = self.twice()
+        assert [each.status for each in people.got] == ["problem", "resolved", "problem"]
+        people.learn(news(), AT_ONCE, NOW + 2 * AGAIN - 2)
+        assert len(people.got) == 3
+        people.learn(news(), AT_ONCE, NOW + 2 * AGAIN - 1)
+        assert people.got[-1].id == f"clicks/unhealthy/{NOW + AGAIN - 1:.3f}/resolved"
+
+    def test_is_the_same_when_it_comes_a_third_time(self):
+        people = self.twice()
+        for minute in range(5):
+            third = one(problem="unhealthy", since=NOW + 2 * AGAIN - 60 + minute * 600)
+            people.learn(news(third), AT_ONCE, third.since)
+            people.learn(news(), AT_ONCE, third.since + 60)
+        assert len(people.got) == 3
+
+    def test_comes_again_after_a_while_as_a_new_one(self):
+        people = People()
+        people.learn(news(one()), AT_ONCE, NOW)
+        people.learn(news(), AT_ONCE, NOW)
+        people.learn(news(one(since=NOW + AGAIN)), AT_ONCE, NOW + AGAIN)
+        people.learn(news(), AT_ONCE, NOW + AGAIN + 60)
+        assert [each.status for each in people.got] == ["problem", "resolved"] * 2
+
+    def test_that_nobody_was_told_of_does_not_count(self):
+        memory = AlertMemory()
+        for problems in ([one()], [], [one(since=NOW + 200)]):
+            memory.learn(news(*problems), AT_ONCE, NOW + 200)
+        (told,) = memory.told
+        assert not told.comes_and_goes
+
+    def test_that_a_person_has_ended_is_over(self):
+        assert [each.status for each in self.twice("given_up").got] == ["problem", "resolved"] * 2
+
+    def test_with_a_clock_that_was_set_back_is_over(self):
+        people = self.twice()
+        people.learn(news(at=NOW), AT_ONCE, NOW)
+        assert people.got[-1].status == "resolved"
 
 
 class TestItsCursor:
@@ -331,17 +446,14 @@ fleets = st.lists(
 )
 
 
-@given(fleets)
-def test_each_occurrence_is_told_exactly_once_and_in_order(ticks):
-    """Fleets a minute apart, and what the address does in each tick, until it takes all."""
-    cursor, began, expected, sent = None, {}, [], []
-    for number, (present, outcomes) in enumerate([*ticks, (set(), [TAKEN] * 500)]):
-        now = NOW + number * 60
-        for key in sorted(began.keys() - present):
-            expected.append(("resolved", *key, began.pop(key)))
-        for key in sorted(present - began.keys()):
-            began[key] = now
-            expected.append(("problem", *key, now))
+@given(fleets, st.sampled_from([60.0, AGAIN + 60]))
+def test_nothing_is_told_twice_nor_that_it_is_over_unless_it_was_told(ticks, pause):
+    """Fleets, and what the address does in each tick, until all is over and it takes all."""
+    cursor, began, sent = None, {}, []
+    calm = [(set(), [TAKEN] * 500)] * 40
+    for number, (present, outcomes) in enumerate([*ticks, *calm]):
+        now = NOW + number * pause
+        began = {key: began.get(key, now) for key in present}
         found = [one(*key, began[key]) for key in sorted(present)]
         memory = AlertMemory.load(cursor)
         memory.learn(news(*found, at=now), AT_ONCE, now)
@@ -349,19 +461,23 @@ def test_each_occurrence_is_told_exactly_once_and_in_order(ticks):
             if not memory.queue:
                 break
             alert = memory.queue[0]
-            if memory.settle(outcome):
-                o = alert.occurrence
-                sent.append((alert.status, o.stream, o.problem, o.since))
-            else:
+            if not memory.settle(outcome):
                 break
+            sent.append(alert)
+        if memory.queue == ():
+            told = {(each.stream, each.problem) for each in memory.told}
+            assert told >= present
         cursor = memory.dump()
-    assert sorted(sent) == sorted(expected)
-    assert [each[3] for each in sent if each[0] == "problem"] == [
-        each[3] for each in expected if each[0] == "problem"
-    ]
-    for each in expected:
-        if each[0] == "resolved":
-            assert sent.index(each) > sent.index(("problem", *each[1:]))
+    assert len({each.id for each in sent}) == len(sent)
+    by_id = {each.id: number for number, each in enumerate(sent)}
+    problems = [each for each in by_id if each.endswith("/problem")]
+    assert len(problems) * 2 == len(by_id)
+    for each in problems:
+        assert by_id[each] < by_id[each.replace("/problem", "/resolved")]
+    assert [each.occurrence.since for each in sent if each.status == "problem"] == sorted(
+        each.occurrence.since for each in sent if each.status == "problem"
+    )
+    assert memory.told == ()
 
 
 class TestNothingWasEverTold:
@@ -379,7 +495,7 @@ class TestNothingWasEverTold:
         assert memory.settle(TAKEN)
         memory.learn(news(at=NOW + 3600), AFTER, NOW + 3600)
         assert queued(memory) == [("resolved", "fleet", "unwatched")]
-        assert str(memory.queue[0]).startswith("Over after 60 min: fleet is not watched")
+        assert str(memory.queue[0]).startswith("fleet: resolved after 60 min; it was not watched")
 
     def test_what_was_told_before_stands(self):
         memory = AlertMemory()

@@ -74,7 +74,7 @@ class TestStates:
         assert assessment.decision == Hold(reason)
         assert str(assessment) == f"clicks: hold: {reason}"
         assert set(assessment.health) == set(Health)
-        assert assessment.health[Health.RATIO_BELOW_ONE].passed is None
+        assert assessment.health[Health.RATIO_BELOW_ONE].passed is (state == "stopped" or None)
 
     def test_a_running_stream_is_evaluated_and_decided_on(self):
         assessment = assessed(batches=SLOW)
@@ -153,7 +153,7 @@ class TestOperationInFlight:
         assessment = assessed(batches=SLOW, operation="rescale run 1a2b3c4d")
         assert not assessment.acts
         assert assessment.decision.reason.startswith(
-            "rescale run 1a2b3c4d is in progress; otherwise: scale to 5: R 2.50"
+            "rescale run 1a2b3c4d is in progress; otherwise: scale to 5: 2 registered -> 5: R 2.50"
         )
 
     def test_a_restart_is_held_and_what_it_would_be_is_told(self):
@@ -168,7 +168,12 @@ class TestOperationInFlight:
         assert assessed(batches=(batch(5),), operation="stop run 1").decision.reason.startswith(
             "R 0.50"
         )
-        assert unseen(operation="start run 1").decision.reason.startswith("not started")
+
+    @pytest.mark.parametrize("sighted", [{}, {"driver": driver(DriverState.STOPPED)}])
+    def test_a_stream_that_is_being_started_is_not_said_to_wait_for_somebody(self, sighted):
+        starting = unseen(**sighted, operation="start run 1a2b3c4d")
+        assert starting.decision == Hold("start run 1a2b3c4d is in progress")
+        assert starting.health[Health.RUNNING].passed is None
 
     def test_health_is_that_of_the_stream_and_not_of_what_is_in_flight(self):
         free = assessed(batches=SLOW)
@@ -182,7 +187,7 @@ class TestNotDue:
         assessment = assessed(batches=batches, due=False)
         assert not assessment.acts
         assert assessment.decision.reason.startswith(
-            f"not due yet; otherwise: scale to {target}: R "
+            f"not due yet; otherwise: scale to {target}: 2 registered -> {target}: R "
         )
 
     def test_what_is_held_anyway_keeps_its_own_reason(self):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.store import DurableHold, Submission
+from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.observe.status import Limit, Query
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.fleet import Row, as_dicts, in_trouble, orphan_row, row, worst_first
@@ -54,6 +55,13 @@ class TestARow:
             untold=("lag_within_limit", "no_data_lost", "declaration_applied"),
         )
         assert made.reason
+
+    def test_has_the_maximum_that_its_driver_was_started_with(self):
+        started = driver(declared=declared(scaled(max_executors=4)))
+        sighting = Sighting("clicks", started, status())
+        assert seen(sighting).maximum == 4
+        stopped = Sighting("clicks", replace(started, state=DriverState.STOPPED))
+        assert seen(stopped).maximum == 8
 
     def test_has_how_far_behind_it_is_and_which_failure_it_is(self):
         behind = Query(QUERY, active=True, behind_ms=4000, source_lost=2)

@@ -15,7 +15,6 @@ from dagster_sparkscale.watch.fleet_words import (
     notes,
     sentence,
     shortened,
-    span,
     state,
 )
 from tests.watch.fleets import NOW, failing, fleets, line
@@ -111,7 +110,7 @@ def test_a_table():
         line(stream="orders", state="failed", since=NOW - 720, reason="x " * 100),
     ]
     assert markdown(fleet) == HEAD_OF_ALL + (
-        r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 -\> 5 of 8|"
+        r"|[my\_clicks](/assets/web%20team/my_clicks)|running|1.20|75 s|3 → 5 of 8|"
         r"scale to 5|2|a \| b \*c\*|"
         "\n|[orders](/assets/orders)|failed for 12 min|-|-|-||-|" + ("x " * 43 + "x...|\n")
     )
@@ -147,17 +146,14 @@ def test_a_sentence(fleet, text):
     assert sentence(fleet) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        *((0.0, "0 s"), (4.4, "4 s"), (99.0, "99 s"), (100.0, "2 min"), (3600.0, "60 min")),
-        *((6000.0, "2 h"), (5 * 3600.0, "5 h"), (359999.0, "100 h"), (360000.0, "4 d")),
-        *((99.5 * 3600.0, "100 h"), (1000.5 * 86400.0, "1000 d")),
-        (99.49999 * 3600.0, "99 h"),
-    ],
-)
-def test_times_as_people_say_them(seconds, text):
-    assert span(seconds) == text
+def test_a_fleet_in_which_a_problem_stands_is_not_said_to_be_well():
+    states = "1 stream: 1 running"
+    assert sentence([line()], ["clicks is too far behind"]) == (
+        f"{states}. Not over yet: clicks is too far behind."
+    )
+    four = [f"{name} is not well" for name in "abcd"]
+    assert sentence([line()], four).endswith("c is not well; and 1 more.")
+    assert sentence([line(failing=(failing(),))], four) == f"{states}. Worst: clicks: R is 1.20."
 
 
 @pytest.mark.parametrize(

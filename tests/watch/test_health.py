@@ -21,6 +21,7 @@ from tests.fakes import QUERY, batch, driver, status
 from tests.state.saying import change
 
 HOLD = Hold("in between")
+STUCK = "no batch completes: the one in progress has run for 90 s (its batch interval is 10 s)"
 NOW = 2000.0
 
 
@@ -214,23 +215,20 @@ class TestBatchesCompleting:
     def test_a_stuck_batch_fails(self):
         found = self.found(queries=(Query("a", active=True, running_ms=90_000),))
         assert found.passed is False
-        assert found.text == "the batch in progress has taken 9.0 batch intervals so far"
+        assert found.text == STUCK
 
     def test_a_stuck_batch_says_what_spark_does(self):
         doing = "Getting offsets from KafkaV2[Subscribe[clicks]]"
         query = Query("a", active=True, running_ms=90_000, doing=doing)
         idle = Query("b", active=True, doing="Waiting for next trigger")
         found = self.found(queries=(query, idle))
-        assert found.text == (
-            "the batch in progress has taken 9.0 batch intervals so far; by Spark's word 'a' is at "
-            f"{doing!r}"
-        )
+        assert found.text == (f"{STUCK}; Spark says that query 'a' is at {doing!r}")
 
     def test_of_many_those_are_told_that_have_been_at_it_for_longest(self):
         queries = [Query(name, True, running_ms=100, doing="Processing new data") for name in "bcd"]
         stuck = Query("a", True, running_ms=90_000, doing="Getting offsets from x")
         found = self.found(queries=(*queries, stuck))
-        assert "by Spark's word 'a' is at 'Getting offsets from x', 'b' is at" in found.text
+        assert "that query 'a' is at 'Getting offsets from x', query 'b' is at" in found.text
 
     def test_one_stuck_query_fails_though_another_completes_batches(self):
         queries = (Query("a", active=True), Query("b", active=True, running_ms=90_000))
@@ -272,7 +270,10 @@ class TestBatchesCompleting:
             registered=1,
             executors=(Executor("1", "host", 1, active_tasks=tasks),),
         )
-        assert found.text == f"the batch in progress has taken 9.0 batch intervals so far{ending}"
+        assert found.text == (
+            "no batch completes: the one in progress has run for 90 s (its batch interval is 10 s)"
+            f"{ending}"
+        )
 
 
 class TestRatioBelowOne:
@@ -460,9 +461,32 @@ class TestDeclarationApplied:
         [
             {"driver": None},
             {"driver": driver()},
-            {"driver": driver(DriverState.STOPPED, declared={})},
         ],
-        ids=["never started", "of an older release", "stopped"],
+        ids=["never started", "of an older release"],
     )
     def test_of_what_is_not_known_it_says_nothing(self, fields):
         assert self.found(**fields).passed is None
+
+
+class TestAStoppedStream:
+    """A failure from before the stop must not stand for as long as it is stopped."""
+
+    def found(self, **options):
+        sighting = Sighting("clicks", driver(DriverState.STOPPED, declared={}))
+        return examine(sighting, None, Hold("stopped on request"), now=NOW, **options)
+
+    def test_is_not_judged_which_is_no_failure(self):
+        found = self.found(max_lag=60.0)
+        ended = {check for check, each in found.items() if each.text.startswith("not judged: the")}
+        assert ended == {*Health} - {Health.RUNNING, Health.NO_DATA_LOST}
+        assert all(found[check].passed for check in ended)
+
+    def test_says_nothing_of_a_lag_that_nobody_wants_to_know(self):
+        assert self.found()[Health.LAG_WITHIN_LIMIT].passed is None
+
+    def test_has_lost_what_it_has_lost(self):
+        assert self.found()[Health.NO_DATA_LOST].passed is None
+
+    def test_warns_that_it_does_not_run(self):
+        running = self.found()[Health.RUNNING]
+        assert (running.passed, running.urgent) == (False, False)

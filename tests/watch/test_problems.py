@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.watch.fleet import STATES, Failing, Row
+from dagster_sparkscale.watch.fleet import SETTLED, STATES, Failing, Row
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.problems import (
     PROBLEMS,
@@ -79,6 +79,8 @@ def test_a_problem_is_dated_to_when_it_was_first_seen():
         ("pinned", {"untold": ("below_maximum",), "state": "failed"}),
         ("failed", {"state": "starting"}),
         ("failed", {"state": "unknown"}),
+        ("failed", {"since": NOW - SETTLED + 1}),
+        ("failed", {"since": NOW - SETTLED, "looping": True}),
         ("given_up", {"state": "failed"}),
         ("given_up", {"state": "unknown"}),
         ("losing_data", {"untold": ("no_data_lost",)}),
@@ -110,6 +112,7 @@ def test_a_clock_that_was_set_back_makes_none_stand_for_longer(problem, check):
     ("problem", "row"),
     [
         ("failed", {}),
+        ("failed", {"since": NOW - SETTLED}),
         ("failed", {"state": "stopped"}),
         ("failed", {"state": "failed", "gave_up": True}),
         ("given_up", {"state": "starting"}),

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.names import STORY
+from dagster_sparkscale.names import OPERATION_TAG, STORY, STREAM_TAG
 from tests.fakes import scaled, structured
 from tests.watch.deployment import Deployment, failure_of, overload
 
@@ -31,7 +31,7 @@ class TestRescaleRuns:
         assert observation.description.startswith("2 -> 5 executors, target 5: reached after")
         values = observation.metadata[STORY].value
         assert values["ending"] == "reached"
-        assert values["reason"].startswith("R 2.50")
+        assert values["reason"].startswith("2 registered -> 5: R 2.50")
         assert (values["executors_before"], values["executors_target"]) == (2, 5)
         assert (values["executors_after"], values["executors_missing"]) == (5, 0)
         assert (values["epoch"], values["notes"]) == (1, "none")
@@ -255,3 +255,20 @@ def test_an_unattended_stream_comes_back_after_every_crash_until_the_limit():
         assert attempts <= 3
     assert attempts == 3
     assert "giving up" in deployed.tick().decided()
+
+
+class TestStarts:
+    """A run that materializes assets may start one stream or many."""
+
+    @pytest.mark.parametrize("names", [["clicks"], ["clicks", "orders"]])
+    def test_the_run_of_one_has_its_tags(self, names):
+        deployed = Deployment([scaled(), scaled("orders")])
+        job = deployed.defs.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(
+            instance=deployed.instance,
+            asset_selection=[dg.AssetKey(name) for name in names],
+        )
+        assert result.success
+        run = deployed.instance.get_run_by_id(result.run_id)
+        found = (run.tags.get(OPERATION_TAG), run.tags.get(STREAM_TAG))
+        assert found == (("start", "clicks") if len(names) == 1 else (None, None))

@@ -57,7 +57,9 @@ class TestMinutes:
         assert (seen.completed, seen.failed) == (1, 0)
         assert (seen.registered, seen.requested, seen.epoch) == (2, 2, 1)
         assert seen.decision == "scale to 5"
-        assert seen.reason.startswith("R 2.50 of query 'counts' is at or above 0.9")
+        assert seen.reason.startswith(
+            "2 registered -> 5: R 2.50 of query 'counts' is at or above 0.9"
+        )
 
     def test_what_the_sources_told_is_in_it(self, deployed):
         kept = overload(deployed)
@@ -144,7 +146,7 @@ class TestRequests:
         (config,) = (op["config"] for op in request.run_config["ops"].values())
         assert config["stream"] == "clicks"
         assert (config["target"], config["epoch"]) == (5, 1)
-        assert config["reason"].startswith("R 2.50")
+        assert config["reason"].startswith("2 registered -> 5: R 2.50")
         own = {k: v for k, v in request.tags.items() if k.startswith(PREFIX)}
         assert own == {
             PREFIX + "stream": "clicks",

@@ -8,6 +8,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.events import DagsterEvent
 
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, scaled
@@ -53,6 +54,19 @@ class TestChecks:
         assert lost(None) == []
         assert lost(3) == []
         assert lost(0) == [(True, warning)]
+
+    def test_what_had_failed_does_not_stand_while_the_stream_is_stopped(self, deployed):
+        kept = overload(deployed, batch_seconds=25)
+        kept.queries = (Query(QUERY, active=True, error="it broke"),)
+        assert deployed.tick().checks()["ratio_below_one"] is False
+        deployed.world.end("clicks", DriverState.STOPPED)
+        stored = deployed.tick().of(dg.AssetCheckEvaluation)
+        assert {one.check_name: one.passed for one in stored} == {
+            "running": False,
+            "ratio_below_one": True,
+        }
+        assert "not judged: the stream was stopped on request" in stored[-1].description
+        assert deployed.tick().checks() == {}
 
     def test_a_lag_above_the_policys_limit_is_a_warning(self):
         deployed = Deployment([scaled(max_lag="1 min", max_executors=10)])

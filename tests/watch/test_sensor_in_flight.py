@@ -13,6 +13,7 @@ from dagster._core.remote_origin import (
 )
 
 from dagster_sparkscale import operations
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.operations import Streams
 from tests.fakes import scaled
@@ -71,6 +72,15 @@ class TestOperationsInFlight:
         assert tick.decided().startswith(
             f"hold: stop run {run.run_id[:8]} is in progress; otherwise: scale to 5"
         )
+
+    @pytest.mark.parametrize("stopped", [False, True])
+    def test_a_start_is_what_a_stream_waits_for_that_does_not_run(self, stopped):
+        deployed = Deployment([STREAM])
+        if stopped:
+            deployed.world.run(STREAM)
+            deployed.world.end("clicks", DriverState.STOPPED)
+        run = self.in_flight(deployed, operation="start")
+        assert deployed.tick().decided() == f"hold: start run {run.run_id[:8]} is in progress"
 
     def test_one_holds_a_restart_as_well(self, deployed):
         overload(deployed)

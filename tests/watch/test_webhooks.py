@@ -4,6 +4,7 @@ import logging
 
 import dagster as dg
 import pytest
+import requests
 
 from dagster_sparkscale import DeclarationError
 from dagster_sparkscale.watch import webhooks
@@ -50,7 +51,7 @@ def test_the_json_for_slack(server):
             "<https://dagster.example.com/assets/clicks|Open in Dagster>"
         },
         {
-            "text": ":white_check_mark: Over after 60 s: clicks has failed "
+            "text": ":white_check_mark: clicks: resolved after 60 s; it had failed "
             "<https://dagster.example.com/assets/clicks|Open in Dagster>"
             " (3 alerts before this one could not be delivered)"
         },
@@ -262,6 +263,15 @@ def test_no_secret_shows_whatever_happens(server, caplog, capfd, monkeypatch):
     shown = "".join([*said, caplog.text, *capfd.readouterr()])
     assert "answers 404" in shown
     assert "hunter2" not in shown
+
+
+def test_no_secret_shows_where_an_answer_has_a_line_that_is_no_header(server, caplog):
+    caplog.set_level(logging.DEBUG)
+    server.malformed = b"this is no header"
+    assert Webhook(server.url).send(ALERT).outcome is Outcome.TAKEN
+    assert "hunter2" not in caplog.text
+    requests.post(server.url, json={}, timeout=60)
+    assert "hunter2" in caplog.text  # whoever else asks is still warned, with the whole address
 
 
 @pytest.mark.parametrize("made", [Webhook, SlackWebhook])

@@ -129,6 +129,13 @@ class HostedCluster(StateFolderCluster):
     def driver_of(self, stream: str, record: Record) -> HostedDriver:
         return HostedDriver(self.store().folder(stream), record)
 
+    def doubt(self, stream: Stream) -> str | None:
+        try:
+            program_here(stream)
+        except ClusterError as error:
+            return str(error).removeprefix(f"{stream.name}: ")
+        return None
+
     def program_of(self, stream: Stream) -> Path:
         check_spark_of(stream)
         return program_here(stream)
