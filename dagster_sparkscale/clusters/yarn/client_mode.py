@@ -50,7 +50,6 @@ class YarnClientCluster(HostedCluster):
     def _access(self) -> dict[str, str]:
         return {
             "spark.yarn.queue": self.queue,
-            "spark.dynamicAllocation.enabled": "false",
             # Or Spark begins with two; the agent states the target.
             "spark.executor.instances": "1",
             "spark.executor.maxNumFailures": "1000000",
