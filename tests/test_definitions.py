@@ -243,6 +243,20 @@ class TestAsset:
             "2 to 4 (a maximum of 9 was declared, but 4 is"
         )
         assert metadata["checkpoint"] == "/data/clicks"
+        assert metadata["autoscale"] == (
+            "RatioPolicy: interval 1 min, scale_up_ratio 0.9, scale_down_ratio 0.3"
+        )
+
+    def test_it_says_by_what_its_policy_decides(self, world):
+        class Mine(RatioPolicy):
+            password: str = "hunter2"
+            least: int = 3
+
+        metadata = self.asset(world, autoscale=Mine.spark_12133(interval=15, max_lag=60)).metadata
+        assert metadata["autoscale"] == (
+            "Mine: interval 15 s, max_lag 1 min, scale_up_ratio 0.9, scale_down_ratio 0.5, least 3"
+        )
+        assert "autoscale" not in self.asset(world, executors=2).metadata
 
     def test_it_says_what_is_declared_of_limits(self, world):
         limits = {"clicks": SourceLimits(max_offsets_per_trigger=2000)}
