@@ -244,10 +244,9 @@ def _fault(error: Exception) -> str:
 def room_of(manager: ResourceManager) -> Capacity | None:
     """What the nodes offer now; None where that can't be told."""
     try:
-        cores, free, lines = applications.room(manager.nodes())
+        return applications.room(manager.nodes())
     except (Unanswered, ValueError):
         return None
-    return Capacity(cores, free, len(lines), tuple(lines))
 
 
 def runs(node_url: str, container: str, web: Web) -> bool | None:
