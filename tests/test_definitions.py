@@ -141,6 +141,15 @@ class TestCodeLocation:
         defs = build_defs(self.STREAMS, world.cluster, autoscaler_running=running)
         assert defs.resolve_sensor_def("autoscaler").default_status is status
 
+    def test_a_run_from_the_launchpad_can_not_be_led_to_another_cluster(self, world):
+        """It begins with the config of the operation alone."""
+        job = build_defs([structured()], world.cluster).resolve_job_def("rescale")
+        config = {"ops": {"rescale": {"config": {"stream": "clicks", "target": 3}}}}
+        assert dg.validate_run_config(job, config)
+        other = {"resources": {"spark_cluster": {"config": {"world": "another"}}}}
+        with pytest.raises(dg.DagsterInvalidConfigError, match="resources"):
+            dg.validate_run_config(job, config | other)
+
     def test_runs_of_its_jobs_have_the_tags_that_are_given(self, world):
         pod = {"container_config": {"resources": {"requests": {"cpu": "250m"}}}}
         given = build_defs([structured()], world.cluster, run_tags={"dagster-k8s/config": pod})
