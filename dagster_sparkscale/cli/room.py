@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.watch.sighting import Sighting
 

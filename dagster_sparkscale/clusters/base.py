@@ -18,13 +18,13 @@ from pydantic import ValidationError
 
 from dagster_sparkscale.clusters import leases, limits
 from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.store import Desired, DurableHold, Record, Store, Submission
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import explain, unknown
-from dagster_sparkscale.declare.fields import mebibytes
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Status
 
@@ -87,61 +87,6 @@ class Driver:
     restarted_at: tuple[float, ...] | None = field(default=None, repr=False)
     """When recovery started the stream anew, of its latest submissions (at least the last 20),
     seconds since the epoch; None: not known."""
-
-
-@dataclass(frozen=True)
-class Free:
-    """What one worker has left."""
-
-    cores: int | None
-    """None: they do not decide what fits."""
-    memory: float
-    """MiB."""
-
-    def executors(self, cores: int, memory: float) -> int:
-        """How many of so many cores and MiB fit."""
-        fit = int(self.memory // memory)
-        return fit if self.cores is None else min(self.cores // cores, fit)
-
-    def __str__(self) -> str:
-        cores = "" if self.cores is None else f"{_cores(self.cores)} and "
-        return f"{cores}{self.memory:.0f} MiB"
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """What the cluster offers now."""
-
-    cores: int
-    free_cores: int
-    workers: int
-    details: tuple[str, ...] = field(default=())
-    """One line a worker, for people."""
-    free: tuple[Free, ...] = field(default=(), repr=False)
-    """What each worker has left."""
-
-    def executors(self, cores: int, memory: str) -> int:
-        """How many executors more of that size fit, at most: each on one worker. What a cluster
-        manager adds to their memory is not counted."""
-        return sum(each.executors(cores, mebibytes(memory)) for each in self.free)
-
-    def room_for(self, cores: int, memory: str) -> str:
-        """How many executors more of that size fit, in words."""
-        wanted = f"{_cores(cores)} and {memory} of memory"
-        if fit := self.executors(cores, memory):
-            return f"there is room for {fit} more executor{'s' * (fit != 1)} of {wanted}"
-        if not self.free:
-            return "the cluster has no worker that takes executors"
-        most = max(self.free, key=lambda each: ((each.cores or 0) >= cores, each.memory))
-        return (
-            f"no worker has {wanted} free for another executor: the one with most has {most} free "
-            f"(of the cluster's {self.cores} cores {self.free_cores} are free, on {self.workers} "
-            "worker(s))"
-        )
-
-
-def _cores(number: int) -> str:
-    return f"{number} core{'s' * (number != 1)}"
 
 
 class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.clusters import local
-from dagster_sparkscale.clusters.base import Capacity, Free
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import masters

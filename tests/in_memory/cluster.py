@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dagster_sparkscale.clusters import receiver_counts
-from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState, Free
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
 from dagster_sparkscale.clusters.leases import Lease, hold
 from dagster_sparkscale.clusters.starts import Drivers, begin

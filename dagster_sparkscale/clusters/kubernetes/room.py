@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dagster_sparkscale.clusters.base import Capacity, Free
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 
 Object = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from dagster_sparkscale.clusters.base import Capacity, Free
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.fate import by_code
 
 FINAL = ("FINISHED", "FAILED", "KILLED")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.yarn.cluster import refuse_without_settings, user_or_me

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from dagster_sparkscale.clusters import timed_urls
-from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.applications import Application

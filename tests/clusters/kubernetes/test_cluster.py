@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale import DeclarationError, KubernetesCluster
-from dagster_sparkscale.clusters.base import Capacity, DriverState
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, Held
 from dagster_sparkscale.clusters.kubernetes import cluster as kubernetes_cluster
 from dagster_sparkscale.clusters.kubernetes import names, notes

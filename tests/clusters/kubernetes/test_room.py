@@ -2,7 +2,7 @@
 
 import pytest
 
-from dagster_sparkscale.clusters.base import Capacity, Free
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.kubernetes.room import capacity_of, cores_of, mebibytes_of
 
 

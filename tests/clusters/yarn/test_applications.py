@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.clusters.base import Capacity, Free
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.applications import Application, ended, log_in, newest, read
 
