@@ -2,7 +2,7 @@
 
 Three streams, each with its policy, on a Spark cluster that is started on this machine. `make demo`
 puts a load on them that rises and falls, `dg dev -f definitions.py` just loads them. The programs
-are in the folder `jobs` beside this file.
+are in the folder `jobs` beside this file, the sensors of this deployment in `sensors`.
 """
 
 import os
@@ -14,14 +14,17 @@ from dagster_sparkscale import (
     DStream,
     LocalCluster,
     RatioPolicy,
+    ReceiverPolicy,
     Retune,
-    SlackWebhook,
     SourceLimits,
+    State,
+    StreamingLimits,
     StructuredStream,
-    alert_sensor,
     build_defs,
     streaming_asset,
 )
+from sensors.alerts import alerts
+from sensors.caught_up import visit_reports
 
 HERE = Path(__file__).resolve().parent
 # Where data, checkpoints and the cluster's own records are kept.
@@ -54,10 +57,8 @@ SMALL_MACHINE = {
 
 def policy(min_executors: int, max_executors: int, max_lag: str | None = None) -> RatioPolicy:
     """The thresholds of SPARK-12133: up from R 0.9, down from R 0.5. Every stream may differ."""
-    return RatioPolicy(
+    return RatioPolicy.spark_12133(
         interval=INTERVAL,
-        scale_up_ratio=0.9,
-        scale_down_ratio=0.5,
         min_executors=min_executors,
         max_executors=max_executors,
         max_lag=max_lag,
@@ -66,14 +67,17 @@ def policy(min_executors: int, max_executors: int, max_lag: str | None = None) -
 
 clicks = StructuredStream(
     name="clicks",
-    description="Clicks, rated one by one. R is about 0.5 on one executor while the load is calm.",
+    description="Clicks, rated one by one, and summed up by page and minute.",
     program=str(HERE / "jobs" / "clicks.py"),
-    arguments=("--input", str(DATA / "clicks"), "--output", str(DATA / "rated_clicks")),
+    arguments=("--input", str(DATA / "clicks"), "--output", str(DATA / "rated_pages")),
     batch_interval="5s",
     executor_memory="512m",
     spark_conf=SMALL_MACHINE,
     checkpoint_location=str(DATA / "checkpoints" / "clicks"),
     autoscale=policy(min_executors=1, max_executors=3),
+    # The sums are state. On Sunday nights its partitions become as many as are declared. By hand
+    # they may become any number that divides the key groups, at any time (docs/state.md).
+    state=State(key_groups=16, partitions=2, maintenance="0 3 * * SUN", timezone="Europe/Berlin"),
     report_every=REPORT_EVERY,
     deps=("click_files",),
     group="streams",
@@ -86,6 +90,11 @@ clicks = StructuredStream(
     program=str(HERE / "jobs" / "orders.py"),
     batch_interval="5s",
     receivers=2,
+    # Where one executor has both receivers, as after another one was lost, one of them is moved.
+    receiver_policy=ReceiverPolicy(),
+    # However much waits after an outage, no receiver takes more; looked over every night.
+    limits=StreamingLimits(max_rate=500),
+    retune=Retune(),
     # Two receivers take two of the four cores that the minimum of two executors has.
     executor_cores=2,
     executor_memory="512m",
@@ -178,11 +187,8 @@ if "PAYMENTS_BROKERS" in os.environ:
         dg.AssetSpec("payment_events", group_name="sources", description="Payments, on Kafka.")
     ]
 
-# Who is told when a stream fails, lags, loses data, ... (docs/alerts.md). The address of a Slack
-# webhook is a secret: it is in the environment, and without it nobody is told.
-alerts = [alert_sensor(SlackWebhook(dg.EnvVar("ALERTS_URL")))] if "ALERTS_URL" in os.environ else []
-
 defs = dg.Definitions.merge(
     build_defs(STREAMS, cluster),
     dg.Definitions(assets=sources, sensors=alerts),
+    visit_reports(DATA / "checked_visits"),
 )

@@ -328,11 +328,15 @@ def job_of(
     def graph() -> None:
         op()
 
+    # The config of the op and nothing else: the launchpad would begin with that of the cluster,
+    # where another value means another cluster for this one run.
+    mapped = {"ops": {job_name: {"config": op.config_schema.as_field()}}}
     return graph.to_job(
         name=job_name,
         executor_def=dg.in_process_executor,
         description=description,
         tags=streams.run_tags,
+        config=dg.ConfigMapping(lambda config: config, mapped),
     )
 
 

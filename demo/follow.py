@@ -72,6 +72,7 @@ class Follower:
                 seconds=seconds,
                 before=story.get("executors_before"),
                 after=story.get("executors_after"),
+                change=_change(story),
             )
             self.report.runs.append(ended)
             yield ended
@@ -84,6 +85,18 @@ class Follower:
                 told: Any = observation.metadata[STORY].value
                 return dict(told)
         return {}
+
+
+def _change(story: Mapping[str, Any]) -> str | None:
+    """What was changed of a stream's state, or of the place of its receivers, in words."""
+    if story.get("moves"):
+        return f"receivers {story['spread_before']} -> {story['spread_after']}"
+    changes = [
+        f"{each['partitions_before']} -> {each['partitions_after']} partitions"
+        for each in story.get("queries", ())
+        if story["ending"] == "reconfigured"
+    ]
+    return ", ".join(changes) or None
 
 
 def _streams_of(run: dg.DagsterRun) -> str:

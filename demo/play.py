@@ -12,11 +12,13 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from demo.acts import RUNS, Acts
 from demo.load import PAYMENTS
 from demo.report import Report, Run, Tick, run_line, tick_line
 from dev import runs
@@ -225,6 +227,13 @@ class Demo:
         with dg.DagsterInstance.get() as instance:
             follower = Follower(instance, self.streams)
             self.report = follower.report
+            self._acts = Acts(
+                self._cluster,
+                partial(self._ui.launch, self._location),
+                dict(self._minimums()),
+                lambda: runs.running(str(self.state)),
+                self.patience,
+            )
             while True:
                 self._check_children()
                 for news in follower.news():
@@ -243,6 +252,8 @@ class Demo:
                         say("The load begins, calm at first.")
                         self.begun = time.time()
                         self._go.touch()
+                for line in self._acts.next(self.report, self.begun):
+                    say(line)
                 self._say_phase()
                 if self.headless and self._verdict():
                     return
@@ -255,9 +266,12 @@ class Demo:
 
     def _verdict(self) -> bool:
         """Whether all that should happen has happened."""
-        missing = self.report.missing(self.streams, self.begun)
+        missing = self.report.missing(self.streams, self.begun, RUNS)
         if not missing:
-            say("Every stream was scaled up and down by tracked runs.")
+            say(
+                "Every stream was scaled up and down by tracked runs, and state and receivers were "
+                "changed by others."
+            )
             return True
         if time.time() > self.begun + self.deadline:
             raise DemoFailed(
@@ -336,7 +350,7 @@ class Demo:
 
 
 def write_report(path: Path, report: Report, streams: Sequence[str], since: float) -> None:
-    path.write_text(json.dumps(report.to_json(streams, since), indent=1) + "\n")
+    path.write_text(json.dumps(report.to_json(streams, since, RUNS), indent=1) + "\n")
     say(f"{path.name}: {len(report.ticks)} ticks, {len(report.runs)} runs")
 
 

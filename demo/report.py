@@ -1,9 +1,11 @@
 """What happened in a demo: the report, and whether it was what should happen. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+NO_JOBS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Run:
     before: int | None = None
     """Executors, for a rescale."""
     after: int | None = None
+    change: str | None = None
+    """What another operation has changed, in words; None: nothing."""
 
     @property
     def scaled_up(self) -> bool:
@@ -73,9 +77,23 @@ class Report:
             and last.registered == last.requested == minimum
         )
 
-    def missing(self, streams: Sequence[str], since: float = 0.0) -> list[str]:
+    def changed(self, stream: str, job: str, since: float) -> bool:
+        """Whether a run of `job` that was requested after `since` has changed something."""
+        return any(
+            run.change is not None
+            for run in self.runs
+            if (run.stream, run.job, run.status) == (stream, job, "SUCCESS") and run.time >= since
+        )
+
+    def missing(
+        self, streams: Sequence[str], since: float = 0.0, jobs: Mapping[str, str] = NO_JOBS
+    ) -> list[str]:
         """What should have happened by tracked runs requested after `since` and has not, in words:
-        each stream is scaled up, and after that down."""
+        each stream is scaled up, and after that down.
+
+        Args:
+            jobs: a job by which something else of the stream is changed, by stream.
+        """
         lines = []
         for stream in streams:
             runs = [run for run in self.runs if run.stream == stream and run.time >= since]
@@ -84,14 +102,21 @@ class Report:
                 lines.append(f"{stream}: no scale-up by a run")
             if not any(run.scaled_down for run in runs[up or 0 :]):
                 lines.append(f"{stream}: no scale-down by a run")
+        lines += [
+            f"{stream}: no run of {job} has changed anything"
+            for stream, job in jobs.items()
+            if not self.changed(stream, job, since)
+        ]
         return lines
 
-    def to_json(self, streams: Sequence[str], since: float = 0.0) -> dict[str, Any]:
+    def to_json(
+        self, streams: Sequence[str], since: float = 0.0, jobs: Mapping[str, str] = NO_JOBS
+    ) -> dict[str, Any]:
         return {
             "ticks": [asdict(tick) for tick in self.ticks],
             "runs": [asdict(run) for run in self.runs],
             "load_began": None if math.isinf(since) else round(since, 3),
-            "missing": self.missing(streams, since),
+            "missing": self.missing(streams, since, jobs),
         }
 
 
@@ -109,6 +134,8 @@ def tick_line(tick: Tick) -> str:
 
 def run_line(run: Run) -> str:
     """`clicks  rescale run 1a2b3c4d: 1 -> 3 executors, SUCCESS after 6.1 s`"""
-    change = "" if run.after is None else f" {run.before} -> {run.after} executors,"
+    change = "" if run.change is None else f" {run.change},"
+    if run.after is not None:
+        change = f" {run.before} -> {run.after} executors,"
     seconds = "" if run.seconds is None else f" after {run.seconds:.1f} s"
     return f"{run.stream:<9}{run.job} run {run.run_id[:8]}:{change} {run.status}{seconds}"

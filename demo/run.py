@@ -1,8 +1,9 @@
 """The demo: a cluster, three streams, a load that rises and falls, and Dagster with its UI.
 
     python -m demo.run              until Ctrl-C
-    python -m demo.run --headless   until every stream was scaled up and down by tracked runs;
-                                    exits with 1 if that did not happen in time
+    python -m demo.run --headless   until every stream was scaled up and down by tracked runs, the
+                                    state of one cut into other partitions, and the receivers of one
+                                    spread anew; exits with 1 if that did not happen in time
     python -m demo.run --kafka      with a fourth stream, which reads from a Kafka broker of its own
     python -m demo.run --pictures docs
                                     the same, and takes the README's pictures before it ends

@@ -141,6 +141,15 @@ class TestCodeLocation:
         defs = build_defs(self.STREAMS, world.cluster, autoscaler_running=running)
         assert defs.resolve_sensor_def("autoscaler").default_status is status
 
+    def test_a_run_from_the_launchpad_can_not_be_led_to_another_cluster(self, world):
+        """It begins with the config of the operation alone."""
+        job = build_defs([structured()], world.cluster).resolve_job_def("rescale")
+        config = {"ops": {"rescale": {"config": {"stream": "clicks", "target": 3}}}}
+        assert dg.validate_run_config(job, config)
+        other = {"resources": {"spark_cluster": {"config": {"world": "another"}}}}
+        with pytest.raises(dg.DagsterInvalidConfigError, match="resources"):
+            dg.validate_run_config(job, config | other)
+
     def test_runs_of_its_jobs_have_the_tags_that_are_given(self, world):
         pod = {"container_config": {"resources": {"requests": {"cpu": "250m"}}}}
         given = build_defs([structured()], world.cluster, run_tags={"dagster-k8s/config": pod})
@@ -243,6 +252,20 @@ class TestAsset:
             "2 to 4 (a maximum of 9 was declared, but 4 is"
         )
         assert metadata["checkpoint"] == "/data/clicks"
+        assert metadata["autoscale"] == (
+            "RatioPolicy: interval 1 min, scale_up_ratio 0.9, scale_down_ratio 0.3"
+        )
+
+    def test_it_says_by_what_its_policy_decides(self, world):
+        class Mine(RatioPolicy):
+            password: str = "hunter2"
+            least: int = 3
+
+        metadata = self.asset(world, autoscale=Mine.spark_12133(interval=15, max_lag=60)).metadata
+        assert metadata["autoscale"] == (
+            "Mine: interval 15 s, max_lag 1 min, scale_up_ratio 0.9, scale_down_ratio 0.5, least 3"
+        )
+        assert "autoscale" not in self.asset(world, executors=2).metadata
 
     def test_it_says_what_is_declared_of_limits(self, world):
         limits = {"clicks": SourceLimits(max_offsets_per_trigger=2000)}

@@ -15,12 +15,14 @@ Where it differs from `org.apache.spark.streaming.scheduler.ExecutorAllocationMa
   left nobody else is told to, and low load never asks for more than is requested already.
 - A source may tell how far behind the stream is, and how many shards it reads: a stream that is too
   far behind is not scaled down, and no stream is scaled beyond what its shards keep busy.
+- No executor is removed where R would then be at or above the upper threshold, as with 0.9 and 0.5
+  from two to one: it would be added again, and removed, for ever.
 - A query that takes all that a limit lets it is not scaled down, and counts as overloaded unless
   its lag is known and short, or the limit is one that no executor moves.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -51,7 +53,8 @@ class RatioPolicy(AutoscalePolicy):
     """Scale by R, the mean batch processing time divided by the batch interval.
 
     R at or above `scale_up_ratio`: add round(R) executors, at least one. R at or below
-    `scale_down_ratio`: remove one. In between: hold. The defaults are those Spark's
+    `scale_down_ratio`: remove one, unless R would then be at or above `scale_up_ratio`. In between:
+    hold. The defaults are those Spark's
     `org.apache.spark.streaming.scheduler.ExecutorAllocationManager` ships.
 
     Where the source tells how far behind the stream is, and that is above `max_lag`, nothing is
@@ -71,21 +74,13 @@ class RatioPolicy(AutoscalePolicy):
             )
 
     @classmethod
-    def spark_12133(
-        cls,
-        *,
-        min_executors: int | None = None,
-        max_executors: int | None = None,
-        initial_executors: int | None = None,
-    ) -> Self:
-        """The thresholds of the SPARK-12133 design document: up above 0.9, down below 0.5."""
-        return cls(
-            scale_up_ratio=0.9,
-            scale_down_ratio=0.5,
-            min_executors=min_executors,
-            max_executors=max_executors,
-            initial_executors=initial_executors,
-        )
+    def spark_12133(cls, **fields: Any) -> Self:
+        """The thresholds of the SPARK-12133 design document: up from R 0.9 on, down from 0.5 on.
+
+        Args:
+            fields: all other fields of the policy, such as `interval` and `max_executors`.
+        """
+        return cls(scale_up_ratio=0.9, scale_down_ratio=0.5, **fields)
 
     @classmethod
     def from_spark_conf(cls, conf: Mapping[str, str]) -> Self:
@@ -96,7 +91,8 @@ class RatioPolicy(AutoscalePolicy):
         with this policy must not enable Spark's own allocation any more.
 
         Raises:
-            DeclarationError: a setting of the family is unknown or has no usable value.
+            DeclarationError: a setting of the family is unknown or has no usable value, or the job
+                has its allocation switched off.
         """
         return cls(**policy_fields(conf))
 
@@ -192,7 +188,7 @@ class RatioPolicy(AutoscalePolicy):
             if self.max_lag is not None and seen.lag_unknown is not None:
                 # It may be far above max_lag: a lag that is missing is none of zero.
                 return Hold(f"{why}, but its lag is not known: {seen.lag_unknown}")
-            return down(why, bounds, seen)
+            return down(why, bounds, seen, self.scale_up_ratio)
         return Hold(
             f"{measured} is between {self.scale_down_ratio:g} and {self.scale_up_ratio:g}"
             + outstanding(seen)

@@ -165,7 +165,7 @@ def rescale(
     _follow(cluster, story, begun + request.wait, tell)
     story.seconds = time.monotonic() - begun
     if story.ending == "short":
-        _explain_shortfall(cluster, story)
+        _explain_shortfall(cluster, stream, story)
     if story.failed:
         _explain_receivers(story, ask(cluster, story.driver))
     return story
@@ -301,7 +301,7 @@ def _explain_receivers(story: Story, status: Status | None) -> None:
         story.notes.append(f"receiver {each.stream_id} runs nowhere{of}")
 
 
-def _explain_shortfall(cluster: ClusterManager, story: Story) -> None:
+def _explain_shortfall(cluster: ClusterManager, stream: Stream, story: Story) -> None:
     missing = story.missing or 0
     if missing > 0:
         story.notes.append(
@@ -311,10 +311,7 @@ def _explain_shortfall(cluster: ClusterManager, story: Story) -> None:
         if capacity is None:
             story.notes.append("the cluster manager could not be asked what it has left")
         else:
-            story.notes.append(
-                f"the cluster has {capacity.workers} worker(s) with {capacity.cores} cores, "
-                f"{capacity.free_cores} of them free"
-            )
+            story.notes.append(capacity.room_for(stream.executor_cores, stream.executor_memory))
     elif missing < 0:
         story.notes.append(f"{-missing} executors have not left yet")
     elif story.leaving:

@@ -8,7 +8,8 @@ from dagster_sparkscale.durations import parse_duration
 
 _FAMILY = "spark.streaming.dynamicAllocation."
 _INITIAL = "spark.dynamicAllocation.initialExecutors"
-_SWITCHES = (_FAMILY + "enabled", _FAMILY + "testing")
+_ENABLED = _FAMILY + "enabled"
+_SWITCHES = (_ENABLED, _FAMILY + "testing")
 
 
 def _whole(text: str) -> int:
@@ -40,11 +41,19 @@ def policy_fields(conf: Mapping[str, str]) -> dict[str, float | int]:
     """The fields that `conf` sets. Settings of other families are left alone.
 
     Raises:
-        DeclarationError: it is no dict, or a setting of the family is unknown or has no usable
-            value.
+        DeclarationError: it is no dict, a setting of the family is unknown or has no usable value,
+            or the family is switched off: the job has a fixed number of executors.
     """
     if not isinstance(conf, Mapping):
         raise DeclarationError(f"conf: a {type(conf).__name__}; must be a dict of Spark's settings")
+    enabled = str(conf.get(_ENABLED, "true")).strip().lower()
+    if enabled not in ("true", "false"):
+        raise DeclarationError(f"{_ENABLED} = {conf[_ENABLED]!r}: must be true or false")
+    if enabled == "false":
+        raise DeclarationError(
+            f"{_ENABLED} = {conf[_ENABLED]!r}: this job does not scale. Declare the stream with "
+            "executors, and without a policy; or leave the setting out, to have it scale"
+        )
     fields: dict[str, float | int] = {}
     for key, text in conf.items():
         if key in _FIELDS:

@@ -35,7 +35,7 @@ def up(
     return ScaleTo(target, f"{_counted(seen)} -> {target}{no_more}: {why}")
 
 
-def down(why: str, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
+def down(why: str, bounds: Bounds, seen: Evaluation, scale_up_ratio: float) -> Hold | ScaleTo:
     staying, requested = seen.staying, seen.requested
     assert staying is not None and requested is not None
     if seen.overdue is not None:
@@ -52,6 +52,16 @@ def down(why: str, bounds: Bounds, seen: Evaluation) -> Hold | ScaleTo:
         return Hold(f"{why}, but {bounds.minimum} is the minimum")
     if target >= requested:  # more are there than were asked for: they go without our help
         return Hold(f"{why}; {requested} are requested already, {staying} are still registered")
+    rises_to = _ratio_on(target, bounds, seen)
+    if rises_to >= scale_up_ratio:
+        if staying < requested:
+            return ScaleTo(
+                staying, f"{why}: {requested} requested, of which {_present(seen)} -> {staying}"
+            )
+        return Hold(
+            f"{why}, but it would be about {rises_to:.2f} on {target}, which is at or above "
+            f"{scale_up_ratio:g}: one would be removed and added in turn"
+        )
     no_more = f" ({bounds.useful_note})" if target < staying - 1 else ""
     return ScaleTo(target, f"{_counted(seen)} -> {target}{no_more}: {why}")
 
@@ -64,6 +74,15 @@ def taken(seconds: float | None, intervals: float) -> str:
     """
     times = f"{intervals:.1f} batch intervals"
     return times if seconds is None else f"{span(seconds)} ({times})"
+
+
+def _ratio_on(target: int, bounds: Bounds, seen: Evaluation) -> float:
+    """R on `target` executors, about: those at work share what the driver does not do itself."""
+    assert seen.staying is not None and seen.ratio is not None
+    at_work = seen.staying if bounds.useful is None else min(seen.staying, bounds.useful)
+    planning = next((load.planning for load in seen.loads if load.query == seen.query), None) or 0.0
+    shared = max(0.0, seen.ratio - planning)
+    return seen.ratio - shared + shared * max(1.0, at_work / target)
 
 
 def outstanding(seen: Evaluation) -> str:

@@ -8,6 +8,7 @@ import dagster as dg
 
 from dagster_sparkscale.cli import dagster_side
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
+from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
@@ -123,6 +124,10 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
         elif sighting.status is not None:
             yield Condition(name, f"answers, Spark {sighting.status.spark_version or 'unknown'}")
     room = cluster.capacity()
+    for name, why in without_room(room, streams, waiting(streams, sightings)):
+        yield Condition(
+            name, f"executors: {why}", "add workers, or declare smaller or fewer executors"
+        )
     if room is not None:
         yield Condition(
             "capacity", f"{room.free_cores} of {room.cores} cores free, {room.workers} worker(s)"

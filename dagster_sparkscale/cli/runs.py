@@ -63,7 +63,12 @@ def carry_out(
         instance.add_event_listener(run_id, tell)
         click.echo(f"run {run_id[:8]}: {title}", err=True)
         # Dagster's own log of a run goes to the console as well, in hundreds of characters a line.
-        with _ending_in_order(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        with (
+            _ended_if_interrupted(instance, run_id),
+            _ending_in_order(),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+        ):
             result = job.execute_in_process(
                 run_config={"ops": {op: {"config": told}}},
                 instance=instance,
@@ -80,6 +85,17 @@ def carry_out(
             )
     if not result.success:
         raise click.ClickException(in_a_terminal(_why(result), stream))
+
+
+@contextmanager
+def _ended_if_interrupted(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    """An interrupt that comes before the run has a step is none that Dagster writes down."""
+    try:
+        yield
+    except DagsterExecutionInterruptedError:
+        if (run := instance.get_run_by_id(run_id)) is not None and not run.is_finished:
+            instance.report_run_failed(run, "interrupted before anything was done")
+        raise click.ClickException("interrupted; nothing was done") from None
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from rich.text import Text
 from dagster_sparkscale.cli.dagster_side import unwatched
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.numbers import Finite
+from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.operations import in_flight
@@ -82,6 +83,8 @@ class _Seen:
     """Why nobody watches its streams, and what to do; None: somebody does, or it is not known."""
     unknown: str | None
     """Why that is not known."""
+    no_room: Sequence[tuple[str, str]]
+    """Streams whose executors can't come, and why."""
 
 
 @dataclass
@@ -112,7 +115,10 @@ class _Watched:
             rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
         rows += [fleet.orphan_row(each, now=now) for each in found]
-        return _Seen(fleet.worst_first(rows), unwatched, unknown)
+        missing = waiting(streams, sightings)
+        capacity = self.cluster.capacity() if missing else None
+        no_room = list(without_room(capacity, streams, missing))
+        return _Seen(fleet.worst_first(rows), unwatched, unknown, no_room)
 
 
 @contextmanager
@@ -145,6 +151,7 @@ def _page(clusters: Sequence[_Watched], console: Console) -> Group:
         at = time.strftime("%H:%M:%S")
         title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
         parts += [Text(title, style="bold"), table(rows, width)]
+        parts += [Text(f"{name}: {why}", style="yellow") for name, why in seen.no_room]
         if seen.unwatched is not None:
             # Of another Dagster, or by another name of the code location, somebody may.
             text = f"By this DAGSTER_HOME nobody watches these streams. {seen.unwatched}"

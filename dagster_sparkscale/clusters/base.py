@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from dagster_sparkscale.clusters import leases, limits
 from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
@@ -92,17 +93,6 @@ class Driver:
     restarted_at: tuple[float, ...] | None = field(default=None, repr=False)
     """When recovery started the stream anew, of its latest submissions (at least the last 20),
     seconds since the epoch; None: not known."""
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """What the cluster offers now."""
-
-    cores: int
-    free_cores: int
-    workers: int
-    details: tuple[str, ...] = field(default=())
-    """One line a worker, for people."""
 
 
 class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]

@@ -17,7 +17,8 @@ import dagster as dg
 from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters import class_data
-from dagster_sparkscale.clusters.base import Capacity, Driver
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home

@@ -20,6 +20,7 @@ from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare import checkpoints, drift
+from dagster_sparkscale.declare.reserved import rival
 from dagster_sparkscale.declare.stream import Stream
 
 ANNOUNCE_SECONDS = 30.0
@@ -58,6 +59,8 @@ class SparkCluster(ClusterManager):
                 raise ValueError(f'{key}: a Spark setting begins with "spark."')
             if key in _PER_STREAM:
                 raise ValueError(f"drop {key}: each stream declares its own")
+        if isinstance(value, Mapping) and (why := rival(value)):
+            raise ValueError(why)
         return value
 
     # What a cluster manager does its own way.

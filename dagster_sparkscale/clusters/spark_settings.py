@@ -1,6 +1,7 @@
 """The Spark settings of a submission, and the file they travel in. Pure.
 
-What must not change: a setting that the user gave always wins over one of ours; every value
+What must not change: a setting that the user gave always wins over one of ours, but for those that
+a field of the declaration makes, and for Spark's own allocation, which stays off; every value
 survives the way through Java's properties format unchanged, so that no value can become a second
 setting.
 """
@@ -10,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dagster_sparkscale.declare.limits import ENABLED, INITIAL_RATE
+from dagster_sparkscale.declare.reserved import RIVAL_SWITCHES
 from dagster_sparkscale.declare.state import SHUFFLE_PARTITIONS, STATE_PROVIDER
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
@@ -100,6 +102,8 @@ def settings(
             "spark.sparkscale.stream": stream.name,
             "spark.sparkscale.epoch": str(epoch),
             "spark.sparkscale.batchIntervalMs": str(interval_ms(stream)),
+            # Also where the files of a Spark installation turn it on for all of its applications.
+            **dict.fromkeys(RIVAL_SWITCHES, "false"),
         }
     )
     if stream.checkpoint_location:

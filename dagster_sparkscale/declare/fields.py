@@ -25,6 +25,14 @@ def check_memory(value: Any) -> str:
     return value.lower()
 
 
+_MEBIBYTES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+
+
+def mebibytes(memory: str) -> float:
+    """Of a JVM memory size such as "512m"."""
+    return int(memory[:-1]) * _MEBIBYTES[memory[-1].lower()]
+
+
 def check_cluster_key(value: Any) -> None:
     """Refuse what can't be the key of a cluster among the resources.
 

@@ -1,4 +1,4 @@
-"""Spark settings that a stream's `spark_conf` can't have, as something else makes them. Pure."""
+"""Spark settings that a `spark_conf` can't have, as something else makes them. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,8 +15,8 @@ from dagster_sparkscale.driver.wire import (
     SOURCES,
 )
 
-# Switches of Spark's own allocation. Either beside ours would fight over the same executors.
-_RIVAL_SWITCHES = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
+RIVAL_SWITCHES = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
+"""Of Spark's own allocation. Either beside ours would fight over the same executors."""
 # Settings that a field of the declaration already makes.
 _FIELD_FOR_SETTING = {
     "spark.app.name": "name",
@@ -45,9 +45,16 @@ def reserved(spark_conf: Mapping[str, str]) -> Iterator[str]:
     for key in spark_conf:
         if key.startswith(SOURCE_OPTIONS):
             yield f"spark_conf: drop {key}; it is set by limits"
-    for key in _RIVAL_SWITCHES:
-        if spark_conf.get(key, "").strip().lower() == "true":
-            yield (
-                f"spark_conf: drop {key} = true; Spark's own allocation would fight with the "
-                "executors set from here (RatioPolicy.from_spark_conf takes its settings over)"
+    if why := rival(spark_conf):
+        yield f"spark_conf: {why}"
+
+
+def rival(spark_conf: Mapping[str, object]) -> str | None:
+    """Why settings that switch Spark's own allocation on are refused, in words; None: none does."""
+    for key in RIVAL_SWITCHES:
+        if str(spark_conf.get(key, "")).strip().lower() == "true":
+            return (
+                f"drop {key} = true; Spark's own allocation would fight with the executors set "
+                "from here (RatioPolicy.from_spark_conf takes its settings over)"
             )
+    return None

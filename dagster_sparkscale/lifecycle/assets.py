@@ -9,6 +9,7 @@ from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
+from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, reconcile
 from dagster_sparkscale.names import MINUTES
@@ -53,6 +54,23 @@ def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         ) from error
 
 
+_NUMBERS = {"min_executors", "max_executors", "initial_executors"}
+_SECONDS = {"interval", "max_lag"}
+
+
+def _autoscale(stream: Stream) -> dict[str, str]:
+    """By what the policy decides: its thresholds, and what else it has that is a number."""
+    policy = stream.autoscale
+    if policy is None:
+        return {}
+    said = [
+        f"{name} {in_units(value) if name in _SECONDS else format(value, 'g')}"
+        for name in type(policy).model_fields
+        if name not in _NUMBERS and isinstance(value := getattr(policy, name), int | float)
+    ]
+    return {"autoscale": f"{type(policy).__name__}: {', '.join(said)}"}
+
+
 def _limits(stream: Stream) -> dict[str, str]:
     """What is declared of limits."""
     told = {}
@@ -84,6 +102,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
                 f"{stream.bounds.minimum} to {stream.bounds.maximum or 'what the cluster has'}"
                 + (f" ({stream.bounds.note})" if stream.bounds.note else "")
             ),
+            **_autoscale(stream),
             **_limits(stream),
             **({"checkpoint": stream.checkpoint_location} if stream.checkpoint_location else {}),
             **stream.metadata,

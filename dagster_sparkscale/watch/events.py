@@ -1,7 +1,7 @@
 """What Dagster is told of a stream: one event now and then, and what has changed of its checks.
 
-An event has the same keys each time, so that Dagster plots those that are numbers. A value that was
-not measured is null and leaves a gap in the plot; it is never a zero. Overview shows the latest
+Dagster plots the entries that are numbers, by their keys. What was not measured is left out, which
+leaves a gap in the plot; it is never a zero. Overview shows the latest
 materialization only, so an event is one when data moved on, or when what Overview shows is not so
 any more; else it is an observation. Freshness policies and `eager()` see materializations only.
 """
@@ -161,7 +161,7 @@ def _numbers(stream: Stream, minute: Minute, sighting: Sighting) -> dict[str, An
         "3. executors": minute.registered,
         "4. input (records/s)": minute.input_rate,
     }
-    if stream.state is not None:  # else each event would have two more that are null for ever
+    if stream.state is not None:
         status = sighting.status
         values["5. state (rows)"] = states.rows(status) if status else None
         values["6. state (partitions)"] = states.partitions(status) if status else None
@@ -169,10 +169,7 @@ def _numbers(stream: Stream, minute: Minute, sighting: Sighting) -> dict[str, An
         values["7. limit (records/s)"] = minute.limit
     if isinstance(stream, DStream) and stream.receivers:
         values["8. receivers"] = minute.receivers
-    return {
-        label: dg.MetadataValue.null() if value is None else value
-        for label, value in values.items()
-    }
+    return {label: value for label, value in values.items() if value is not None}
 
 
 def forget_what_is_stored_otherwise(

@@ -228,7 +228,13 @@ def _ratio(seen: Evaluation | None) -> Finding:
     load = _load(seen)
     if load is None:
         return Finding(None, "R is unknown", urgent=False)
-    worst = seen.loads[0] if seen and seen.loads else None
+    assert seen is not None
+    if load == seen.stalled and seen.ratio != load:
+        text = (
+            f"the batch in progress has taken {load:.2f} batch intervals so far, which counts as R"
+        )
+        return Finding(load < 1, text, urgent=False)
+    worst = seen.loads[0] if seen.loads else None
     text = f"R is {load:.2f}"
     planning = worst.planning if worst is not None and worst.ratio == load else None
     if planning is not None and planning > load / 2:

@@ -191,7 +191,9 @@ class TestStory:
         assert (story.ending, story.registered_after, story.missing) == ("short", 3, 3)
         assert story.notes == [
             "3 of 6 executors did not come; they stay requested",
-            "the cluster has 1 worker(s) with 3 cores, 0 of them free",
+            "no worker has 1 core and 1g of memory free for another executor: the one with most "
+            "has 0 cores and 1048576 MiB free (of the cluster's 3 cores 0 are free, on 1 "
+            "worker(s))",
         ]
         assert world.streams["clicks"].requested == 6
 

@@ -44,6 +44,15 @@ class TestAllIsWell:
             "capacity: 998 of 1000 cores free, 1 worker(s)",
         ]
 
+    def test_executors_that_can_not_come_are_wrong(self, healthy: Terminal) -> None:
+        healthy.kept().requested, healthy.world.cores = 3, 2
+        [line] = lines(healthy.ask("doctor"), "WRONG")
+        assert line.startswith("clicks: executors: 1 to come, but no worker has 1 core and 1g of")
+
+    def test_those_that_are_on_their_way_are_not(self, healthy: Terminal) -> None:
+        healthy.kept().requested = 3
+        assert lines(healthy.ask("doctor"), "WRONG") == []
+
     def test_a_release_that_is_not_told_is_unknown(self, healthy: Terminal) -> None:
         healthy.kept().spark_version = None
         assert "clicks: answers, Spark unknown" in lines(healthy.ask("doctor"), "ok")

@@ -47,6 +47,12 @@ class TestTable:
         assert second.startswith("clicks  running")
         assert "2 of 10" in second
 
+    def test_executors_that_fit_on_no_worker_are_said_to_be_so(self, terminal: Terminal) -> None:
+        assert not [line for line in table(terminal) if "no worker has" in line]
+        terminal.kept().requested, terminal.world.cores = 4, 2
+        [line] = [line for line in table(terminal) if "no worker has" in line]
+        assert line.startswith("clicks: 2 to come, but no worker has 1 core and 1g of memory free")
+
     def test_a_column_more_where_a_stream_has_a_limit(self, terminal: Terminal) -> None:
         assert "LIMIT" not in table(terminal)[1]
         terminal.kept().limits = (Limit("s", query=QUERY, rate=20.0, by="set"),)

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from dagster_sparkscale.clusters import leases
-from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.starts import Drivers, begin, refuse_if_held

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.clusters import local
-from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone import masters
@@ -59,6 +59,15 @@ def test_a_master_on_the_loopback_is_known(url: str, loopback: bool) -> None:
 def test_a_wrong_master_is_refused_when_it_is_declared() -> None:
     with pytest.raises(ValueError, match="master = 'h1:7077': must be the URL"):
         StandaloneCluster(master="h1:7077")
+
+
+@pytest.mark.parametrize(
+    "key", ["spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled"]
+)
+def test_an_allocation_of_sparks_own_is_refused_for_all_streams_too(key: str) -> None:
+    with pytest.raises(DeclarationError, match=f"spark_conf.*drop {key} = true"):
+        LocalCluster(spark_conf={key: "True"})
+    assert LocalCluster(spark_conf={key: "false"}).spark_conf == {key: "false"}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +135,7 @@ def test_the_capacity_counts_live_workers_only() -> None:
     }
     content = {"workers": [worker, {**worker, "state": "DEAD"}]}
     line = "h:1: 1 of 4 cores and 512 of 1024 MB in use"
-    assert masters.capacity(content) == Capacity(4, 3, 1, (line,))
+    assert masters.capacity(content) == Capacity(4, 3, 1, (line,), (Free(3, 512.0),))
     assert masters.capacity({"workers": [{}]}) is None
     assert masters.capacity({}) is None
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.clusters.standalone.room import Room, megabytes
+from dagster_sparkscale.clusters.standalone.room import Room
+from dagster_sparkscale.declare.fields import mebibytes
 from tests.fakes import dstream, structured
 
 ROOM = Room(workers=2, cores=4, memory="2g")
@@ -17,7 +18,7 @@ ROOM = Room(workers=2, cores=4, memory="2g")
     ("memory", "size"), [("512k", 0.5), ("512m", 512), ("2g", 2048), ("1T", 1024 * 1024)]
 )
 def test_memory_is_read_as_a_jvm_does(memory: str, size: float) -> None:
-    assert megabytes(memory) == size
+    assert mebibytes(memory) == size
 
 
 @pytest.mark.parametrize(

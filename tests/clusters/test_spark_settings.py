@@ -46,6 +46,13 @@ def test_what_the_declaration_says() -> None:
     assert "spark.executor.instances" not in made
 
 
+def test_sparks_own_allocation_is_off_whatever_is_set_elsewhere() -> None:
+    """As in spark-defaults.conf of the machine, over which settings of a submission win."""
+    keys = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
+    made = settings(declared(), 1, MASTER, common=dict.fromkeys(keys, "true"))
+    assert {key: made[key] for key in keys} == dict.fromkeys(keys, "false")
+
+
 def test_a_maximum_bounds_the_cores_unless_they_are_given() -> None:
     policy = RatioPolicy(max_executors=5)
     assert settings(declared(autoscale=policy, executor_cores=2), 1, MASTER)[

@@ -28,6 +28,12 @@ def test_the_design_documents_preset_scales_down_below_a_half():
     assert policy.interval == 60.0
 
 
+def test_the_preset_takes_every_other_field():
+    policy = RatioPolicy.spark_12133(interval="15s", max_lag="1 min", max_executors=9)
+    assert (policy.interval, policy.max_lag, policy.max_executors) == (15.0, 60.0, 9)
+    assert "intervall" in refusal(RatioPolicy.spark_12133, intervall="15s")
+
+
 def test_presets_of_a_subclass_are_of_the_subclass():
     class Mine(RatioPolicy):
         pass
@@ -155,6 +161,12 @@ class TestFromSparkConf:
             }
         )
         assert policy == RatioPolicy(max_executors=8)
+
+    def test_a_job_whose_allocation_is_off_has_no_policy(self):
+        key = FAMILY + "enabled"
+        text = refusal(RatioPolicy.from_spark_conf, {key: "false", FAMILY + "maxExecutors": "8"})
+        assert text.startswith(f"{key} = 'false': this job does not scale. Declare")
+        assert refusal(RatioPolicy.from_spark_conf, {key: "on"}).endswith("must be true or false")
 
     def test_nothing_set_gives_the_defaults(self):
         assert RatioPolicy.from_spark_conf({}) == RatioPolicy()

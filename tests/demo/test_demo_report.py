@@ -34,6 +34,32 @@ def test_what_happened_before_the_load_began_does_not_count():
     ]
 
 
+JOBS = {"clicks": "reconfigure_state"}
+CHANGED = Run(
+    *("cccccccc-3", "reconfigure_state", "clicks", "SUCCESS"),
+    *(120.0, 30.0),
+    change="4 -> 8 partitions",
+)
+
+
+@pytest.mark.parametrize(
+    ("run", "happened"),
+    [
+        (CHANGED, True),
+        (replace(CHANGED, change=None), False),
+        (replace(CHANGED, status="FAILURE"), False),
+        (replace(CHANGED, stream="orders"), False),
+        (replace(CHANGED, job="restart"), False),
+        (replace(CHANGED, time=104.0), False),
+    ],
+)
+def test_a_job_must_have_changed_something_since_the_load_began(run, happened):
+    report = Report(runs=[run])
+    assert report.changed("clicks", "reconfigure_state", since=105.0) is happened
+    line = "clicks: no run of reconfigure_state has changed anything"
+    assert report.missing([], 105.0, JOBS) == ([] if happened else [line])
+
+
 WARM = Tick("clicks", 90.0, 0.2, "hold", registered=1, requested=1)
 
 
@@ -106,3 +132,5 @@ def test_a_line_says_what_was_measured_and_what_was_not():
 
 def test_a_run_is_told_with_the_executors_it_changed():
     assert run_line(UP) == "clicks   rescale run aaaaaaaa: 1 -> 3 executors, SUCCESS after 6.1 s"
+    line = "clicks   reconfigure_state run cccccccc: 4 -> 8 partitions, SUCCESS after 30.0 s"
+    assert run_line(CHANGED) == line

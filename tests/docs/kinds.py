@@ -12,10 +12,14 @@ COMPILED = {
     ("docs/kinesis.md", "from pyspark.sql import SparkSession"): "needs a stream and a bucket",
     ("docs/kinesis.md", "day = ("): "needs a stream",
     ("docs/kinesis.md", "from pyspark import SparkContext"): "needs a stream and a bucket",
+    (
+        "docs/kinesis.md",
+        "from dagster_sparkscale.sources.kinesis import kinesis_direct_stream",
+    ): "needs a stream and a database",
     ("docs/receivers.md", "from pyspark import SparkContext"): "needs a socket and HDFS",
 }
 # What the reader of such a block has: his own names.
-YOURS = {"host", "port", "process", "spark", "write"}
+YOURS = {"database", "host", "ssc", "port", "process", "spark", "write"}
 
 # Python that needs a SparkSession and no more.
 ON_SPARK = {

@@ -104,6 +104,8 @@ def test_what_the_readme_has_copied_is_a_code_location(tmp_path: Path) -> None:
         env={**os.environ, "HOME": str(tmp_path)},
         check=True,
     )
-    assert {path.name for path in tmp_path.iterdir()} == {"definitions.py", "jobs", "dagster"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("definitions.py", "jobs", "sensors", "dagster"),
+    }
     assert (tmp_path / "dagster" / "dagster.yaml").is_file()
     assert {"clicks.py", "orders.py"} <= {path.name for path in (tmp_path / "jobs").iterdir()}

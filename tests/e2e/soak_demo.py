@@ -1,4 +1,5 @@
-"""The whole demo, to its end by itself: it must scale every stream up and down.
+"""The whole demo, to its end by itself: it must scale every stream up and down, change the state of
+one and spread the receivers of another.
 
 `test_demo` starts all streams, has one of them scaled, and leaves.
 """
@@ -37,6 +38,9 @@ def test_headless_every_stream_is_scaled_up_and_down_by_tracked_runs(tmp_path: P
     ]
     assert added
     assert max(added) == VISIT_SHARDS
+    changes = {run["job"]: run["change"] for run in report["runs"] if run["change"]}
+    assert changes["reconfigure_state"] == "2 -> 4 partitions"
+    assert changes["rebalance_receivers"].startswith("receivers [2, 0")
     # What a person sees while it runs.
     assert "Look at  http://127.0.0.1:" in demo.output()
     assert "load: rising" in demo.output()

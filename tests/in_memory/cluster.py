@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dagster_sparkscale.clusters import receiver_counts
-from dagster_sparkscale.clusters.base import Capacity, ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
 from dagster_sparkscale.clusters.leases import Lease, hold
 from dagster_sparkscale.clusters.starts import Drivers, begin
@@ -246,7 +247,8 @@ class MemoryCluster(ClusterManager):
         world = self._world
         if not world.master_answers:
             return None
-        return Capacity(world.cores, world.free_cores, 1, details=(f"{world.cores} cores",))
+        free = (Free(world.free_cores, 2.0**20),)
+        return Capacity(world.cores, world.free_cores, 1, (f"{world.cores} cores",), free)
 
     def prepare(self) -> None:
         self._world.calls.append("prepare")

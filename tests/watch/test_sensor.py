@@ -84,11 +84,7 @@ class TestMinutes:
         known = {"at", "state"} if state == "not started" else {"at", "state", "epoch"}
         assert {key for key, value in asdict(tick.seen()).items() if value is not None} == known
         (event,) = tick.told()
-        numbers = {key: value.value for key, value in event.metadata.items() if key[0].isdigit()}
-        assert list(numbers) == [
-            *("1. R", "2. lag (s)", "3. executors", "4. input (records/s)"),
-        ]
-        assert set(numbers.values()) == {None}
+        assert [key for key in event.metadata if key[0].isdigit()] == []
 
     def test_the_state_of_queries_has_numbers_where_it_is_declared(self):
         deployed = Deployment([stateful()])
@@ -100,8 +96,7 @@ class TestMinutes:
         kept.reachable = False
         deployed.cursor = None
         (event,) = deployed.tick().told()
-        names = "5. state (rows)", "6. state (partitions)"
-        assert [event.metadata[name].value for name in names] == [None, None]
+        assert event.metadata.keys().isdisjoint({"5. state (rows)", "6. state (partitions)"})
         assert "query state" not in event.metadata
 
     def test_limits_of_sources_are_shown_and_plotted_where_they_are_declared(self):
@@ -128,7 +123,7 @@ class TestMinutes:
         kept.reachable = False
         deployed.cursor = None
         (event,) = deployed.tick().told()
-        assert event.metadata["7. limit (records/s)"].value is None
+        assert "7. limit (records/s)" not in event.metadata
         assert "limits" not in event.metadata
 
     def test_the_asset_is_that_of_the_stream_with_its_prefix(self):

@@ -16,7 +16,8 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from dagster_sparkscale.clusters import credentials, leases
 from dagster_sparkscale.clusters.agents import RemoteAgent
-from dagster_sparkscale.clusters.base import Capacity, Driver
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError

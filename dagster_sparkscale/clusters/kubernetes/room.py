@@ -1,15 +1,20 @@
 """What the nodes of a cluster have, and what pods ask for of it. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 
 Object = Mapping[str, Any]
 
 NOTHING: Object = {}
-_UNITS = {"m": 1e-3, "u": 1e-6, "n": 1e-9, "k": 1e3}
+_UNITS = {
+    **{f"{prefix}i": 2.0 ** (10 * power) for power, prefix in enumerate("KMGTPE", 1)},
+    **{prefix: 1e3**power for power, prefix in enumerate("kMGTPE", 1)},
+    **{"m": 1e-3, "u": 1e-6, "n": 1e-9},
+}
+"""Longer ones first: `Mi` is no `i`."""
 
 
 def capacity_of(
@@ -18,19 +23,20 @@ def capacity_of(
     selector: Object = NOTHING,
     tolerations: Sequence[Object] = (),
 ) -> Capacity:
-    """The cores of the nodes that take such pods, whole ones, and those that no pod has asked for.
+    """The cores of the nodes that take such pods, whole ones, and what no pod has asked for.
 
     Args:
         selector: labels that the nodes must have.
         tolerations: of the taints that they may have.
     """
-    asked: dict[str, float] = {}
+    asked: dict[tuple[str, str], float] = {}
     for pod in pods:
         spec = pod.get("spec") or {}
         if node := spec.get("nodeName"):
-            asked[node] = asked.get(node, 0.0) + _requests(spec)
+            for what, read in _READ.items():
+                asked[node, what] = asked.get((node, what), 0.0) + _requests(spec, what, read)
     cores = free = 0
-    details = []
+    details, left_of = [], []
     for node in nodes:
         name = node["metadata"]["name"]
         if not _takes_pods(node, tolerations):
@@ -38,29 +44,45 @@ def capacity_of(
         labels = node["metadata"].get("labels") or {}
         if any(labels.get(key) != selector[key] for key in selector):
             continue
-        has = cores_of((node.get("status") or {}).get("allocatable", {}).get("cpu", "0"))
-        left = max(0.0, has - asked.get(name, 0.0))
+        allocatable = (node.get("status") or {}).get("allocatable", {})
+        has = cores_of(allocatable.get("cpu", "0"))
+        left = max(0.0, has - asked.get((name, "cpu"), 0.0))
+        memory = mebibytes_of(allocatable.get("memory", "0"))
+        left_memory = max(0.0, memory - asked.get((name, "memory"), 0.0))
         cores += math.floor(has)
         free += math.floor(left)
-        details.append(f"{name}: {left:g} of {has:g} cores free")
-    return Capacity(cores, free, len(details), tuple(details))
+        details.append(
+            f"{name}: {left:g} of {has:g} cores, {left_memory:.0f} of {memory:.0f} MiB free"
+        )
+        left_of.append(Free(math.floor(left), left_memory))
+    return Capacity(cores, free, len(details), tuple(details), tuple(left_of))
 
 
 def cores_of(quantity: object) -> float:
     """Cores of a quantity such as `2`, `500m` or `1.5`; 0 where it is none."""
-    text = str(quantity)
-    unit = _UNITS.get(text[-1:], 1.0)
+    return round(_number(str(quantity)), 6)
+
+
+def mebibytes_of(quantity: object) -> float:
+    """MiB of a quantity of memory such as `2Gi`, `512M` or `1073741824`; 0 where it is none."""
+    return _number(str(quantity)) / 2**20
+
+
+def _number(text: str) -> float:
+    unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     try:
-        return round(float(text[:-1] if text[-1:] in _UNITS else text) * unit, 6)
+        return float(text.removesuffix(unit)) * _UNITS.get(unit, 1.0)
     except ValueError:
         return 0.0
 
 
-def _requests(spec: Object) -> float:
+_READ: Mapping[str, Callable[[object], float]] = {"cpu": cores_of, "memory": mebibytes_of}
+
+
+def _requests(spec: Object, what: str, read: Callable[[object], float]) -> float:
     each = spec.get("containers") or ()
     return sum(
-        cores_of(((item.get("resources") or {}).get("requests") or {}).get("cpu", "0"))
-        for item in each
+        read(((item.get("resources") or {}).get("requests") or {}).get(what, "0")) for item in each
     )
 
 

@@ -7,7 +7,7 @@ from http.client import HTTPException
 from typing import Any
 
 from dagster_sparkscale.clusters import timed_urls
-from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 
 _MASTER = re.compile(r"^(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})$")
 _LOOPBACK = re.compile(r"^(localhost|127(\.[0-9]{1,3}){3}|\[::1\])$")
@@ -65,6 +65,13 @@ def capacity(content: dict[str, Any]) -> Capacity | None:
             f"and {worker['memoryused']} of {worker['memory']} MB in use"
             for worker in workers
         )
+        free = tuple(
+            Free(
+                int(worker["cores"]) - int(worker["coresused"]),
+                float(worker["memory"]) - float(worker["memoryused"]),
+            )
+            for worker in workers
+        )
     except (KeyError, TypeError, ValueError):
         return None
-    return Capacity(cores, cores - used, len(workers), details)
+    return Capacity(cores, cores - used, len(workers), details, free)

@@ -3,9 +3,8 @@ never give. Pure."""
 
 from dataclasses import dataclass
 
+from dagster_sparkscale.declare.fields import mebibytes
 from dagster_sparkscale.declare.stream import Stream
-
-_MEGABYTES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Room:
 
     def executors(self, cores: int, memory: str) -> int:
         """How many executors of that size fit."""
-        by_memory = int(megabytes(self.memory) / megabytes(memory))
+        by_memory = int(mebibytes(self.memory) / mebibytes(memory))
         return self.workers * min(self.cores // cores, by_memory)
 
     def misfit(self, stream: Stream) -> str | None:
@@ -31,7 +30,7 @@ class Room:
                 f"executor_cores = {cores}: a worker of the embedded cluster has {self.cores}, and "
                 "no executor would ever start: declare fewer, or raise cores_per_worker"
             )
-        if megabytes(memory) > megabytes(self.memory):
+        if mebibytes(memory) > mebibytes(self.memory):
             return (
                 f"executor_memory = {memory!r}: a worker of the embedded cluster has "
                 f"{self.memory}, and no executor would ever start: declare less, or raise "
@@ -47,11 +46,6 @@ class Room:
                     "workers, cores_per_worker or memory_per_worker"
                 )
         return None
-
-
-def megabytes(memory: str) -> float:
-    """Of a JVM memory size such as "512m"."""
-    return int(memory[:-1]) * _MEGABYTES[memory[-1].lower()]
 
 
 def _numbers(stream: Stream) -> list[tuple[str, int]]:

@@ -6,11 +6,12 @@ diagnostics say of a node that was lost is no end, for containers may live on th
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.fate import by_code
 
 FINAL = ("FINISHED", "FAILED", "KILLED")
@@ -162,8 +163,8 @@ def log_in(answer: str) -> str:
     return (rest if head else answer).rpartition(_TAIL)[0] if _TAIL in answer else rest or answer
 
 
-def room(content: Any) -> tuple[int, int, Sequence[str]]:
-    """Cores, free cores, and a line for each node that runs, of `/ws/v1/cluster/nodes`.
+def room(content: Any) -> Capacity:
+    """What the nodes that run offer, of `/ws/v1/cluster/nodes`.
 
     Raises:
         ValueError: it has not the form that YARN gives it.
@@ -180,6 +181,8 @@ def room(content: Any) -> tuple[int, int, Sequence[str]]:
             f"{each['usedMemoryMB']} of {each['usedMemoryMB'] + each['availMemoryMB']} MB in use"
             for each in nodes
         )
+        # With the default resource calculator YARN places by memory alone.
+        left = tuple(Free(None, float(each["availMemoryMB"])) for each in nodes)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"no list of nodes: {error!r}") from None
-    return used + free, free, lines
+    return Capacity(used + free, free, len(lines), lines, left)

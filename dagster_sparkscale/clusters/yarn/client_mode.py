@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.yarn.cluster import refuse_without_settings, user_or_me
@@ -50,7 +50,6 @@ class YarnClientCluster(HostedCluster):
     def _access(self) -> dict[str, str]:
         return {
             "spark.yarn.queue": self.queue,
-            "spark.dynamicAllocation.enabled": "false",
             # Or Spark begins with two; the agent states the target.
             "spark.executor.instances": "1",
             "spark.executor.maxNumFailures": "1000000",

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from dagster_sparkscale.clusters import timed_urls
-from dagster_sparkscale.clusters.base import Capacity
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.applications import Application
@@ -247,10 +247,9 @@ def _fault(error: Exception) -> str:
 def room_of(manager: ResourceManager) -> Capacity | None:
     """What the nodes offer now; None where that can't be told."""
     try:
-        cores, free, lines = applications.room(manager.nodes())
+        return applications.room(manager.nodes())
     except (Unanswered, ValueError):
         return None
-    return Capacity(cores, free, len(lines), tuple(lines))
 
 
 def runs(node_url: str, container: str, web: Web) -> bool | None:

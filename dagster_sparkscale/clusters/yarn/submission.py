@@ -128,7 +128,6 @@ def spark_settings(
         "spark.yarn.appMasterEnv.BASH_ENV": f"./{_ENVIRONMENT}",
         "spark.yarn.submit.waitAppCompletion": "false",
         "spark.executor.instances": str(executors),
-        "spark.dynamicAllocation.enabled": "false",
         # By its pages the agent is found.
         "spark.ui.enabled": "true",
     }

@@ -8,7 +8,8 @@ import pytest
 
 from dagster_sparkscale import DeclarationError, KubernetesCluster
 from dagster_sparkscale.clusters import leases
-from dagster_sparkscale.clusters.base import Capacity, DriverState
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import (
     AlreadyRunning,
     ClusterError,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from dagster_sparkscale.clusters.base import Capacity
-from dagster_sparkscale.clusters.kubernetes.room import capacity_of, cores_of
+from dagster_sparkscale.clusters.capacity import Capacity, Free
+from dagster_sparkscale.clusters.kubernetes.room import capacity_of, cores_of, mebibytes_of
 
 
-def node(name, cpu, ready="True", **spec):
+def node(name, cpu, ready="True", memory="0", **spec):
     conditions = [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]
-    status = {"allocatable": {"cpu": cpu}, "conditions": conditions}
+    status = {"allocatable": {"cpu": cpu, "memory": memory}, "conditions": conditions}
     return {"metadata": {"name": name}, "spec": spec, "status": status}
 
 
@@ -24,8 +24,21 @@ def test_what_pods_ask_for_is_taken():
         cores=7,
         free_cores=3,
         workers=2,
-        details=("a: 2.5 of 4 cores free", "b: 1.92 of 3.92 cores free"),
+        details=(
+            "a: 2.5 of 4 cores, 0 of 0 MiB free",
+            "b: 1.92 of 3.92 cores, 0 of 0 MiB free",
+        ),
+        free=(Free(2, 0.0), Free(1, 0.0)),
     )
+
+
+def test_memory_that_pods_ask_for_is_taken_too():
+    taken = {"requests": {"cpu": "1", "memory": "1536Mi"}}
+    pods = [{"spec": {"nodeName": "a", "containers": [{"resources": taken}]}}]
+    capacity = capacity_of([node("a", "4", memory="4Gi"), node("b", "4", memory="1Gi")], pods)
+    assert capacity.free == (Free(3, 2560.0), Free(4, 1024.0))
+    assert capacity.executors(2, "2g") == 1
+    assert capacity.executors(4, "2g") == 0
 
 
 def test_nodes_that_take_no_pods_do_not_count():
@@ -71,3 +84,14 @@ def test_a_node_that_has_promised_too_much_has_nothing_left():
 )
 def test_quantities_of_cores(quantity, cores):
     assert cores_of(quantity) == cores
+
+
+@pytest.mark.parametrize(
+    ("quantity", "mebibytes"),
+    [
+        *(("2Gi", 2048), ("512Mi", 512), ("1024Ki", 1), (1048576, 1), ("1048576k", 1000)),
+        *(("", 0), ("much", 0), ("1Ti", 2**20)),
+    ],
+)
+def test_quantities_of_memory(quantity, mebibytes):
+    assert mebibytes_of(quantity) == mebibytes

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.applications import Application, ended, log_in, newest, read
 
@@ -211,8 +212,8 @@ NODES = {
 
 def test_the_room_is_that_of_nodes_that_run() -> None:
     line = "n1:45454: 2 of 6 cores and 1024 of 4096 MB in use"
-    assert applications.room(NODES) == (6, 4, (line,))
-    assert applications.room({"nodes": None}) == (0, 0, ())
+    assert applications.room(NODES) == Capacity(6, 4, 1, (line,), (Free(None, 3072.0),))
+    assert applications.room({"nodes": None}) == Capacity(0, 0, 0)
 
 
 @pytest.mark.parametrize("content", [{}, None, {"nodes": {"node": [{"state": "RUNNING"}]}}])

@@ -181,3 +181,27 @@ def test_patience() -> None:
     patience.worked()
     assert not patience.is_over(110.0)
     assert patience.is_over(120.0)
+
+
+def test_a_batch_in_progress_has_a_begin_and_an_end() -> None:
+    commits = Commits(START)
+    commits.planned(planned(1))
+    assert commits.span_of(1) == (START, at(1))
+    with pytest.raises(LookupError, match="no batch of time 2"):
+        commits.span_of(2)
+    commits.succeeded(1, set())
+    commits.planned(planned(2))
+    assert commits.span_of(2) == (at(1), at(2))
+    with pytest.raises(LookupError, match="no batch of time 1"):
+        commits.span_of(1)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_batch_that_reads_nothing_beside_another_has_no_end_to_keep(fails: bool) -> None:
+    """Its end is that of the other: whoever keeps it loses what the other has not written."""
+    commits = Commits(START)
+    commits.planned(planned(1))
+    if fails:
+        commits.failed("the sink is gone")
+    commits.planned(Planned(2, commits.end, empty=True))
+    assert commits.span_of(2) is None

@@ -33,6 +33,7 @@ class _Open:
     """A batch that is not committed."""
 
     batch: Planned
+    begin: Offset
     done: bool = False
 
 
@@ -60,12 +61,25 @@ class Commits:
     def planned(self, batch: Planned) -> None:
         if self.is_past(batch.time_ms):
             raise ValueError(f"batch {batch.time_ms} is planned after batch {self._last_ms}")
-        self._open.append(_Open(batch))
+        self._open.append(_Open(batch, begin=self.end))
         self._last_ms, self.end = batch.time_ms, batch.end
 
     def unfinished(self) -> int:
         """How many batches with something to read are not done."""
         return sum(not each.done and not each.batch.empty for each in self._open)
+
+    def span_of(self, time_ms: int) -> tuple[Offset, Offset] | None:
+        """Where an open batch begins and ends. None: it reads nothing and moves nothing, as the
+        batches do that are due while another runs, or after one has failed. Their end is that of
+        the other batch, and would be a wrong position if that one fails.
+
+        Raises:
+            LookupError: no batch of this time is open.
+        """
+        for each in self._open:
+            if each.batch.time_ms == time_ms:
+                return None if each.begin == each.batch.end else (each.begin, each.batch.end)
+        raise LookupError(f"there is no batch of time {time_ms} whose output is in progress")
 
     def succeeded(self, time_ms: int, pending: Iterable[int] = ()) -> list[Planned]:
         """The batch of `time_ms` is done, all its output operations without an error.

@@ -77,6 +77,11 @@ class Committer:
             self._commits.planned(batch)
             return True
 
+    def span_of(self, time_ms: int) -> tuple[Offset, Offset] | None:
+        """As `Commits.span_of`."""
+        with self._lock:
+            return self._commits.span_of(time_ms)
+
     def took(self) -> tuple[float, float] | None:
         """How long the last batch that had something took, and how much of the stream's time it
         covered, milliseconds; None if there is none that was not asked for before."""

@@ -3,6 +3,7 @@
 What a batch is to read is planned on the driver, as ranges of sequence numbers; each range is a
 partition of the batch's RDD, and the tasks that use it read it. Positions are committed when all
 output operations of a batch have succeeded, in order: every record is processed at least once.
+A program that keeps the positions of each batch itself (`positions_of`) has exactly once.
 
 What there is to know when running it:
 
@@ -27,7 +28,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark import RDD
 from pyspark.streaming import StreamingContext
@@ -99,6 +100,13 @@ def kinesis_direct_stream(
     return KinesisDirectDStream(ssc, parsed, kept, store)
 
 
+class BatchPositions(NamedTuple):
+    """Where a batch begins and ends, each as `KinesisDirectDStream.committed` is."""
+
+    start: dict[str, Any]
+    end: dict[str, Any]
+
+
 class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
     """Made by `kinesis_direct_stream`."""
 
@@ -121,8 +129,9 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         ticks = ssc.queueStream([], default=context.parallelize([], 1))
         super().__init__(ticks, self._batch)
         self._batches = Batches(ssc, ticks._jdstream.dstream().id())
-        jobs = int(context.getConf().get("spark.streaming.concurrentJobs", "1"))
-        self._committer = Committer(self._batches, positions, start, jobs)
+        self._jobs = int(context.getConf().get("spark.streaming.concurrentJobs", "1"))
+        self._store = store
+        self._committer = Committer(self._batches, positions, start, self._jobs)
         self._batches.listen(self._committer.completed)
         self._patience = Patience()
         self._lag = (0, 0, start.lost)
@@ -136,6 +145,37 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         one that was read), AT (the next one), TRIM (nothing yet), TS (nothing yet; begins at t) and
         END (closed, and read). It can be kept as JSON and given as `starting_positions`."""
         return self._committer.committed.to_json()
+
+    def positions_of(self, time: datetime) -> BatchPositions | None:
+        """The positions of the batch of `time`, for its output operation to keep.
+
+            def write(time, rdd):
+                positions = clicks.positions_of(time)
+
+        A program that keeps `end` in the transaction that keeps the results, and begins there
+        (`starting_positions`), has each record exactly once; one that keeps it before it processes
+        the records has each at most once. Where what is kept is not `start`, another program has
+        written meanwhile, or a batch was left out.
+
+        Returns:
+            None if the batch reads nothing: there is nothing to keep.
+
+        Raises:
+            LookupError: no batch of this time is in progress.
+            ValueError: the positions would not be where the next start begins, or not in order.
+        """
+        if self._store is not None:
+            raise ValueError(
+                f"store = {self._store!r}: the next start begins at what the store has. Leave it "
+                "out, to keep positions with the results"
+            )
+        if self._jobs > 1:
+            raise ValueError(
+                f"spark.streaming.concurrentJobs = {self._jobs}: must be 1 for a program that "
+                "keeps positions; several batches at a time end in any order"
+            )
+        span = self._committer.span_of(_milliseconds(time))
+        return None if span is None else BatchPositions(*(each.to_json() for each in span))
 
     def __reduce__(self) -> Any:
         # Spark pickles what it is to checkpoint.
@@ -157,7 +197,7 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
     def _batch(self, moment: datetime, _: "RDD[Any]") -> "RDD[KinesisRecord]":
         """The RDD of a batch. Called once for each, in order, by the thread that makes its jobs."""
         self._committer.start()
-        time_ms = round(moment.timestamp() * 1000)
+        time_ms = _milliseconds(moment)
         start = self._committer.next_start(time_ms)
         plan = self._plan(start) if start is not None else None
         ranges = plan.ranges if plan is not None else ()
@@ -199,6 +239,10 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         # Where nothing was planned, the stream has gone on without it.
         waited_ms = round((now - self._lag_at) * 1000)
         self._batches.report(self._stream, behind_ms + waited_ms, shards, lost)
+
+
+def _milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
 
 
 def _offset(kept: Mapping[str, Any], stream: str) -> Offset:
