@@ -13,11 +13,12 @@ from dagster_sparkscale.backpressure.aims import How
 from dagster_sparkscale.backpressure.looking import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, without
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, reconcile
+from dagster_sparkscale.lifecycle.reconcile import reconcile
 
 CAUSE = "retune"
 """In the history of submissions."""
@@ -68,7 +69,7 @@ def apply(
     looked: Looked,
     tuning: Tuning,
     how: How,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float,
 ) -> Story:
@@ -96,7 +97,7 @@ def _live(
     stream: Stream,
     looked: Looked,
     tuning: Tuning,
-    holder: str,
+    holder: Holder,
     lease_wait: float,
 ) -> None:
     """Remember what was tuned, and set live limits where they are others.
@@ -130,7 +131,7 @@ def _restart(
     request: Request,
     looked: Looked,
     tuning: Tuning,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float,
 ) -> Driver:
@@ -154,13 +155,10 @@ def _restart(
             restart=True,
             cause=CAUSE,
             epoch=looked.driver.epoch,
-            asked_at=request.asked_at,
             owner=request.owner,
             lease_wait=lease_wait,
             remember=remember,
         )
-        if outcome.reason is not None:
-            raise Refused(outcome.reason)
         tell(f"driver {outcome.driver.epoch} was started with these limits")
         _follow(cluster, outcome.driver)
         return outcome.driver
@@ -228,7 +226,7 @@ def start_again(
     stream: Stream,
     request: Request,
     failed: Driver,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float,
 ) -> Story:
@@ -244,10 +242,10 @@ def start_again(
     outcome = reconcile(
         cluster,
         stream,
-        holder=holder,
+        holder=str(holder),  # it has begun: nothing overtakes its end
         cause=CAUSE,
         epoch=failed.epoch,
-        asked_at=request.asked_at,
+        unless_stopped=True,
         owner=request.owner,
         lease_wait=lease_wait,
     )
@@ -292,7 +290,7 @@ def _go_back(
     before: Record,
     tuning: Tuning,
     why: str,
-    holder: str,
+    holder: Holder,
     lease_wait: float,
 ) -> None:
     """Remember what was in force before, and start a driver with it where none runs.
@@ -300,7 +298,7 @@ def _go_back(
     Raises:
         ClusterError: none could be started.
     """
-    asked_at = time.time()
+    holder = str(holder)  # it has begun: nothing overtakes its end
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         if lease.record.tuning != tuning:
             return  # somebody has seen to it
@@ -308,7 +306,7 @@ def _go_back(
         if not tuning.by_hand:  # by itself it is not tried again soon; what a person tries is gone
             back = replace(
                 back,
-                at=asked_at,
+                at=time.time(),
                 by=request.id,
                 verify_at=None,
                 put_back=True,
@@ -322,6 +320,6 @@ def _go_back(
         stream,
         holder=holder,
         cause=CAUSE,
-        asked_at=asked_at - ASKED_LATER,  # any stop from now on is a later wish
+        unless_stopped=True,
         lease_wait=lease_wait,
     )

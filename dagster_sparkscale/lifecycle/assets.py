@@ -1,9 +1,14 @@
 """A stream as an asset: materializing it reconciles it."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import dagster as dg
 from dagster._check import CheckError
 from pydantic import Field
 
+from dagster_sparkscale.clusters.errors import Overtaken
+from dagster_sparkscale.clusters.overtaking import RESTART, START
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
@@ -84,18 +89,26 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
             **stream.metadata,
         },
         required_resource_keys={streams.cluster_key},
+        output_required=False,
     )
-    def start(context: dg.AssetExecutionContext, config: StartConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]
-        with as_operation(context, streams, stream.name, "start") as holder:
-            outcome = reconcile(
-                streams.cluster(context),
-                stream,
-                holder=holder,
-                restart=config.restart,
-                owner=streams.owner(location_of(context.run)),
-            )
+    def start(
+        context: dg.AssetExecutionContext, config: StartConfig
+    ) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
+        change = RESTART if config.restart else START
+        with as_operation(context, streams, stream.name, START) as holder:
+            try:
+                outcome = reconcile(
+                    streams.cluster(context),
+                    stream,
+                    holder=replace(holder, change=change),
+                    restart=config.restart,
+                    owner=streams.owner(location_of(context.run)),
+                )
+            except Overtaken as why:
+                context.log.info(f"nothing to do: {why}")
+                return  # nothing was materialized
         context.log.info(describe(outcome))
-        return dg.MaterializeResult(
+        yield dg.MaterializeResult(
             # Until the sensor tells of it again: what the Overview of the asset shows.
             metadata={"state": describe(outcome)}
             | (_overview(context, stream) if outcome.action is Action.ATTACHED else {})

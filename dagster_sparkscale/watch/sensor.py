@@ -13,11 +13,12 @@ import dagster as dg
 from dagster import DagsterInstance
 from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
-from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
+from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
-from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
+from dagster_sparkscale.operations import InFlight, Operations, Streams, asset_key, in_flight
 from dagster_sparkscale.receivers.count import still_known
 from dagster_sparkscale.watch.assess import Assessment, judge
 from dagster_sparkscale.watch.collect import Collector
@@ -92,7 +93,8 @@ def autoscale_sensor(
             *(streams.cluster(context), streams.by_name, owner, left),
             remembered(memory, streams.by_name),
         )
-        assessments = _assess_all(context.instance, streams, sightings, memory, now)
+        cluster = streams.cluster(context)
+        assessments = _assess_all(context.instance, streams, cluster, sightings, memory, now)
         recents.tick(streams.by_name)
         events: list[Event] = []
         rows: list[Row] = []
@@ -128,7 +130,9 @@ def autoscale_sensor(
                 known.minutes = [*pending, minute]
         events += told_of(orphans, memory)
         rows += [orphan_row(orphan, now=now) for orphan in orphans]
-        events += told_of_fleet(streams, rows, memory.fleet, context.instance, owner, now)
+        events += told_of_fleet(
+            *(streams, rows, memory.fleet, context.instance, cluster, owner, now)
+        )
         lines += [*map(str, orphans), *map(str, assessments.values())]
         if requests:
             # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
@@ -156,6 +160,7 @@ def autoscale_sensor(
 def _assess_all(
     instance: DagsterInstance,
     streams: Streams,
+    cluster: ClusterManager,
     sightings: dict[str, Sighting],
     memory: Memory,
     now: float,
@@ -188,17 +193,17 @@ def _assess_all(
         if capacity != before:
             memory.of(name).capacity = capacity
             assessments[name] = assessed(stream)
-    busy: Mapping[str, str] = {}
+    busy: Mapping[str, InFlight] = {}
     # Most ticks hold everything; only one that does not needs to ask what is in flight, or one that
     # would tell of a stop which may be in progress.
     if any(each.acts or _left_running(each) for each in assessments.values()):
-        busy = in_flight(instance, streams.cluster_key, now)
+        busy = in_flight(instance, streams.cluster_key, cluster, now)
     for name, stream in streams.by_name.items():
         status, known = sightings[name].status, memory.of(name)
         evaluated = due[name] and assessments[name].seen is not None
-        if name in busy and (assessments[name].acts or _left_running(assessments[name])):
+        if name in busy and _waits_for(busy[name], assessments[name]):
             # Not decided: it is due again at the next tick.
-            assessments[name] = assessed(stream, busy[name])
+            assessments[name] = assessed(stream, str(busy[name]))
         elif evaluated:
             known.decided_at = now
         if evaluated and status is not None:
@@ -217,6 +222,13 @@ def _capacity(known: float | None, assessment: Assessment, sighting: Sighting) -
     if status is None or seen is None or not status.receivers:
         return known
     return still_known(known, seen, len(status.receivers))
+
+
+def _waits_for(run: InFlight, assessment: Assessment) -> bool:
+    """Whether nothing is done to a stream beside that run."""
+    if isinstance(assessment.decision, Restart):
+        return run.bars_recovery
+    return assessment.acts or _left_running(assessment)
 
 
 def _left_running(assessment: Assessment) -> bool:
