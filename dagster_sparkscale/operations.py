@@ -32,6 +32,7 @@ from dagster_sparkscale.names import (
     STREAM_TAG,
     scoped,
 )
+from dagster_sparkscale.private_dagster import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
 
 STALE_AFTER = 180.0
 """Seconds after which the run of a decision is too late: what it was decided on is not so any more,
@@ -47,9 +48,6 @@ FOLLOWS = 300.0
 """Seconds after its beginning for which a run counts as in flight though nobody holds its stream:
 it follows what it has asked for, such as executors. Its process may have died."""
 
-MAX_RETRIES_TAG, RETRY_NUMBER_TAG = "dagster/max_retries", "dagster/retry_number"
-REPOSITORY_LABEL_TAG = ".dagster/repository"
-"""Tags of Dagster's runs; its own constants are in private modules."""
 _EXPIRES = PREFIX + "expires"
 """Tag of a run that changes nothing when it starts too late."""
 
@@ -391,15 +389,6 @@ def refuse_if_stale(decided_at: float | None, now: float) -> None:
 def owner_of(location: str | None, cluster_key: str) -> str:
     """By whom streams are declared: code location and cluster. Empty where the location is None."""
     return f"{location}/{cluster_key}" if location else ""
-
-
-def location_of(run: dg.DagsterRun) -> str | None:
-    """The code location that a run belongs to; None of one that has none."""
-    origin = run.remote_job_origin
-    if origin is not None:
-        return origin.location_name
-    # Of the command line, which has loaded the code location by itself.
-    return run.tags.get(REPOSITORY_LABEL_TAG, "").partition("@")[2] or None
 
 
 def _asked_at(

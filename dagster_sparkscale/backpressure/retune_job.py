@@ -24,8 +24,8 @@ from dagster_sparkscale.operations import (
     Report,
     Streams,
     asset_key,
-    location_of,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 
 NAME = "retune_backpressure"
 VERIFY = "verify_retune"
@@ -94,7 +94,7 @@ def _carry_out(
         values=config.values or None,
         by_hand=config.decided_at is None,
         epoch=config.epoch,
-        owner=streams.owner(location_of(context.run)),
+        owner=streams.owner(code_location_of(context.run)),
     )
     # To look whether a change did any good is none: it overtakes nothing that a person asked for.
     asking = replace(holder, change=VERIFY) if config.verify else holder

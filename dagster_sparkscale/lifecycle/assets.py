@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import dagster as dg
-from dagster._check import CheckError
 from pydantic import Field
 
 from dagster_sparkscale.clusters.errors import Overtaken
@@ -17,7 +16,8 @@ from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, reconcile
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.operations import Streams, as_operation, asset_key, location_of, told
+from dagster_sparkscale.operations import Streams, as_operation, asset_key, told
+from dagster_sparkscale.private_dagster import code_location_of, is_check_error
 
 KINDS = ("spark", "streaming")
 
@@ -102,7 +102,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
                     stream,
                     holder=replace(holder, change=change),
                     restart=config.restart,
-                    owner=streams.owner(location_of(context.run)),
+                    owner=streams.owner(code_location_of(context.run)),
                 )
             except Overtaken as why:
                 context.log.info(f"nothing to do: {why}")
@@ -156,6 +156,6 @@ def _refused(stream: Stream) -> str | None:
             dg.asset(key=asset_key(stream), **given)(nothing)
         except Exception as error:
             # What Dagster says of a wrong type is about its own parameters.
-            said = _RIGHT.get(field) if isinstance(error, CheckError) else None
+            said = _RIGHT.get(field) if is_check_error(error) else None
             return f"{field} = {shown(getattr(stream, field))}: {said or error}"
     return None

@@ -17,8 +17,8 @@ from dagster_sparkscale.operations import (
     OperationConfig,
     Report,
     Streams,
-    location_of,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 
 LEASE_WAIT = 60.0
 LONGEST_STOP = 24 * 3600.0
@@ -118,7 +118,7 @@ def _restart(
         restart=not recovering,
         cause="recovery" if recovering else "manual",
         failed_epoch=config.failed_epoch,
-        owner=streams.owner(location_of(context.run)),
+        owner=streams.owner(code_location_of(context.run)),
     )
     return Report(describe(outcome), story_of(stream, outcome, config.reason))
 

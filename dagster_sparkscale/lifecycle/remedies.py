@@ -19,8 +19,8 @@ from dagster_sparkscale.operations import (
     Report,
     Streams,
     job_of,
-    location_of,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 
 NAMES = (DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN)
 
@@ -86,7 +86,7 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
         if stream in streams.by_name:
             raise ClusterError(f"stream = {stream!r}: is declared, so it is no orphan: use stop")
         _refuse_if_unknown(cluster, stream)
-        record, mine = cluster.store().read(stream), streams.owner(location_of(context.run))
+        record, mine = cluster.store().read(stream), streams.owner(code_location_of(context.run))
         owner = record.owner if record else ""
         if not config.whoever_declares_it and (not owner or owner != mine):
             raise ClusterError(f"stream = {stream!r}: {_may_be_anothers(record)}")

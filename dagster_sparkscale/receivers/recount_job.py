@@ -11,9 +11,9 @@ from dagster_sparkscale.operations import (
     Operation,
     Report,
     Streams,
-    location_of,
     rounded,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 from dagster_sparkscale.receivers.recount import Request, Story, recount
 
 
@@ -49,7 +49,7 @@ def _carry_out(
         decided=config.decided_at is not None,
         accept_loss=config.accept_loss,
         wait=config.wait_seconds,
-        owner=streams.owner(location_of(context.run)),
+        owner=streams.owner(code_location_of(context.run)),
     )
     cluster = streams.cluster(context)
     story = recount(cluster, stream, request, holder=holder, tell=context.log.info)

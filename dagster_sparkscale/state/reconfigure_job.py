@@ -17,9 +17,9 @@ from dagster_sparkscale.operations import (
     Operation,
     Report,
     Streams,
-    location_of,
     rounded,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 from dagster_sparkscale.state.aims import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.following import in_words
 from dagster_sparkscale.state.reconfigure import Request, Story, look, reconfigure
@@ -82,7 +82,7 @@ def _carry_out(
             asked,
             id,
             epoch=config.epoch,
-            owner=streams.owner(location_of(context.run)),
+            owner=streams.owner(code_location_of(context.run)),
         ),
         holder=holder.of(config.query),
         within=within,

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import dagster as dg
 from dagster import DagsterInstance
-from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
@@ -19,6 +18,7 @@ from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import InFlight, Operations, Streams, asset_key, in_flight
+from dagster_sparkscale.private_dagster import carrying, code_location
 from dagster_sparkscale.receivers.count import still_known
 from dagster_sparkscale.watch.assess import Assessment, judge
 from dagster_sparkscale.watch.collect import Collector
@@ -86,8 +86,7 @@ def autoscale_sensor(
             sightings[name] = missed(sighting, known.epoch)
             if (driver := sighting.driver) is not None:
                 known.epoch = None if driver.state is DriverState.STOPPED else driver.epoch
-        origin = context.code_location_origin
-        owner = streams.owner(origin.location_name if origin else None)
+        owner = streams.owner(code_location(context))
         left = max(0.1, deadline - (time.time() - now))
         orphans = orphan_search.search(
             *(streams.cluster(context), streams.by_name, owner, left),
@@ -152,7 +151,7 @@ def autoscale_sensor(
         minimum_interval_seconds=max(1, int(min([LONGEST_PAUSE, *intervals]))),
         default_status=default_status,
         required_resource_keys={streams.cluster_key},
-        metadata={STREAMS: ObjectMetadataValue(streams)},
+        metadata=carrying(STREAMS, streams),
         description="Evaluates every stream, observes it, and requests its rescales and restarts.",
     )
 
