@@ -80,3 +80,19 @@ class RecoveryPolicy(Declaration):
                 f"first_delay = {self.first_delay:g}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _limit_in_reach(self) -> Self:
+        """Of drivers that fail at once, so many restarts must fit into the time: else it would
+        never be given up."""
+        seconds, most = 0.0, 1
+        while most < self.limit and seconds < self.within:
+            seconds += min(self.first_delay * 2.0**most, self.longest_delay)
+            most += seconds < self.within
+        if most < self.limit:
+            raise ValueError(
+                f"limit = {self.limit}: can't be reached, so the stream would be restarted for "
+                f"ever: with these pauses {most} restarts fall into within = {self.within:g} s at "
+                f"most; must be at most {most}, or within longer"
+            )
+        return self

@@ -138,6 +138,7 @@ class Queries:
 
     def started(self, event: Mapping[str, Any], lifetime: Lifetime | None = None) -> None:
         """`QueryStartedEvent`, of a query that lives no longer than that."""
+        self.end_with_context()  # one of a context that is gone has given its name back
         with self._lock:
             label = event.get("name") or event["id"]
             same = self._queries.get(label)

@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.names import STREAMS, scoped
+from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import InFlight, Operations, Streams, asset_key, in_flight
 from dagster_sparkscale.private_dagster import carrying, code_location
@@ -27,7 +28,7 @@ from dagster_sparkscale.watch.events import Event, told
 from dagster_sparkscale.watch.fleet import Row, orphan_row, row
 from dagster_sparkscale.watch.fleet_events import told_of_fleet
 from dagster_sparkscale.watch.health import NOT_STOPPED, Health
-from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.orphans import OrphanSearch, remembered, told_of
 from dagster_sparkscale.watch.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting, missed
@@ -38,6 +39,11 @@ DEADLINE = 30.0
 LONGEST_PAUSE = 60.0
 """Seconds between two ticks at most: whatever the policies say, streams are observed and failed
 drivers restarted."""
+
+MOST_TOLD = 20e6
+"""Characters of what a tick tells Dagster, at most: Dagster refuses a tick above 100 MB (older
+releases 50), with all that it asks for, and the next one would be as large. The next one tells the
+rest."""
 
 _SKIP_REASON_LIMIT = 4000
 _LATE = 0.9  # ticks come every 60 to 65 s and may be early by a moment: do not skip a whole one
@@ -99,6 +105,7 @@ def autoscale_sensor(
         rows: list[Row] = []
         lines: list[str] = []
         requests: list[dg.RunRequest] = []
+        size = 0
         for stream in streams:
             assessment, sighting = assessments[stream.name], sightings[stream.name]
             known, decision = memory.of(stream.name), assessment.decision
@@ -116,17 +123,23 @@ def autoscale_sensor(
                 rows.append(row(stream, assessment, sighting, now=now))
                 recent = recents.of(context.instance, stream.name, asset_key(stream), known)
                 recent.add(minute)
-                events += told(
-                    *(context.instance, stream, assessment, sighting, rows[-1]),
-                    *(minute, known, recent),
-                )
+                if size > MOST_TOLD:
+                    _keep(known, minute)
+                    continue
+                new = [
+                    *told(
+                        *(context.instance, stream, assessment, sighting, rows[-1]),
+                        *(minute, known, recent),
+                    )
+                ]
+                size += sum(len(repr(event)) for event in new)
+                events += new
             except Exception as error:  # what can't be told of one must not silence the others
                 text = f"{stream.name}: can't be told of: {type(error).__name__}: {error}"
                 context.log.exception(text)
                 lines.append(text)
-                # As `told` comes to its end, or remembers nothing. No more than an event may have.
-                pending = [m for m in known.minutes if m.at > minute.at - LONGEST_REPORT]
-                known.minutes = [*pending, minute]
+                # As `told` comes to its end, or remembers nothing.
+                _keep(known, minute)
         events += told_of(orphans, memory)
         rows += [orphan_row(orphan, now=now) for orphan in orphans]
         events += told_of_fleet(
@@ -154,6 +167,12 @@ def autoscale_sensor(
         metadata=carrying(STREAMS, streams),
         description="Evaluates every stream, observes it, and requests its rescales and restarts.",
     )
+
+
+def _keep(known: StreamMemory, minute: Minute) -> None:
+    """Have the next event of a stream tell of this minute, too. No more than an event may have."""
+    pending = [each for each in known.minutes if each.at > minute.at - LONGEST_REPORT]
+    known.minutes = [*pending, minute]
 
 
 def _assess_all(
