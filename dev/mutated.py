@@ -53,6 +53,7 @@ PURE: Modules = {
     ),
     "clusters/fate.py": ("clusters/test_fate*.py", "clusters/host/test_drivers*.py"),
     "clusters/limits.py": ("clusters/test_limits*.py",),
+    "clusters/overtaking.py": ("clusters/test_overtaking.py",),
     "clusters/receiver_counts.py": ("clusters/test_receiver_counts.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "clusters/tuned.py": ("clusters/test_tuned.py",),
