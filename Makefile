@@ -87,9 +87,18 @@ test-spark: ## the tests of Spark itself on another release, SPARK=3.5; ARGS for
 	@export JDK_JAVA_OPTIONS="-Xshare:auto $$JDK_JAVA_OPTIONS" TESTS_WITHOUT_CLASS_DATA=1; \
 		exec $(MAKE) --no-print-directory test VENV=.cache/spark-$(SPARK) BOUND='pyspark==$(SPARK).*' ARGS='$(or $(ARGS),$(ON_SPARK))'
 
-test-dagster: ## the tests that need no Spark on another release of Dagster, DAGSTER=1.11; ARGS as above
-	@exec $(MAKE) --no-print-directory test VENV=.cache/dagster-$(DAGSTER) BOUND='dagster==$(DAGSTER).*' \
-		ARGS='$(or $(ARGS),-m "not spark and not clusters")'
+# All that another release of Dagster may do otherwise: its instance, runs, sensors, checks, and where
+# the command line finds them.
+ON_DAGSTER = tests/lifecycle tests/watch/test_sensor*.py tests/watch/test_runs.py \
+	tests/watch/test_queued_runs.py tests/watch/test_alert_sensor.py tests/watch/test_fleet_events.py \
+	tests/cli/test_changes.py tests/cli/test_status.py tests/cli/test_locations.py \
+	tests/cli/test_doctor.py tests/state/test_schedules.py tests/backpressure/test_schedules.py \
+	tests/test_definitions.py tests/test_private_dagster.py tests/test_health_by_hand.py \
+	tests/test_reference_location.py
+
+test-dagster: ## the tests of Dagster itself on another release, DAGSTER=1.11; ARGS for pytest in place of which tests
+	@exec $(MAKE) --no-print-directory quick VENV=.cache/dagster-$(DAGSTER) BOUND='dagster==$(DAGSTER).*' \
+		ARGS='$(or $(ARGS),$(ON_DAGSTER))'
 
 soak: $(STAMP) ## repeat kills and long scenarios; MINUTES=60 for how long, SEED=7 for other moments
 	@$(WITH_JAVA) && $(PYTEST) -o python_files='soak_*.py' -o timeout=0 --hypothesis-profile soak \

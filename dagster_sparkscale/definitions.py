@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
-from dagster._core.libraries import DagsterLibraryRegistry
 
 import dagster_sparkscale
 from dagster_sparkscale.autoscale.rescale_job import RESCALE
@@ -27,6 +26,7 @@ from dagster_sparkscale.lifecycle.jobs import RESTART, STOP
 from dagster_sparkscale.lifecycle.remedies import NAMES, remedy_jobs
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
 from dagster_sparkscale.operations import Operation, Operations, Streams, asset_key, graph_name
+from dagster_sparkscale.private_dagster import register_library
 from dagster_sparkscale.receivers.rebalance_job import REBALANCE
 from dagster_sparkscale.receivers.recount_job import SET_RECEIVERS
 from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
@@ -35,9 +35,7 @@ from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.fleet_events import fleet_asset, fleet_key
 from dagster_sparkscale.watch.sensor import autoscale_sensor
 
-DagsterLibraryRegistry.register(
-    "dagster-sparkscale", dagster_sparkscale.__version__, is_dagster_package=False
-)
+register_library("dagster-sparkscale", dagster_sparkscale.__version__)
 
 # Dagster itself sets this parameter in beta, of every sensor that has jobs, while it loads them.
 warnings.filterwarnings("ignore", "Parameter `owners` of initializer `Sensor", dg.BetaWarning)

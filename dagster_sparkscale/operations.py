@@ -4,7 +4,6 @@ Operations run in the process of their run: a run that changes a number should c
 than an empty one.
 """
 
-import math
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +15,13 @@ from typing import Any, Generic, TypeVar
 
 import dagster as dg
 from dagster import DagsterInstance
-from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 from pydantic import Field, create_model, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.errors import ClusterError, Overtaken
+from dagster_sparkscale.clusters.leases import is_held
+from dagster_sparkscale.clusters.overtaking import START, Requester
 from dagster_sparkscale.clusters.owners import refuse_anothers
-from dagster_sparkscale.clusters.requests import Overtaken
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import (
@@ -34,13 +33,21 @@ from dagster_sparkscale.names import (
     STREAM_TAG,
     scoped,
 )
+from dagster_sparkscale.private_dagster import MAX_RETRIES_TAG, RETRY_NUMBER_TAG, code_location_of
 
 STALE_AFTER = 180.0
 """Seconds after which the run of a decision is too late: what it was decided on is not so any more,
 and the evaluations since have decided anew."""
-OPERATION_LIMIT = 900.0
-"""Seconds after which a run no longer counts as in flight: one whose process died may stay
-`STARTED` for ever, and must not keep its stream from being scaled. One that is queued has none."""
+BEGINS = 300.0
+"""Seconds after which a run that was made or launched and has not begun no longer counts as in
+flight: its process may have died. One that is queued counts for as long as it is."""
+TAKES_LEASE = 60.0
+"""Seconds after its beginning by which a run has taken its stream's lease, or waits for who has it.
+After that one whose stream nobody holds keeps no stream from recovery: whatever it is about to do,
+it does under the lease, where each looks again."""
+FOLLOWS = 300.0
+"""Seconds after its beginning for which a run counts as in flight though nobody holds its stream:
+it follows what it has asked for, such as executors. Its process may have died."""
 
 _EXPIRES = PREFIX + "expires"
 """Tag of a run that changes nothing when it starts too late."""
@@ -156,14 +163,11 @@ class Report:
     """Whether it is not as it was to be: the run tells its story, and fails with the line."""
 
 
-def nothing_to_do(config: DecidedConfig, why: Overtaken, **more: Any) -> Report:
-    """What an operation comes to that was decided on something which is not so any more.
-
-    Args:
-        more: of the story, besides.
-    """
+def nothing_to_do(config: OperationConfig, why: Overtaken) -> Report:
+    """What an operation comes to that was asked for something which is not so any more."""
     facts = {"reason": config.reason, "ending": "overtaken", "notes": str(why)}
-    return Report(f"nothing to do: {why}", {**more, **facts, "epoch": config.epoch})
+    epoch = config.epoch if isinstance(config, DecidedConfig) else None
+    return Report(f"nothing to do: {why}", {**facts, "epoch": epoch})
 
 
 C = TypeVar("C", bound=OperationConfig)
@@ -178,8 +182,8 @@ class Operation(Generic[C, D]):
     """What decisions, jobs and tags call it."""
     description: str
     config_type: type[C]
-    carry_out: Callable[[dg.OpExecutionContext, Streams, Stream, C, str], Report]
-    """Gets the context, the streams of the cluster, the one meant, the config and the name to hold
+    carry_out: Callable[[dg.OpExecutionContext, Streams, Stream, C, Requester], Report]
+    """Gets the context, the streams of the cluster, the one meant, the config and who asks, to take
     the lease by."""
     expires: bool = True
     """Whether the run of a decision that starts too late changes nothing. False: what it was
@@ -237,8 +241,27 @@ def run_key(stream: str, epoch: int | None, decided_at: float) -> str:
     return f"{stream}:{epoch}:{int(decided_at)}"
 
 
-def in_flight(instance: DagsterInstance, cluster_key: str, now: float) -> Mapping[str, str]:
-    """By stream, the operation that a run is about to carry out or is carrying out."""
+@dataclass(frozen=True)
+class InFlight:
+    """The run of an operation that is about to be carried out, or is being carried out."""
+
+    run: str
+    """For people: `rescale run 1a2b3c4d`."""
+    bars_recovery: bool = True
+    """False: it will do nothing to a driver that has failed, or its process may have died."""
+
+    def __str__(self) -> str:
+        return self.run
+
+
+def in_flight(
+    instance: DagsterInstance, cluster_key: str, cluster: ClusterManager, now: float
+) -> Mapping[str, InFlight]:
+    """By stream, the operation that is in flight.
+
+    Args:
+        cluster: knows whose stream's lease is held.
+    """
     records = instance.get_run_records(
         dg.RunsFilter(
             statuses=[
@@ -251,32 +274,50 @@ def in_flight(instance: DagsterInstance, cluster_key: str, now: float) -> Mappin
             tags={CLUSTER_TAG: cluster_key},
         )
     )
-    return {
-        record.dagster_run.tags[STREAM_TAG]: (
-            f"{record.dagster_run.tags.get(OPERATION_TAG, 'operation')} run "
-            f"{record.dagster_run.run_id[:8]}"
-        )
-        for record in records
-        if STREAM_TAG in record.dagster_run.tags
-        and now - record.create_timestamp.timestamp() < _counts_for(record.dagster_run)
-    }
+    found: dict[str, InFlight] = {}
+    for record in records:
+        run = record.dagster_run
+        stream = run.tags.get(STREAM_TAG)
+        if stream is None or (stream in found and found[stream].bars_recovery):
+            continue
+        if (bars := _in_flight(record, stream, cluster, now)) is not None:
+            operation = run.tags.get(OPERATION_TAG, "operation")
+            found[stream] = InFlight(f"{operation} run {run.run_id[:8]}", bars)
+    return found
 
 
-def _counts_for(run: dg.DagsterRun) -> float:
-    """Seconds after its creation for which a run counts as in flight."""
-    queued = run.status is dg.DagsterRunStatus.QUEUED
-    if _EXPIRES in run.tags and (queued or run.status is dg.DagsterRunStatus.NOT_STARTED):
-        return STALE_AFTER
-    # It will act, however long the queue is: another one would only stand behind it.
-    return math.inf if queued else OPERATION_LIMIT
+def _in_flight(
+    record: dg.RunRecord, stream: str, cluster: ClusterManager, now: float
+) -> bool | None:
+    """Whether a run that is in flight bars recovery; None: it is not in flight."""
+    run, made = record.dagster_run, record.create_timestamp.timestamp()
+    will_expire = _EXPIRES in run.tags
+    if run.status is dg.DagsterRunStatus.QUEUED:
+        # However long the queue is, another one would only stand behind it.
+        return not will_expire
+    if run.status is dg.DagsterRunStatus.NOT_STARTED:
+        return not will_expire if now - made < BEGINS else None
+    if run.status is dg.DagsterRunStatus.STARTING:
+        launched = record.update_timestamp.timestamp()
+        return True if now - max(made, launched) < BEGINS else None
+    age = now - (record.start_time or made)
+    if age < TAKES_LEASE:
+        return True
+    try:
+        held = is_held(cluster.store(), stream, now)
+    except ClusterError:
+        held = True  # that can't be told; nor could anything be done
+    if held:
+        return True
+    return False if age < FOLLOWS else None
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
-    def act(context: dg.OpExecutionContext, config: C, stream: str, holder: str) -> Report:
+    def act(context: dg.OpExecutionContext, config: C, stream: str, holder: Requester) -> Report:
         declared = streams.by_name[stream]
         if not config.takes_anothers:
             record = streams.cluster(context).store().read(stream)
-            refuse_anothers(record, declared, streams.owner(location_of(context.run)))
+            refuse_anothers(record, declared, streams.owner(code_location_of(context.run)))
         return operation.carry_out(context, streams, declared, config, holder)
 
     of = (streams.Name, Field(description=f"The stream to {operation.name}."))
@@ -289,22 +330,25 @@ def job_of(
     description: str,
     config_type: type[C],
     of: tuple[Any, Any],
-    act: Callable[[dg.OpExecutionContext, C, str, str], Report],
+    act: Callable[[dg.OpExecutionContext, C, str, Requester], Report],
 ) -> dg.JobDefinition:
     """A job that changes one stream.
 
     Args:
         of: type and field of the config that names the stream.
-        act: gets the context, the config, the stream's name and the name to hold its lease by.
+        act: gets the context, the config, the stream's name and who asks, to take its lease by.
     """
     job_name = scoped(name, streams.cluster_key)
 
     def run(context: dg.OpExecutionContext, config: Any) -> None:
         stream: str = config.stream if isinstance(config.stream, str) else config.stream.value
         context.log.info(f"{name} {stream}: {config.reason}")
-        with as_operation(context, streams, stream, name) as holder:
+        with as_operation(context, streams, stream, name, config.decided_at) as holder:
             refuse_if_stale(config.decided_at, time.time())
-            report = act(context, config, stream, holder)
+            try:
+                report = act(context, config, stream, holder)
+            except Overtaken as why:
+                report = nothing_to_do(config, why)
         context.log.info(report.line)
         context.log_event(
             dg.AssetObservation(
@@ -335,7 +379,8 @@ def job_of(
         name=job_name,
         executor_def=dg.in_process_executor,
         description=description,
-        tags=streams.run_tags,
+        # Run again by itself, what was refused or has failed would be as if asked for anew.
+        tags={MAX_RETRIES_TAG: "0", **streams.run_tags},
         config=dg.ConfigMapping(lambda config: config, mapped),
     )
 
@@ -359,20 +404,18 @@ def owner_of(location: str | None, cluster_key: str) -> str:
     return f"{location}/{cluster_key}" if location else ""
 
 
-def location_of(run: dg.DagsterRun) -> str | None:
-    """The code location that a run belongs to; None of one that has none."""
-    origin = run.remote_job_origin
-    if origin is not None:
-        return origin.location_name
-    # Of the command line, which has loaded the code location by itself.
-    return run.tags.get(REPOSITORY_LABEL_TAG, "").partition("@")[2] or None
+def _asked_at(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext, decided_at: float | None
+) -> float:
+    """When the run was asked for, which may have waited in a queue since: seconds since the epoch.
 
-
-def asked_at(context: dg.OpExecutionContext) -> float | None:
-    """When the run was asked for, which may have waited in a queue since: seconds since the
-    epoch."""
-    record = context.instance.get_run_record_by_id(context.run.run_id)
-    return record.create_timestamp.timestamp() if record is not None else None
+    Dagster's retry of a run is of the time of the first one: nobody has asked for it since.
+    """
+    run = context.run
+    first = run.root_run_id if RETRY_NUMBER_TAG in run.tags else None
+    record = context.instance.get_run_record_by_id(first or run.run_id)
+    asked = record.create_timestamp.timestamp() if record is not None else time.time()
+    return asked if decided_at is None else min(asked, decided_at)
 
 
 def graph_name(job_name: str) -> str:
@@ -390,17 +433,18 @@ def as_operation(
     streams: Streams,
     stream: str,
     name: str,
-) -> Iterator[str]:
-    """Tag the run as `name` on `stream`, give its lease holder's name, and turn what the cluster
-    refuses into a failure of the run that says so without a stack trace."""
+    decided_at: float | None = None,
+) -> Iterator[Requester]:
+    """Tag the run as `name` on `stream`, give who asks, to take its lease by, and turn what the
+    cluster refuses into a failure of the run that says so without a stack trace."""
     run = context.run
     # A run from the launchpad has no tags yet, or those of the run it was copied from. A run that
     # materializes several assets may start many streams, so its tags name none.
-    several = name == "start" and len(run.asset_selection or ()) != 1
+    several = name == START and len(run.asset_selection or ()) != 1
     if not several and run.tags.get(STREAM_TAG) != stream:
         context.instance.add_run_tags(run.run_id, streams.tags(stream, name))
     try:
-        yield f"{name} run {run.run_id[:8]}"
+        yield Requester(f"{name} run {run.run_id[:8]}", name, _asked_at(context, decided_at))
     except (ClusterError, ValueError) as error:
         raise dg.Failure(description=str(error), allow_retries=False) from None
 

@@ -54,6 +54,7 @@ PURE: Modules = {
     ),
     "clusters/fate.py": ("clusters/test_fate*.py", "clusters/host/test_drivers*.py"),
     "clusters/limits.py": ("clusters/test_limits*.py",),
+    "clusters/overtaking.py": ("clusters/test_overtaking.py",),
     "clusters/receiver_counts.py": ("clusters/test_receiver_counts.py",),
     "clusters/spark_settings.py": ("clusters/test_spark_settings*.py",),
     "clusters/in_force.py": ("clusters/test_in_force.py", "backpressure/test_knobs.py"),

@@ -158,7 +158,7 @@ class TestCodeLocation:
         for job in jobs:
             assert json.loads(job.tags["dagster-k8s/config"]) == pod
         bare = build_defs([structured()], world.cluster).resolve_job_def("rescale")
-        assert bare.tags == {}
+        assert bare.tags == {"dagster/max_retries": "0"}
 
     def test_two_clusters_share_a_code_location(self, world):
         other = World()

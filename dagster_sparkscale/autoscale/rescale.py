@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, Overtaken, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.requests import Overtaken, Refused, alive, ask, newest_now
+from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.requests import Refused, alive, ask, newest_now
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
@@ -128,7 +129,7 @@ def rescale(
     stream: Stream,
     request: Request,
     *,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float = 30.0,
 ) -> Story:

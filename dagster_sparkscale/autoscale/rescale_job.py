@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
-from dagster_sparkscale.clusters.requests import Overtaken
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
@@ -15,7 +15,6 @@ from dagster_sparkscale.operations import (
     Operation,
     Report,
     Streams,
-    nothing_to_do,
     rounded,
 )
 
@@ -47,7 +46,7 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: RescaleConfig,
-    holder: str,
+    holder: Holder,
 ) -> Report:
     request = Request(
         stream=stream.name,
@@ -58,10 +57,7 @@ def _carry_out(
         wait=config.wait_seconds,
     )
     cluster = streams.cluster(context)
-    try:
-        story = rescale(cluster, stream, request, holder=holder, tell=context.log.info)
-    except Overtaken as why:
-        return nothing_to_do(config, why, decision=f"scale to {config.target}")
+    story = rescale(cluster, stream, request, holder=holder, tell=context.log.info)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)

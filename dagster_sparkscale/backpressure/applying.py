@@ -14,6 +14,7 @@ from dagster_sparkscale.backpressure.fallback import CAUSE, go_back, is_set
 from dagster_sparkscale.backpressure.looking import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import with_tuning
@@ -58,7 +59,7 @@ def apply(
     looked: Looked,
     tuning: Tuning,
     how: How,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float,
 ) -> Story:
@@ -86,7 +87,7 @@ def _live(
     stream: Stream,
     looked: Looked,
     tuning: Tuning,
-    holder: str,
+    holder: Holder,
     lease_wait: float,
 ) -> None:
     """Remember what was tuned, and set live limits where they are others.
@@ -120,7 +121,7 @@ def _restart(
     request: Request,
     looked: Looked,
     tuning: Tuning,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float,
 ) -> Driver:
@@ -144,13 +145,10 @@ def _restart(
             restart=True,
             cause=CAUSE,
             epoch=looked.driver.epoch,
-            asked_at=request.asked_at,
             owner=request.owner,
             lease_wait=lease_wait,
             remember=remember,
         )
-        if outcome.reason is not None:
-            raise Refused(outcome.reason)
         tell(f"driver {outcome.driver.epoch} was started with these limits")
         _follow(cluster, outcome.driver)
         return outcome.driver
@@ -166,7 +164,7 @@ def start_again(
     stream: Stream,
     request: Request,
     failed: Driver,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float,
 ) -> Story:
@@ -182,10 +180,10 @@ def start_again(
     outcome = reconcile(
         cluster,
         stream,
-        holder=holder,
+        holder=str(holder),  # it has begun: nothing overtakes its end
         cause=CAUSE,
         epoch=failed.epoch,
-        asked_at=request.asked_at,
+        unless_stopped=True,
         owner=request.owner,
         lease_wait=lease_wait,
     )

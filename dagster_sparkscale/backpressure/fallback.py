@@ -11,11 +11,12 @@ from typing import NoReturn
 from dagster_sparkscale.backpressure.looking import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.requests import NotDone
 from dagster_sparkscale.clusters.store import Tuning
 from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, reconcile
+from dagster_sparkscale.lifecycle.reconcile import reconcile
 
 CAUSE = "retune"
 """In the history of submissions."""
@@ -72,7 +73,7 @@ def go_back(
     looked: Looked,
     tuning: Tuning,
     error: ClusterError,
-    holder: str,
+    holder: Holder,
     lease_wait: float,
 ) -> NoReturn:
     """Remember what was in force before a start that failed, and start a driver with it where none
@@ -81,7 +82,8 @@ def go_back(
     Raises:
         NotDone: always; says which limits are in force now.
     """
-    back = _remember_back(cluster, stream, request, looked, tuning, error, holder, lease_wait)
+    holder = str(holder)  # it has begun: nothing overtakes its end
+    go_on = _remember_back(cluster, stream, request, looked, tuning, error, holder, lease_wait)
     said = f"{stream.name!r}: a start with these limits failed, and those of before are "
     if tuning.put_back:
         said = (
@@ -90,13 +92,13 @@ def go_back(
         )
     ending = "remembered; it was stopped in the meantime"
     try:
-        if back is not None:
+        if go_on:
             came = reconcile(  # attaches to one that runs by now
                 cluster,
                 stream,
                 holder=holder,
                 cause=CAUSE,
-                asked_at=back - ASKED_LATER,  # any stop from now on is a later wish
+                unless_stopped=True,
                 lease_wait=lease_wait,
             )
             ending = "in force again" if came.reason is None else ending
@@ -115,11 +117,13 @@ def _remember_back(
     looked: Looked,
     tuning: Tuning,
     error: ClusterError,
-    holder: str,
+    holder: Holder,
     lease_wait: float,
-) -> float | None:
-    """Remember what was in force before a start that failed. When that was, by this host's clock;
-    None: the stream was stopped in the meantime, and nothing is to be started.
+) -> bool:
+    """Remember what was in force before a start that failed.
+
+    Returns:
+        Whether a driver is to be started: not where the stream was stopped in the meantime.
 
     Raises:
         NotDone: the limits that were tried stay set, or are somebody else's by now.
@@ -137,7 +141,7 @@ def _remember_back(
             now = time.time()
             back = _back(before, request, tuning, " ".join(str(error).split())[:300], now)
             lease.write(with_tuning(lease.record, back))
-            return None if lease.record.desired == "stopped" else now
+            return lease.record.desired != "stopped"
     except NotDone:
         raise
     except ClusterError as unable:

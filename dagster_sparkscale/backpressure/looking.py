@@ -40,8 +40,6 @@ class Request:
     """Whether a person has asked for it: what they have said before does not bind them."""
     epoch: int | None = None
     """The driver the request was made for; None: whichever runs."""
-    asked_at: float | None = None
-    """When, seconds since the epoch: a later stop counts more. None: it does not matter."""
     owner: str = ""
     """Who declares the stream."""
 

@@ -15,6 +15,7 @@ from dagster_sparkscale.backpressure.fallback import AGAIN
 from dagster_sparkscale.backpressure.looking import Looked, Request, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import before, declared_limits, with_tuning
@@ -49,7 +50,7 @@ def retune(
     request: Request,
     looked: Looked,
     *,
-    holder: str,
+    holder: Holder,
     now: float,
     tell: Callable[[str], None],
     lease_wait: float = 60.0,
@@ -99,7 +100,7 @@ def put_back(
     stream: Stream,
     request: Request,
     *,
-    holder: str,
+    holder: Holder,
     now: float,
     tell: Callable[[str], None],
     why: str = "",
@@ -166,7 +167,7 @@ def verify(
     request: Request,
     minutes: Sequence[Minute],
     *,
-    holder: str,
+    holder: Holder,
     now: float,
     tell: Callable[[str], None],
     lease_wait: float = 60.0,
@@ -243,7 +244,7 @@ def _put_back_waits(
     stream: Stream,
     request: Request,
     record: Record,
-    holder: str,
+    holder: Holder,
     now: float,
     tell: Callable[[str], None],
     lease_wait: float,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import dagster as dg
@@ -14,6 +14,7 @@ from dagster_sparkscale.backpressure.applying import Story
 from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
 from dagster_sparkscale.backpressure.retune import put_back, retune, verify
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.overtaking import Requester
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.observe.minutes import Minute
@@ -22,12 +23,12 @@ from dagster_sparkscale.operations import (
     Operation,
     Report,
     Streams,
-    asked_at,
     asset_key,
-    location_of,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 
 NAME = "retune_backpressure"
+VERIFY = "verify_retune"
 
 _ENDINGS: dict[How, str] = {
     "live": "set while it runs",
@@ -84,7 +85,7 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: RetuneConfig,
-    holder: str,
+    holder: Requester,
 ) -> Report:
     _one_of(config)
     cluster, now = streams.cluster(context), time.time()
@@ -93,10 +94,11 @@ def _carry_out(
         values=config.values or None,
         by_hand=config.decided_at is None,
         epoch=config.epoch,
-        asked_at=asked_at(context),
-        owner=streams.owner(location_of(context.run)),
+        owner=streams.owner(code_location_of(context.run)),
     )
-    told: dict[str, Any] = {"holder": holder, "now": now, "tell": context.log.info}
+    # To look whether a change did any good is none: it overtakes nothing that a person asked for.
+    asking = replace(holder, change=VERIFY) if config.verify else holder
+    told: dict[str, Any] = {"holder": asking, "now": now, "tell": context.log.info}
     if config.put_back:
         before = _in_force(cluster, stream)
         story = put_back(cluster, stream, request, **told)

@@ -50,10 +50,10 @@ def _retune(
     )
     def retune(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         now = time.time()
-        busy = in_flight(context.instance, streams.cluster_key, now).get(stream.name)
+        cluster, instance = streams.cluster(context), context.instance
+        busy = in_flight(instance, streams.cluster_key, cluster, now).get(stream.name)
         if busy is not None:
             return dg.SkipReason(f"{busy} is in progress: the next night sees to it")
-        cluster, instance = streams.cluster(context), context.instance
         asked = Request(NAME, by_hand=False)
 
         def seen() -> Looked:
@@ -89,8 +89,8 @@ def _verify(
     )
     def verify(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         now = time.time()
-        busy = in_flight(context.instance, streams.cluster_key, now)
         cluster = streams.cluster(context)
+        busy = in_flight(context.instance, streams.cluster_key, cluster, now)
 
         def due() -> dict[str, str]:
             store = cluster.at_a_glance().store()

@@ -18,6 +18,7 @@ from dagster_sparkscale.clusters.errors import (
 )
 from dagster_sparkscale.clusters.in_force import live
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Batch, Limit, Status
@@ -160,7 +161,7 @@ def set_limits(
     stream: Stream,
     request: Request,
     *,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float = 30.0,
 ) -> Story:

@@ -15,6 +15,7 @@ from dagster_sparkscale.backpressure.set_limits import (
     set_limits,
 )
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.clusters.overtaking import Requester
 from dagster_sparkscale.clusters.tuned import in_force
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
@@ -46,7 +47,7 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: SetLimitsConfig,
-    holder: str,
+    holder: Requester,
 ) -> Report:
     request = Request(
         stream=stream.name,
@@ -57,7 +58,8 @@ def _carry_out(
         wait=config.wait_seconds,
     )
     cluster = streams.cluster(context)
-    story = set_limits(cluster, stream, request, holder=holder, tell=context.log.info)
+    asking = holder.of(config.source)
+    story = set_limits(cluster, stream, request, holder=asking, tell=context.log.info)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story, read_at_a_start(cluster, stream))

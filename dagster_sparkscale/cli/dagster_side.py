@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.run_request import InstigatorType
-from dagster._core.definitions.selector import RepositorySelector
-from dagster._core.run_coordinator import QueuedRunCoordinator
-from dagster._core.scheduler.instigation import (
+
+from dagster_sparkscale.cli.locations import Deployed
+from dagster_sparkscale.cli.private_dagster import (
     InstigatorState,
     InstigatorStatus,
+    InstigatorType,
+    QueuedRunCoordinator,
+    RepositorySelector,
     SensorInstigatorData,
     TickStatus,
 )
-
-from dagster_sparkscale.cli.locations import Deployed
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.names import scoped

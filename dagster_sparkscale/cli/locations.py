@@ -12,21 +12,21 @@ from typing import Any
 
 import click
 import dagster as dg
-from dagster._cli.workspace.cli_target import workspace_opts_to_load_target
-from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
-from dagster._core.errors import DagsterUserCodeLoadError
-from dagster._core.remote_origin import (
-    CodeLocationOrigin,
-    ManagedGrpcPythonEnvCodeLocationOrigin,
-)
-from dagster._grpc.server import LoadedRepositories
-from dagster_shared.cli import WorkspaceOpts
 
+from dagster_sparkscale.cli.private_dagster import (
+    CodeLocationOrigin,
+    DagsterUserCodeLoadError,
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    WorkspaceOpts,
+    loaded_repositories,
+    workspace_opts_to_load_target,
+)
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import STREAMS
 from dagster_sparkscale.operations import Streams
+from dagster_sparkscale.private_dagster import carried
 
 NOT_LOADED = "dagster_sparkscale.not_loaded"
 """Key of a command's `meta`: there, if a code location could not be loaded."""
@@ -339,7 +339,7 @@ def _load(origin: CodeLocationOrigin) -> Iterator[Deployed]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Dagster, for who develops definitions
-            loaded = LoadedRepositories(pointer, None, [sys.executable, "-m", "dagster"], None)
+            loaded = loaded_repositories(pointer)
     except SystemExit as error:
         raise click.ClickException(
             f"code location {name!r} can't be loaded: its definitions end the process, by "
@@ -353,6 +353,6 @@ def _load(origin: CodeLocationOrigin) -> Iterator[Deployed]:
         ) from error
     for repository in loaded.definitions_by_name.values():
         for sensor in repository.sensor_defs:
-            held = sensor.metadata.get(STREAMS)
-            if isinstance(held, ObjectMetadataValue) and isinstance(held.instance, Streams):
-                yield Deployed(name, repository, held.instance)
+            streams = carried(sensor.metadata, STREAMS)
+            if isinstance(streams, Streams):
+                yield Deployed(name, repository, streams)

@@ -11,8 +11,6 @@ from typing import Any
 
 import click
 import dagster as dg
-from dagster._core.secrets.env_file import get_env_var_dict
-from dagster._utils.env import environ
 
 import dagster_sparkscale
 from dagster_sparkscale.cli.changes import (
@@ -28,6 +26,7 @@ from dagster_sparkscale.cli.changes import (
 from dagster_sparkscale.cli.doctor import doctor
 from dagster_sparkscale.cli.locations import NOT_LOADED
 from dagster_sparkscale.cli.logs import logs
+from dagster_sparkscale.cli.private_dagster import environ, get_env_var_dict
 from dagster_sparkscale.cli.receivers import receivers
 from dagster_sparkscale.cli.status import status
 from dagster_sparkscale.clusters.errors import ClusterError

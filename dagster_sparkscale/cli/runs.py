@@ -11,12 +11,15 @@ from typing import Any
 
 import click
 import dagster as dg
-from dagster._core.errors import DagsterExecutionInterruptedError
-from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG, REPOSITORY_LABEL_TAG
-from dagster._utils.interrupts import capture_interrupts
 
 from dagster_sparkscale.cli.locations import Deployed, instance_of_home
+from dagster_sparkscale.cli.private_dagster import (
+    MAX_RUNTIME_SECONDS_TAG,
+    DagsterExecutionInterruptedError,
+    capture_interrupts,
+)
 from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.private_dagster import REPOSITORY_LABEL_TAG
 
 _INTERRUPTED = DagsterExecutionInterruptedError.__name__
 

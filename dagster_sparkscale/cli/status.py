@@ -19,7 +19,7 @@ from dagster_sparkscale.cli.numbers import Finite
 from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.operations import in_flight
+from dagster_sparkscale.operations import InFlight, in_flight
 from dagster_sparkscale.watch import fleet
 from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
@@ -99,10 +99,10 @@ class _Watched:
     def look(self) -> _Seen:
         streams, now = self.deployed.streams, time.time()
         sightings = self.collector.collect(self.cluster, streams, deadline=DEADLINE)
-        busy: Mapping[str, str] = {}
+        busy: Mapping[str, InFlight] = {}
         unwatched = unknown = None
         try:
-            busy, unwatched = _of_dagster(self.deployed, now)
+            busy, unwatched = _of_dagster(self.deployed, self.cluster, now)
         except click.ClickException as error:
             unknown = error.message
         except Exception as error:  # of whatever database it has: the table goes on
@@ -110,7 +110,8 @@ class _Watched:
         rows = []
         for stream in streams:
             seen = of_another(sightings[stream.name], stream, self.deployed.owner)
-            operation = busy.get(stream.name)
+            run = busy.get(stream.name)
+            operation = None if run is None else str(run)
             assessment, sighting = judge(stream, seen, now=now, operation=operation)
             rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
@@ -127,7 +128,9 @@ def _watched(deployed: Sequence[Deployed]) -> Iterator[list[_Watched]]:
         yield [_Watched(each, stack.enter_context(each.cluster())) for each in deployed]
 
 
-def _of_dagster(deployed: Deployed, now: float) -> tuple[Mapping[str, str], str | None]:
+def _of_dagster(
+    deployed: Deployed, cluster: ClusterManager, now: float
+) -> tuple[Mapping[str, InFlight], str | None]:
     """The operations in flight, by stream, and why nobody watches, with what to do.
 
     Raises:
@@ -136,7 +139,7 @@ def _of_dagster(deployed: Deployed, now: float) -> tuple[Mapping[str, str], str 
     if not os.environ.get("DAGSTER_HOME"):
         raise click.ClickException("no DAGSTER_HOME is set")
     with instance_of_home() as instance:
-        busy = in_flight(instance, deployed.streams.cluster_key, now)
+        busy = in_flight(instance, deployed.streams.cluster_key, cluster, now)
         why = unwatched(instance, deployed, now)
     return busy, None if why is None else f"{why.subject}: {why.text}; {why.cure}"
 

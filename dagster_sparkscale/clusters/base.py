@@ -22,6 +22,7 @@ from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.store import Desired, DurableHold, Record, Store, Submission
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import explain, unknown
@@ -224,13 +225,19 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
     # What follows from that.
 
-    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+    def lease(
+        self, stream: str, holder: Holder, wait: float = 0.0
+    ) -> AbstractContextManager[Lease]:
         """Hold the right to change `stream` while the context lasts.
 
         The lease of a holder that is known to have ended is free at once, that of any other which
         does not renew it after `LEASE_SECONDS` of waiting.
 
+        Args:
+            holder: who asks, and when that was; by a name alone it is never too late.
+
         Raises:
+            Overtaken: a later request was carried out before this one.
             OperationInProgress: somebody else still holds it after `wait` seconds; names them.
         """
         return leases.hold(self.store(), stream, holder, wait)
@@ -398,6 +405,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         self.newest_record(driver)
         if lease is not None:
             lease.check(driver.stream)
+            lease.write(lease.record)  # notes when it was asked for
         number = lease.number if lease else None
         return self.agent(driver).move_receiver(stream_id, executor, timeout, operation=number)
 

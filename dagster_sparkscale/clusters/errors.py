@@ -35,3 +35,8 @@ class Held(ClusterError):
 
 class AlreadyRunning(ClusterError):
     """A driver of this stream is running, or may be: a second one must not be started."""
+
+
+class Overtaken(Exception):
+    """What a request was made for is not so any more, as where a later one was carried out while it
+    waited, or its driver has ended: there is nothing to do. No fault, so no `ClusterError`."""

@@ -25,7 +25,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from dagster_sparkscale.clusters.errors import ClusterError, LeaseLost, OperationInProgress
+from dagster_sparkscale.clusters.errors import (
+    ClusterError,
+    LeaseLost,
+    OperationInProgress,
+    Overtaken,
+)
+from dagster_sparkscale.clusters.overtaking import CLOCKS_DIFFER, Holder, noted, overtaken
 from dagster_sparkscale.clusters.store import Conflict, Holding, Record, Store
 
 LEASE_SECONDS = 20.0
@@ -40,10 +46,16 @@ class Lease:
     """The right to change one stream, while it lasts."""
 
     def __init__(
-        self, store: Store, stream: str, record: Record, clock: Callable[[], float]
+        self,
+        store: Store,
+        stream: str,
+        record: Record,
+        clock: Callable[[], float],
+        requester: Holder = "",
     ) -> None:
         assert record.lease is not None
         self.stream = stream
+        self.requester = requester
         self.holder = record.lease.holder
         self.number = record.lease.number
         """The operation's fencing number: later operations have higher ones."""
@@ -92,7 +104,8 @@ class Lease:
             )
 
     def write(self, record: Record) -> Record:
-        """Put `record`, made from that of this lease, in its place.
+        """Put `record`, made from that of this lease, in its place, with when its holder's change
+        was asked for.
 
         Raises:
             LeaseLost: the lease is not held any more; nothing was changed.
@@ -100,6 +113,7 @@ class Lease:
         """
         with self._lock:
             self.check()
+            record = noted(record, self.requester)
             return self._swap(lambda mine: replace(record, lease=mine.lease))
 
     def renew(self) -> None:
@@ -155,7 +169,8 @@ def _same(found: Record | None, written: Record | None) -> bool:
 
 def _with_a_beat(record: Record) -> Record:
     assert record.lease is not None
-    return replace(record, lease=replace(record.lease, beat=record.lease.beat + 1))
+    beat = replace(record.lease, beat=record.lease.beat + 1, renewed_at=time.time())
+    return replace(record, lease=beat)
 
 
 Keeping = Callable[[Lease], AbstractContextManager[None]]
@@ -186,7 +201,7 @@ def _by_a_thread(lease: Lease) -> Iterator[None]:
 def hold(
     store: Store,
     stream: str,
-    holder: str,
+    holder: Holder,
     wait: float,
     *,
     every: float = POLL,
@@ -201,6 +216,7 @@ def hold(
         every: seconds between two looks at whether they do.
 
     Raises:
+        Overtaken: a later request was carried out before this one.
         OperationInProgress: somebody else still holds it after `wait` seconds; names them.
         ClusterError: what is remembered can't be read or written.
     """
@@ -215,7 +231,7 @@ def hold(
 def _take(
     store: Store,
     stream: str,
-    holder: str,
+    holder: Holder,
     wait: float,
     every: float,
     clock: Callable[[], float],
@@ -230,10 +246,12 @@ def _take(
         if held != seen:
             seen, seen_at = held, now
         if held is None or store.has_ended(held.process) or now - seen_at >= LEASE_SECONDS:
+            if (why := overtaken(record, holder)) is not None:
+                raise Overtaken(f"{stream!r}: {why}")
             number = record.operations + 1
-            mine = Holding(holder, number, time.time(), store.process())
+            mine = Holding(str(holder), number, time.time(), store.process())
             taken = replace(record, lease=mine, operations=number, revision=record.revision + 1)
-            lease = Lease(store, stream, taken, clock)
+            lease = Lease(store, stream, taken, clock, holder)
             try:
                 store.swap(stream, taken)
                 return lease
@@ -248,6 +266,23 @@ def _take(
         if held is not None and now - began >= wait:
             raise OperationInProgress(_who(stream, held))
         sleep(min(every, max(POLL, began + wait - now)))
+
+
+def is_held(store: Store, stream: str, now: float) -> bool:
+    """Whether somebody holds the lease of `stream`, as far as one look tells: who wants it watches
+    it for longer (`hold`).
+
+    Args:
+        now: seconds since the epoch.
+
+    Raises:
+        ClusterError: it can't be read.
+    """
+    record = store.read(stream)
+    held = record.lease if record is not None else None
+    if held is None or store.has_ended(held.process):
+        return False
+    return now - max(held.since, held.renewed_at) < LEASE_SECONDS + CLOCKS_DIFFER
 
 
 def _who(stream: str, held: Holding) -> str:

@@ -9,11 +9,6 @@ class Refused(ValueError):
     """The request makes no sense, or not now; nothing was touched, and the text says what would."""
 
 
-class Overtaken(Exception):
-    """What was decided is not so any more, as where its driver has ended since: there is nothing to
-    do. No fault."""
-
-
 class NotDone(ClusterError):
     """It was begun, and what was asked for is not so; the text says why, and what is so now."""
 

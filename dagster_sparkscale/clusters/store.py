@@ -61,6 +61,8 @@ class Holding:
     process: Process = Process()
     beat: int = 0
     """Grows with every renewal: one that does not change for long enough has expired."""
+    renewed_at: float = 0.0
+    """When it was renewed last, as `since`: for who looks once. 0: it was not yet."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,9 @@ class Record:
     gone: int = 0
     """The driver of this epoch was declared gone by a person; 0: none."""
     gone_by: str = ""
+    asked: Mapping[str, float] = field(default_factory=dict)
+    """When each change that was carried out was last asked for, seconds since the epoch, by
+    operation (`clusters/overtaking.py`)."""
     declared: Mapping[str, str] | None = None
     """What the newest driver was started with, as `declare.drift` tells it."""
     owner: str = ""

@@ -75,3 +75,18 @@ class RecoveryPolicy(Declaration):
                 f"longest_delay = {self.longest_delay:g}: must be at least "
                 f"first_delay = {self.first_delay:g}"
             )
+        yield from self._limit_out_of_reach()
+
+    def _limit_out_of_reach(self) -> Iterator[str]:
+        """Of drivers that fail at once, so many restarts must fit into the time: else recovery
+        never gives up."""
+        seconds, most = 0.0, 1
+        while most < self.limit and seconds < self.within:
+            seconds += min(self.first_delay * 2.0**most, self.longest_delay)
+            most += seconds < self.within
+        if most < self.limit:
+            yield (
+                f"limit = {self.limit}: can't be reached, so the stream would be restarted for "
+                f"ever: with these pauses {most} restarts fall into within = {self.within:g} s at "
+                f"most; must be at most {most}, or within longer"
+            )

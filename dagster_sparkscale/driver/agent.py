@@ -149,6 +149,7 @@ class Agent:
             queries=self._queries(),
             batches=tuple(listed) if batches else (),
             last_seq=last,
+            dropped_at=self.history.dropped_at,
             operation=self.operations.latest,
             spark_version=bound.version if bound else None,
             missing=(*self.private.missing, *self.backpressure.troubles),

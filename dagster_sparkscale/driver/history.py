@@ -24,6 +24,7 @@ class History:
         self._lock = threading.Lock()
         self._batches: deque[Batch] = deque(maxlen=limit)
         self._last_seq = 0
+        self._dropped_at: float | None = None
         self._warm: dict[str, None] = {}
         """Queries of which a batch has worked, the latest last."""
 
@@ -36,6 +37,8 @@ class History:
                 self._warm[batch.query] = None
                 if len(self._warm) > LIMIT:  # names are made up by programs
                     del self._warm[next(iter(self._warm))]
+            if len(self._batches) == self._batches.maxlen:
+                self._dropped_at = self._batches[0].completed_at
             self._batches.append(batch)
             self._last_seq += 1
             return self._last_seq
@@ -55,6 +58,12 @@ class History:
         with self._lock:
             done = (b for b in reversed(self._batches) if b.query == query and not b.failed)
             return next((b.batch_id for b in done if b.batch_id is not None), None)
+
+    @property
+    def dropped_at(self) -> float | None:
+        """When the last batch completed that is not kept any more; None: all are."""
+        with self._lock:
+            return self._dropped_at
 
     def read(self, since: int | None = None, after: float | None = None) -> tuple[list[Batch], int]:
         """What is kept, oldest first, and the sequence number of the last batch ever recorded.

@@ -140,6 +140,7 @@ class Queries:
 
     def started(self, event: Mapping[str, Any], lifetime: Lifetime | None = None) -> None:
         """`QueryStartedEvent`, of a query that lives no longer than that."""
+        self.end_with_context()  # one of a context that is gone has given its name back
         with self._lock:
             label = self._label(event.get("name") or event["id"], event["id"])
             self._queries.pop(label, None)  # started again, it is the newest

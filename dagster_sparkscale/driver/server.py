@@ -26,6 +26,9 @@ from .wire import Answer
 
 MAX_BODY = 64 * 1024
 """Bytes of a request's body, at most."""
+MAX_HEAD = 16 * 1024
+"""Bytes that are read of a request before it has shown the token, at most: Python's own bounds are
+6.5 MB a head."""
 MAX_CONNECTIONS = 32
 """Connections of those who have shown the token, at most."""
 MAX_STRANGERS = 64
@@ -135,12 +138,13 @@ class Server(ThreadingHTTPServer):
         """A connection that broke is no news."""
 
 
-class _Timed(io.RawIOBase):
-    """A socket's bytes, up to a deadline."""
+class _Bounded(io.RawIOBase):
+    """A socket's bytes, up to a deadline and to a number of them."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self.deadline = time.monotonic() + TOKEN_WITHIN
+        self.bytes_left = MAX_HEAD
 
     def readable(self) -> bool:
         return True
@@ -149,8 +153,12 @@ class _Timed(io.RawIOBase):
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the request took too long")
+        if not self.bytes_left:
+            raise OSError("the request is too large")  # ends the connection, as whoever sends on
         self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
+        count = self._connection.recv_into(buffer, min(len(buffer), self.bytes_left))
+        self.bytes_left -= count
+        return count
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -165,12 +173,13 @@ class Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
-        self._raw = _Timed(self.connection)
+        self._raw = _Bounded(self.connection)
         self.rfile = io.BufferedReader(self._raw)
         self._within = TOKEN_WITHIN
 
     def handle_one_request(self) -> None:
         self._raw.deadline = time.monotonic() + self._within
+        self._raw.bytes_left = MAX_HEAD
         super().handle_one_request()
 
     def do_GET(self) -> None:
@@ -231,6 +240,7 @@ class Handler(BaseHTTPRequestHandler):
         if not self.server.admit(self.connection):
             self.close_connection = True
             raise HttpRefusal(503, f"{MAX_CONNECTIONS} connections are open: try again later")
+        self._raw.bytes_left = MAX_BODY + MAX_HEAD  # what follows may be read with it
         if self._within != REQUEST_WITHIN:
             self._within = REQUEST_WITHIN
             self._raw.deadline = time.monotonic() + REQUEST_WITHIN

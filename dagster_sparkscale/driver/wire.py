@@ -299,6 +299,9 @@ class Answer:
     started_at: float
     last_seq: int
     """Number of batches the agent has ever recorded."""
+    dropped_at: float | None = None
+    """When the last batch completed that is not kept any more, by the driver's clock; None: all
+    are."""
     app_id: str | None = None
     ui_url: str | None = None
     spark: Spark = Spark()

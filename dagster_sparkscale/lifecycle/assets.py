@@ -1,9 +1,13 @@
 """A stream as an asset: materializing it reconciles it."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import dagster as dg
-from dagster._check import CheckError
 from pydantic import Field
 
+from dagster_sparkscale.clusters.errors import Overtaken
+from dagster_sparkscale.clusters.overtaking import RESTART, START
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
@@ -13,7 +17,8 @@ from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, reconcile
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.operations import Streams, as_operation, asset_key, location_of, told
+from dagster_sparkscale.operations import Streams, as_operation, asset_key, told
+from dagster_sparkscale.private_dagster import code_location_of, is_check_error
 
 KINDS = ("spark", "streaming")
 
@@ -108,19 +113,27 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
             **stream.metadata,
         },
         required_resource_keys={streams.cluster_key},
+        output_required=False,
     )
-    def start(context: dg.AssetExecutionContext, config: StartConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]
-        with as_operation(context, streams, stream.name, "start") as holder:
-            outcome = reconcile(
-                streams.cluster(context),
-                stream,
-                holder=holder,
-                restart=config.restart,
-                owner=streams.owner(location_of(context.run)),
-                whoever=config.whoever_declares_it,
-            )
+    def start(
+        context: dg.AssetExecutionContext, config: StartConfig
+    ) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
+        change = RESTART if config.restart else START
+        with as_operation(context, streams, stream.name, START) as holder:
+            try:
+                outcome = reconcile(
+                    streams.cluster(context),
+                    stream,
+                    holder=replace(holder, change=change),
+                    restart=config.restart,
+                    owner=streams.owner(code_location_of(context.run)),
+                    whoever=config.whoever_declares_it,
+                )
+            except Overtaken as why:
+                context.log.info(f"nothing to do: {why}")
+                return  # nothing was materialized
         context.log.info(describe(outcome))
-        return dg.MaterializeResult(
+        yield dg.MaterializeResult(
             # Until the sensor tells of it again: what the Overview of the asset shows.
             metadata={"state": describe(outcome)}
             | (_overview(context, stream) if outcome.action is Action.ATTACHED else {})
@@ -168,6 +181,6 @@ def _refused(stream: Stream) -> str | None:
             dg.asset(key=asset_key(stream), **given)(nothing)
         except Exception as error:
             # What Dagster says of a wrong type is about its own parameters.
-            said = _RIGHT.get(field) if isinstance(error, CheckError) else None
+            said = _RIGHT.get(field) if is_check_error(error) else None
             return f"{field} = {shown(getattr(stream, field))}: {said or error}"
     return None

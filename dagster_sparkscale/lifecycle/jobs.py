@@ -1,11 +1,13 @@
 """The operations `stop` and `restart`: by hand; `restart` also after a failure."""
 
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
+from dagster_sparkscale.clusters.overtaking import RECOVERY, Requester
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
@@ -15,9 +17,8 @@ from dagster_sparkscale.operations import (
     OperationConfig,
     Report,
     Streams,
-    asked_at,
-    location_of,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 
 LEASE_WAIT = 60.0
 LONGEST_STOP = 24 * 3600.0
@@ -62,12 +63,14 @@ def _stop(
     streams: Streams,
     stream: Stream,
     config: StopConfig,
-    holder: str,
+    holder: Requester,
 ) -> Report:
     return stop_by_name(streams.cluster(context), stream.name, config, holder)
 
 
-def stop_by_name(cluster: ClusterManager, stream: str, config: StopConfig, holder: str) -> Report:
+def stop_by_name(
+    cluster: ClusterManager, stream: str, config: StopConfig, holder: Requester
+) -> Report:
     """Stop a stream, declared or not.
 
     Raises:
@@ -108,7 +111,7 @@ def _restart(
     streams: Streams,
     stream: Stream,
     config: RestartConfig,
-    holder: str,
+    holder: Requester,
 ) -> Report:
     cluster = streams.cluster(context)
     recovering = config.failed_epoch is not None
@@ -119,12 +122,11 @@ def _restart(
     outcome = reconcile(
         cluster,
         stream,
-        holder=holder,
+        holder=replace(holder, change=RECOVERY) if recovering else holder,
         restart=not recovering,
         cause="recovery" if recovering else "manual",
         failed_epoch=config.failed_epoch,
-        asked_at=None if recovering else asked_at(context),
-        owner=streams.owner(location_of(context.run)),
+        owner=streams.owner(code_location_of(context.run)),
     )
     return Report(describe(outcome), story_of(stream, outcome, config.reason))
 

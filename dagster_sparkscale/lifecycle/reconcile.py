@@ -10,6 +10,7 @@ from dagster_sparkscale.clusters import receiver_counts, tuned
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.owners import identity_of, refuse_anothers
 from dagster_sparkscale.clusters.requests import ask, newest_now
 from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
@@ -24,10 +25,6 @@ START_WAIT = 120.0
 
 STOP_TIMEOUT = 120.0
 """Seconds that a driver has to end gracefully where a restart stops it."""
-
-ASKED_LATER = 60.0
-"""Seconds by which a stop was asked for after a restart, to count as the later wish: the clocks of
-hosts differ."""
 
 _POLL = 0.5
 _LOG_LINES = 40
@@ -62,12 +59,12 @@ def reconcile(
     cluster: ClusterManager,
     stream: Stream,
     *,
-    holder: str,
+    holder: Holder,
     restart: bool = False,
     cause: str = "manual",
     epoch: int | None = None,
     failed_epoch: int | None = None,
-    asked_at: float | None = None,
+    unless_stopped: bool = False,
     owner: str = "",
     whoever: bool = False,
     lease_wait: float = 60.0,
@@ -84,7 +81,7 @@ def reconcile(
     take its time.
 
     Args:
-        holder: who asks, for people.
+        holder: who asks, and when that was.
         restart: stop a running driver gracefully and start a new one. Cut off in the middle, it is
             completed by recovery.
         cause: what goes into the history of submissions.
@@ -92,8 +89,7 @@ def reconcile(
             it, or where it was stopped since. None: whichever is there.
         failed_epoch: start only if this is still the newest driver, it has failed, and its
             recovery says so.
-        asked_at: when it was asked for, seconds since the epoch: where a stop was asked for later,
-            nothing is done. None: it does not matter.
+        unless_stopped: whether nothing is done where the stream was asked to stop.
         owner: who declares the stream: told from it once it is not declared any more.
         whoever: take the stream over where another code location has started it.
         lease_wait: seconds to wait for an operation in progress to end.
@@ -106,6 +102,7 @@ def reconcile(
         stop_timeout: seconds that the old driver has to end gracefully.
 
     Raises:
+        Overtaken: a later request was carried out before this one; nothing was done.
         OperationInProgress: another operation held the stream for longer than `lease_wait`.
         Anothers: another code location has started a stream of that name, which is not this one.
         StartFailed: the driver ended at once.
@@ -134,14 +131,9 @@ def reconcile(
             if isinstance(decision, Hold):
                 seconds = time.monotonic() - begun
                 return Outcome(Action.HELD, driver, None, seconds, decision.reason)
-        if driver is not None and asked_at is not None:
-            stop_at = lease.record.asked_to_stop_at
-            if stop_at is not None and stop_at - asked_at > ASKED_LATER:
-                reason = (
-                    f"{stream.name!r} was asked to stop {stop_at - asked_at:.0f} s after this was "
-                    "asked for: materialize it to start it"
-                )
-                return Outcome(Action.HELD, driver, None, time.monotonic() - begun, reason)
+        if driver is not None and unless_stopped and lease.record.asked_to_stop_at is not None:
+            reason = f"{stream.name!r} was asked to stop: materialize it to start it"
+            return Outcome(Action.HELD, driver, None, time.monotonic() - begun, reason)
         action = Action.RESTARTED if driver is not None and restart else Action.STARTED
         if driver is not None and driver.state.alive:
             if not restart:
@@ -212,8 +204,10 @@ def _refuse_another(stream: str, epoch: int, newest: Driver | None) -> None:
 
 def _wish_it_to_run(lease: Lease) -> None:
     """A stop may have said its wish and then failed: the end of what runs would be none."""
-    if lease.record.desired != "running":
-        lease.write(replace(lease.record, desired="running", desired_since=time.time()))
+    record = lease.record
+    if record.desired != "running":
+        record = replace(record, desired="running", desired_since=time.time())
+    lease.write(record)  # in any case: it notes when that was asked for
 
 
 def _remember_why(lease: Lease, error: Exception) -> None:

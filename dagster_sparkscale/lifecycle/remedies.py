@@ -11,6 +11,7 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.overtaking import DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN, Requester
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.lifecycle.jobs import LEASE_WAIT, StopConfig, stop_by_name
 from dagster_sparkscale.operations import (
@@ -18,10 +19,9 @@ from dagster_sparkscale.operations import (
     Report,
     Streams,
     job_of,
-    location_of,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 
-DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN = "declare_gone", "lift_hold", "stop_orphan"
 NAMES = (DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN)
 
 
@@ -47,7 +47,7 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
     """The jobs for `streams` and for those remembered beside them."""
 
     def declare_gone(
-        context: dg.OpExecutionContext, config: GoneConfig, stream: str, holder: str
+        context: dg.OpExecutionContext, config: GoneConfig, stream: str, holder: Requester
     ) -> Report:
         cluster = streams.cluster(context)
         _refuse_if_unknown(cluster, stream)
@@ -58,14 +58,14 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
                 raise ClusterError(
                     f"epoch = {config.epoch}: the newest driver of {stream!r} is {newest}"
                 )
-            gone = cluster.declare_gone(driver, lease, holder)
+            gone = cluster.declare_gone(driver, lease, str(holder))
         return Report(
             f"driver {gone.epoch} counts as ended from now on ({gone.where})",
             {"reason": config.reason, "epoch": gone.epoch, "state": gone.state.value},
         )
 
     def lift_hold(
-        context: dg.OpExecutionContext, config: OperationConfig, stream: str, holder: str
+        context: dg.OpExecutionContext, config: OperationConfig, stream: str, holder: Requester
     ) -> Report:
         cluster = streams.cluster(context)
         _refuse_if_unknown(cluster, stream)
@@ -80,13 +80,13 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
         )
 
     def stop_orphan(
-        context: dg.OpExecutionContext, config: OrphanConfig, stream: str, holder: str
+        context: dg.OpExecutionContext, config: OrphanConfig, stream: str, holder: Requester
     ) -> Report:
         cluster = streams.cluster(context)
         if stream in streams.by_name:
             raise ClusterError(f"stream = {stream!r}: is declared, so it is no orphan: use stop")
         _refuse_if_unknown(cluster, stream)
-        record, mine = cluster.store().read(stream), streams.owner(location_of(context.run))
+        record, mine = cluster.store().read(stream), streams.owner(code_location_of(context.run))
         owner = record.owner if record else ""
         if not config.whoever_declares_it and (not owner or owner != mine):
             raise ClusterError(f"stream = {stream!r}: {_may_be_anothers(record)}")

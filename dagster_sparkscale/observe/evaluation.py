@@ -71,7 +71,8 @@ class Evaluation:
     silent_query: str | None = None
     """The query `silent` was measured on."""
     completed: int = 0
-    """Batches that active queries completed without a failed output operation."""
+    """Batches that active queries completed without a failed output operation, as far as the agent
+    keeps them."""
     failed: int = 0
     """Batches of the window that failed, all queries together."""
     processing_ms: float | None = None
@@ -79,7 +80,8 @@ class Evaluation:
     scheduling_ms: float | None = None
     """Mean of the worst query."""
     input_rate: float | None = None
-    """Records per second of the window that entered completed batches, all queries together."""
+    """Records per second of the window that entered completed batches, all queries together; of
+    the part of it since when the agent keeps all batches, where these are too many."""
     gathered_rate: float | None = None
     """Records per second of the intervals in which completed batches gathered them. For DStreams,
     whose batches have one interval's input each, that is what their receivers take, also while
@@ -201,6 +203,7 @@ def evaluate(
     of_worst = [b for b in warm if b.query == worst]
     loaded = [b for b in good if b.records is not None]
     records = sum(b.records or 0 for b in loaded)
+    kept = window if status.dropped_at is None else min(window, status.now - status.dropped_at)
     busy_ms = sum(b.processing_ms for b in loaded)
     gathered_ms = sum(b.triggers * intervals.get(b.query, batch_interval * 1000) for b in loaded)
     return Evaluation(
@@ -222,7 +225,7 @@ def evaluate(
         failed=len(batches) - len(good),
         processing_ms=_mean_processing_ms(of_worst),
         scheduling_ms=_mean([b.scheduling_ms for b in of_worst if b.scheduling_ms is not None]),
-        input_rate=records / window if loaded else None,
+        input_rate=records / kept if loaded and kept > 0 else None,
         gathered_rate=records * 1000 / gathered_ms if gathered_ms else None,
         processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
         backlog_records=_total([q.backlog_records for q in active]) if fresh else None,

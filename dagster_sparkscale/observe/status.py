@@ -71,6 +71,8 @@ class Status:
     batches: tuple[Batch, ...] = field(default=(), repr=False)
     last_seq: int = 0
     """Number of batches the agent has ever recorded; pass it as `since` to get only newer ones."""
+    dropped_at: float | None = None
+    """When the last batch completed that the agent does not keep any more; None: it keeps all."""
     rates: Mapping[str, Mapping[str, int | float]] | None = field(default=None, hash=False)
     """The live limits that are set, by source and limit; what is in force is in `limits`. None
     where the agent has none."""
@@ -142,6 +144,7 @@ class Status:
             queries=answer.queries,
             batches=answer.batches,
             last_seq=answer.last_seq,
+            dropped_at=answer.dropped_at,
             rates=_checked(answer.rates),
             operation=answer.operation,
             spark_version=answer.spark_version,

@@ -1,8 +1,8 @@
 """The driver that an operation on receivers is about. No Dagster here."""
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.errors import StaleEpoch
-from dagster_sparkscale.clusters.requests import Overtaken, Refused, alive, newest_now
+from dagster_sparkscale.clusters.errors import Overtaken, StaleEpoch
+from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
 

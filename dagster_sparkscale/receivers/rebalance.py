@@ -14,10 +14,12 @@ from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     ClusterError,
     OperationInProgress,
+    Overtaken,
     StaleEpoch,
 )
 from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.requests import Overtaken, Refused, ask
+from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.requests import Refused, ask
 from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import active, in_words, receiver_of, spread
@@ -78,7 +80,7 @@ def rebalance(
     stream: Stream,
     request: Request,
     *,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float = 30.0,
 ) -> Story:

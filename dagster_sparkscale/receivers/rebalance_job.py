@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.requests import Overtaken
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.declare.decisions import MoveReceivers
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
@@ -12,7 +12,6 @@ from dagster_sparkscale.operations import (
     Operation,
     Report,
     Streams,
-    nothing_to_do,
     rounded,
 )
 from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
@@ -41,7 +40,7 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: RebalanceConfig,
-    holder: str,
+    holder: Holder,
 ) -> Report:
     request = Request(
         stream=stream.name,
@@ -52,10 +51,7 @@ def _carry_out(
         wait=config.wait_seconds,
     )
     cluster = streams.cluster(context)
-    try:
-        story = rebalance(cluster, stream, request, holder=holder, tell=context.log.info)
-    except Overtaken as why:
-        return nothing_to_do(config, why)
+    story = rebalance(cluster, stream, request, holder=holder, tell=context.log.info)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)

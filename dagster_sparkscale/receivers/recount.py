@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import StaleEpoch
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.receiver_counts import changed, count_of
 from dagster_sparkscale.clusters.requests import Refused, ask
 from dagster_sparkscale.declare.receivers import ReceiverCount, fitting_executors
@@ -39,7 +40,7 @@ def recount(
     stream: Stream,
     request: Request,
     *,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float = 60.0,
 ) -> Story:
@@ -132,7 +133,7 @@ def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
 
 
 def _remember(
-    cluster: ClusterManager, stream: DStream, request: Request, holder: str, lease_wait: float
+    cluster: ClusterManager, stream: DStream, request: Request, holder: Holder, lease_wait: float
 ) -> Story:
     """The number for the next start of a stream that does not run."""
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:

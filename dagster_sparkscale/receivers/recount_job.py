@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.requests import Overtaken
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.declare.decisions import ReceiversTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.operations import (
@@ -11,11 +11,9 @@ from dagster_sparkscale.operations import (
     Operation,
     Report,
     Streams,
-    asked_at,
-    location_of,
-    nothing_to_do,
     rounded,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 from dagster_sparkscale.receivers.recount import Request, Story, recount
 
 
@@ -42,7 +40,7 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: SetReceiversConfig,
-    holder: str,
+    holder: Holder,
 ) -> Report:
     request = Request(
         stream=stream.name,
@@ -51,15 +49,10 @@ def _carry_out(
         decided=config.decided_at is not None,
         accept_loss=config.accept_loss,
         wait=config.wait_seconds,
-        asked_at=asked_at(context),
-        owner=streams.owner(location_of(context.run)),
+        owner=streams.owner(code_location_of(context.run)),
     )
-    try:
-        story = recount(
-            streams.cluster(context), stream, request, holder=holder, tell=context.log.info
-        )
-    except Overtaken as why:
-        return nothing_to_do(config, why)
+    cluster = streams.cluster(context)
+    story = recount(cluster, stream, request, holder=holder, tell=context.log.info)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)

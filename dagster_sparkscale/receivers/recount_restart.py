@@ -1,19 +1,19 @@
 """The restart by which a stream gets another number of receivers, or keeps the one that it had. No
 Dagster here."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.receiver_counts import changed, put_back
-from dagster_sparkscale.clusters.requests import NotDone, Refused
+from dagster_sparkscale.clusters.requests import NotDone
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, Outcome, reconcile
+from dagster_sparkscale.lifecycle.reconcile import Outcome, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.receivers.recount_following import Story
 
@@ -31,8 +31,6 @@ class Request:
     """Whether the number is changed also where what was received was not all processed."""
     wait: float = 300.0
     """Seconds to wait for all receivers to run."""
-    asked_at: float | None = None
-    """When, seconds since the epoch: a later stop counts more. None: it does not matter."""
     owner: str = ""
     """Who declares the stream."""
 
@@ -44,7 +42,7 @@ def restart(
     request: Request,
     story: Story,
     driver: Driver,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float,
 ) -> tuple[Outcome, Record]:
@@ -80,7 +78,6 @@ def restart(
             holder=holder,
             restart=True,
             epoch=driver.epoch,
-            asked_at=request.asked_at,
             owner=request.owner,
             lease_wait=lease_wait,
             start_wait=0.0,  # it is followed here
@@ -92,8 +89,6 @@ def restart(
             raise
         # It was to have its number. It was not launched, or has ended before its program ran.
         go_back(cluster, stream, request, story, before, str(error), holder, tell, lease_wait)
-    if outcome.reason is not None:
-        raise Refused(outcome.reason)
     if kept:
         raise NotDone(
             f"{stream.name!r}: the number of receivers was not changed: driver {driver.epoch} had "
@@ -114,7 +109,7 @@ def go_back(
     story: Story,
     before: Record,
     why: str,
-    holder: str,
+    holder: Holder,
     tell: Callable[[str], None],
     lease_wait: float,
 ) -> NoReturn:
@@ -124,7 +119,7 @@ def go_back(
         NotDone: always; says what is so now.
     """
     tell(f"putting back {story.before} receivers: {why}")
-    asked_at = time.time()
+    holder = str(holder)  # it has begun: nothing overtakes its end
     said = f"{stream.name!r}: the number of receivers was not changed"
     with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
         record, newest = lease.record, cluster.find(stream.name)
@@ -150,7 +145,7 @@ def go_back(
             stream,
             holder=holder,
             cause=KEPT,
-            asked_at=asked_at - ASKED_LATER,  # any stop from now on is a later wish
+            unless_stopped=True,
             lease_wait=lease_wait,
             start_wait=0.0,
         )

@@ -19,6 +19,7 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import PLAN
@@ -38,8 +39,6 @@ class Request:
     """Of the plan."""
     epoch: int | None = None
     """The driver the request was made for; None: whichever runs."""
-    asked_at: float | None = None
-    """When, seconds since the epoch: a later stop counts more. None: it does not matter."""
     owner: str = ""
     """Who declares the stream."""
 
@@ -84,7 +83,7 @@ def reconfigure(
     stream: Stream,
     request: Request,
     *,
-    holder: str,
+    holder: Holder,
     within: float,
     tell: Callable[[str], None],
     lease_wait: float = 60.0,
@@ -151,7 +150,7 @@ def _restart(
     request: Request,
     change: Change,
     driver: Driver,
-    holder: str,
+    holder: Holder,
     lease_wait: float,
     within: float,
 ) -> Driver:
@@ -164,7 +163,6 @@ def _restart(
             restart=True,
             cause=CAUSE,
             epoch=driver.epoch,
-            asked_at=request.asked_at,
             owner=request.owner,
             lease_wait=lease_wait,
             settings={PLAN: change.plan.to_json()},
@@ -178,8 +176,6 @@ def _restart(
         if newest is None or newest.epoch == driver.epoch:
             raise
         return newest
-    if outcome.reason is not None:
-        raise Refused(outcome.reason)
     return outcome.driver
 
 
@@ -210,7 +206,7 @@ def _without_the_plan(
     stream: Stream,
     request: Request,
     now: Driver,
-    holder: str,
+    holder: Holder,
     lease_wait: float,
     cut: str,
 ) -> Driver:
@@ -221,7 +217,7 @@ def _without_the_plan(
         return reconcile(
             cluster,
             stream,
-            holder=holder,
+            holder=str(holder),  # it has begun: nothing overtakes its end
             cause=CAUSE,
             epoch=now.epoch,
             owner=request.owner,

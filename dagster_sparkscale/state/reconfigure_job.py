@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import dagster as dg
 from pydantic import Field
 
+from dagster_sparkscale.clusters.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.key_groups import skew
 from dagster_sparkscale.declare.stream import Stream
@@ -16,10 +17,9 @@ from dagster_sparkscale.operations import (
     Operation,
     Report,
     Streams,
-    asked_at,
-    location_of,
     rounded,
 )
+from dagster_sparkscale.private_dagster import code_location_of
 from dagster_sparkscale.state.aims import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.following import in_words
 from dagster_sparkscale.state.reconfigure import Request, Story, look, reconfigure
@@ -62,7 +62,7 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: ReconfigureConfig,
-    holder: str,
+    holder: Requester,
 ) -> Report:
     cluster, asked = streams.cluster(context), Asked(config.partitions, config.query)
     id = context.run.run_id[:8]
@@ -82,10 +82,9 @@ def _carry_out(
             asked,
             id,
             epoch=config.epoch,
-            asked_at=asked_at(context),
-            owner=streams.owner(location_of(context.run)),
+            owner=streams.owner(code_location_of(context.run)),
         ),
-        holder=holder,
+        holder=holder.of(config.query),
         within=within,
         tell=context.log.info,
     )

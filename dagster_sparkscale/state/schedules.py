@@ -44,10 +44,10 @@ def _schedule(
     )
     def maintain(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         now = time.time()
-        busy = in_flight(context.instance, streams.cluster_key, now).get(stream.name)
+        cluster = streams.cluster(context)
+        busy = in_flight(context.instance, streams.cluster_key, cluster, now).get(stream.name)
         if busy is not None:
             return dg.SkipReason(f"{busy} is in progress: the next window sees to it")
-        cluster = streams.cluster(context)
         seen = in_time(lambda: look(cluster, stream, Asked(again=False), id=NAME), deadline)
         if isinstance(seen, Exception):
             return dg.SkipReason(f"it can't be told what is to be done: {why(seen)}")

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
 from dagster_sparkscale.declare.calls import called_right
 from dagster_sparkscale.declare.declaration import DeclarationError
@@ -20,6 +19,7 @@ from dagster_sparkscale.declare.fields import check_cluster_key, check_switch
 from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, STREAMS, scoped
 from dagster_sparkscale.operations import Streams, owner_of
+from dagster_sparkscale.private_dagster import carried, carrying, code_location
 from dagster_sparkscale.watch.alerts import AFTER, AlertMemory, News
 from dagster_sparkscale.watch.fleet_events import fleet_key, latest
 from dagster_sparkscale.watch.webhooks import LONGEST, Webhook
@@ -86,8 +86,7 @@ def alert_sensor(
     def send_alerts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         began, now = time.monotonic(), time.time()
         memory = AlertMemory.load(context.cursor)
-        origin = context.code_location_origin
-        owner = owner_of(origin.location_name if origin else None, cluster_key)
+        owner = owner_of(code_location(context), cluster_key)
         news = latest(context.instance, key, owner)
         if news is not None:
             memory.learn(news, lasting, now, resolved=tell_resolved)
@@ -123,9 +122,10 @@ def _refuse_unknown(cluster_key: str, repository: dg.RepositoryDefinition | None
     Raises:
         DeclarationError: nothing among the definitions is about a cluster of that key.
     """
+    if not carrying(STREAMS, cluster_key):
+        return  # this Dagster can't tell which there are
     sensors = repository.sensor_defs if repository else ()
-    held = [each.metadata.get(STREAMS) for each in sensors]
-    found = [each.instance for each in held if isinstance(each, ObjectMetadataValue)]
+    found = [carried(each.metadata, STREAMS) for each in sensors]
     known = [streams.cluster_key for streams in found if isinstance(streams, Streams)]
     if repository is not None and cluster_key not in known:
         there_is = f"there is {', '.join(map(repr, sorted(known)))}" if known else "there is none"

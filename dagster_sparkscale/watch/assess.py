@@ -176,7 +176,7 @@ def _by_policy(stream: Stream, seen: Evaluation, driver: Driver) -> Hold | Scale
     name = type(policy).__name__
     try:
         decision = policy.decide(bounds, seen)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # it must not end the tick of all streams
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{where.filename.rpartition('/')[2]}, line {where.lineno}"
         why = f"{type(error).__name__}: {error} ({place})"

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import (
-    COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
-)
 
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.operations import Streams, asset_key, location_of
+from dagster_sparkscale.operations import Streams, asset_key
+from dagster_sparkscale.private_dagster import code_location_of, stored_failure
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.health import DESCRIPTIONS, Finding, Health
 from dagster_sparkscale.watch.sighting import look, of_another
@@ -51,7 +49,7 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
     def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         asked_for = {check.name for check in context.selected_asset_check_keys}
         cluster = streams.cluster(context)
-        owner = streams.owner(location_of(context.run))
+        owner = streams.owner(code_location_of(context.run))
         sighting = of_another(look(cluster, stream, timeout=10.0), stream, owner)
         now = time.time()
         assessment = assess(stream, sighting, now=now)
@@ -60,7 +58,7 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
                 continue
             if finding.passed is None:
                 context.log.info(f"{health.value}: not judged: {finding.text}")
-                failure = _stored_failure(context.instance, dg.AssetCheckKey(key, health.value))
+                failure = stored_failure(context.instance, dg.AssetCheckKey(key, health.value))
                 if failure is not None:
                     yield _again(failure, dated(finding.text, "seen", now))
                 continue
@@ -74,17 +72,6 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
             )
 
     return check
-
-
-def _stored_failure(
-    instance: dg.DagsterInstance, key: dg.AssetCheckKey
-) -> dg.AssetCheckEvaluation | None:
-    """The last stored outcome of a check, if that is a failure."""
-    records = instance.event_log_storage.get_asset_check_execution_history(
-        key, limit=1, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
-    )
-    evaluation = records[0].evaluation if records else None
-    return None if evaluation is None or evaluation.passed else evaluation
 
 
 def _again(failure: dg.AssetCheckEvaluation, now: str) -> dg.AssetCheckResult:

@@ -22,6 +22,7 @@ from dagster_sparkscale.observe import state as states
 from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
+from dagster_sparkscale.private_dagster import stored_outcomes
 from dagster_sparkscale.watch import backpressure, glance, kafka, receivers
 from dagster_sparkscale.watch import state as query_state
 from dagster_sparkscale.watch.assess import Assessment
@@ -181,14 +182,8 @@ def forget_what_is_stored_otherwise(
     keys = [dg.AssetCheckKey(asset, check) for check in memory.checks if check not in but]
     if not keys:
         return
-    stored = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-    for key in keys:
-        record = stored.get(key)
-        evaluation = record.evaluation if record is not None else None
-        # Of one that a run has planned and not told there is nothing but that plan, whatever was
-        # told before.
-        told = evaluation.passed if isinstance(evaluation, dg.AssetCheckEvaluation) else None
-        if told != (memory.checks[key.name] == "passed"):
+    for key, passed in (stored_outcomes(instance, keys) or {}).items():
+        if passed != (memory.checks[key.name] == "passed"):
             del memory.checks[key.name]
 
 

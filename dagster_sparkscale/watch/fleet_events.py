@@ -14,6 +14,7 @@ import dagster as dg
 from dagster import DagsterInstance
 from pydantic import TypeAdapter
 
+from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.names import FLEET, scoped
 from dagster_sparkscale.observe.hidden import carried, hidden
 from dagster_sparkscale.operations import Streams, in_flight
@@ -70,6 +71,7 @@ def told_of_fleet(
     rows: Iterable[Row],
     memory: FleetMemory,
     instance: DagsterInstance,
+    cluster: ClusterManager,
     owner: str,
     now: float,
 ) -> Iterator[dg.AssetObservation]:
@@ -89,7 +91,7 @@ def told_of_fleet(
             known[cast(Problem, one.problem)] = Standing(one.since, last.at, one.text)
     if not memory.is_due(fleet, now):
         return
-    busy = in_flight(instance, streams.cluster_key, now)
+    busy = in_flight(instance, streams.cluster_key, cluster, now)
     fleet = [
         replace(row, waits=f"{busy[row.stream]} is in progress")
         if row.waits is None and row.stream in busy

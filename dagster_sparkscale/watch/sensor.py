@@ -11,13 +11,15 @@ from collections.abc import Mapping
 
 import dagster as dg
 from dagster import DagsterInstance
-from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
-from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
+from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.names import STREAMS, scoped
+from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.minutes import minute as minute_of
-from dagster_sparkscale.operations import Operations, Streams, asset_key, in_flight
+from dagster_sparkscale.operations import InFlight, Operations, Streams, asset_key, in_flight
+from dagster_sparkscale.private_dagster import carrying, code_location
 from dagster_sparkscale.receivers.count import still_known
 from dagster_sparkscale.watch.assess import Assessment, judge
 from dagster_sparkscale.watch.collect import Collector
@@ -26,7 +28,7 @@ from dagster_sparkscale.watch.events import Event, told
 from dagster_sparkscale.watch.fleet import Row, orphan_row, row
 from dagster_sparkscale.watch.fleet_events import told_of_fleet
 from dagster_sparkscale.watch.health import NOT_STOPPED, Health
-from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.memory import Memory, StreamMemory
 from dagster_sparkscale.watch.orphans import OrphanSearch, remembered, told_of
 from dagster_sparkscale.watch.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
@@ -37,6 +39,11 @@ DEADLINE = 30.0
 LONGEST_PAUSE = 60.0
 """Seconds between two ticks at most: whatever the policies say, streams are observed and failed
 drivers restarted."""
+
+MOST_TOLD = 20e6
+"""Characters of what a tick tells Dagster, at most: Dagster refuses a tick above 100 MB (older
+releases 50), with all that it asks for, and the next one would be as large. The next one tells the
+rest."""
 
 _SKIP_REASON_LIMIT = 4000
 _LATE = 0.9  # ticks come every 60 to 65 s and may be early by a moment: do not skip a whole one
@@ -80,8 +87,7 @@ def autoscale_sensor(
         sightings = collector.collect(
             streams.cluster(context), streams, deadline=deadline, elapsed=elapsed
         )
-        origin = context.code_location_origin
-        owner = streams.owner(origin.location_name if origin else None)
+        owner = streams.owner(code_location(context))
         for name, found in sightings.items():
             known = memory.of(name)
             sighting = missed(found, known.epoch)
@@ -93,12 +99,14 @@ def autoscale_sensor(
             *(streams.cluster(context), streams.by_name, owner, left),
             remembered(memory, streams.by_name),
         )
-        assessments = _assess_all(context.instance, streams, sightings, memory, now)
+        cluster = streams.cluster(context)
+        assessments = _assess_all(context.instance, streams, cluster, sightings, memory, now)
         recents.tick(streams.by_name)
         events: list[Event] = []
         rows: list[Row] = []
         lines: list[str] = []
         requests: list[dg.RunRequest] = []
+        size = 0
         for stream in streams:
             assessment, sighting = assessments[stream.name], sightings[stream.name]
             known, decision = memory.of(stream.name), assessment.decision
@@ -116,20 +124,28 @@ def autoscale_sensor(
                 rows.append(row(stream, assessment, sighting, now=now))
                 recent = recents.of(context.instance, stream.name, asset_key(stream), known)
                 recent.add(minute)
-                events += told(
-                    *(context.instance, stream, assessment, sighting, rows[-1]),
-                    *(minute, known, recent),
-                )
+                if size > MOST_TOLD:
+                    _keep(known, minute)
+                    continue
+                new = [
+                    *told(
+                        *(context.instance, stream, assessment, sighting, rows[-1]),
+                        *(minute, known, recent),
+                    )
+                ]
+                size += sum(len(repr(event)) for event in new)
+                events += new
             except Exception as error:  # what can't be told of one must not silence the others
                 text = f"{stream.name}: can't be told of: {type(error).__name__}: {error}"
                 context.log.exception(text)
                 lines.append(text)
-                # As `told` comes to its end, or remembers nothing. No more than an event may have.
-                pending = [m for m in known.minutes if m.at > minute.at - LONGEST_REPORT]
-                known.minutes = [*pending, minute]
+                # As `told` comes to its end, or remembers nothing.
+                _keep(known, minute)
         events += told_of(orphans, memory)
         rows += [orphan_row(orphan, now=now) for orphan in orphans]
-        events += told_of_fleet(streams, rows, memory.fleet, context.instance, owner, now)
+        events += told_of_fleet(
+            *(streams, rows, memory.fleet, context.instance, cluster, owner, now)
+        )
         lines += [*map(str, orphans), *map(str, assessments.values())]
         if requests:
             # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
@@ -149,14 +165,21 @@ def autoscale_sensor(
         minimum_interval_seconds=max(1, int(min([LONGEST_PAUSE, *intervals]))),
         default_status=default_status,
         required_resource_keys={streams.cluster_key},
-        metadata={STREAMS: ObjectMetadataValue(streams)},
+        metadata=carrying(STREAMS, streams),
         description="Evaluates every stream, observes it, and requests its rescales and restarts.",
     )
+
+
+def _keep(known: StreamMemory, minute: Minute) -> None:
+    """Have the next event of a stream tell of this minute, too. No more than an event may have."""
+    pending = [each for each in known.minutes if each.at > minute.at - LONGEST_REPORT]
+    known.minutes = [*pending, minute]
 
 
 def _assess_all(
     instance: DagsterInstance,
     streams: Streams,
+    cluster: ClusterManager,
     sightings: dict[str, Sighting],
     memory: Memory,
     now: float,
@@ -189,16 +212,16 @@ def _assess_all(
         if capacity != before:
             memory.of(name).capacity = capacity
             assessments[name] = assessed(stream)
-    busy: Mapping[str, str] = {}
+    busy: Mapping[str, InFlight] = {}
     # Most ticks hold everything, and need not ask what is in flight.
     if any(map(_waits_for_runs, assessments.values())):
-        busy = in_flight(instance, streams.cluster_key, now)
+        busy = in_flight(instance, streams.cluster_key, cluster, now)
     for name, stream in streams.by_name.items():
         status, known = sightings[name].status, memory.of(name)
         evaluated = due[name] and assessments[name].seen is not None
-        if name in busy and _waits_for_runs(assessments[name]):
+        if name in busy and _waits_for(busy[name], assessments[name]):
             # Not decided: it is due again at the next tick.
-            assessments[name] = assessed(stream, busy[name])
+            assessments[name] = assessed(stream, str(busy[name]))
         elif evaluated:
             known.decided_at = now
         if evaluated and status is not None:
@@ -217,6 +240,13 @@ def _capacity(known: float | None, assessment: Assessment, sighting: Sighting) -
     if status is None or seen is None or not status.receivers:
         return known
     return still_known(known, seen, len(status.receivers))
+
+
+def _waits_for(run: InFlight, assessment: Assessment) -> bool:
+    """Whether nothing is done to a stream beside that run."""
+    if isinstance(assessment.decision, Restart):
+        return run.bars_recovery
+    return _waits_for_runs(assessment)
 
 
 def _waits_for_runs(assessment: Assessment) -> bool:

@@ -1,5 +1,6 @@
 """What one look at a stream brought: its driver, its agent's answer, or why there is none."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,9 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Status
 
 LOG_LINES = 30
+LOG_BYTES = 2000
+"""What is kept of them in all: each failed check of each stream has them, and Dagster refuses a
+tick that is too large."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,14 @@ def of_another(sighting: Sighting, stream: Stream, owner: str) -> Sighting:
 def _log_tail(cluster: ClusterManager, driver: Driver) -> str:
     """The log of a failed driver. It is there to be read; no recovery waits for it."""
     try:
-        return cluster.logs(driver, LOG_LINES)
+        return _ending(cluster.logs(driver, LOG_LINES), LOG_BYTES)
     except Exception as error:
-        return f"the log can't be read: {error}"
+        return _ending(f"the log can't be read: {error}", LOG_BYTES)
+
+
+def _ending(text: str, most: int) -> str:
+    """The end of `text`, which Dagster stores in `most` bytes: odd characters take six each."""
+    left = text[-most:]
+    while len(json.dumps(left)) > most:
+        left = left[len(left) // 8 + 1 :]
+    return text if left == text else f"...{left}"

@@ -4,8 +4,8 @@ import pytest
 
 from dagster_sparkscale.autoscale.rescale import Request, rescale
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.errors import AgentUnreachable
-from dagster_sparkscale.clusters.requests import Overtaken, Refused
+from dagster_sparkscale.clusters.errors import AgentUnreachable, Overtaken
+from dagster_sparkscale.clusters.requests import Refused
 from tests.fakes import scaled
 from tests.in_memory.cluster import World
 

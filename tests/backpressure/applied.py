@@ -8,6 +8,7 @@ from typing import Any
 from dagster_sparkscale.backpressure.applying import Story
 from dagster_sparkscale.backpressure.looking import Request, look
 from dagster_sparkscale.backpressure.retune import retune
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.store import Record
 from tests.backpressure.retuning import KNOB, policed, read_once
 from tests.in_memory.cluster import World
@@ -30,6 +31,7 @@ def carry_out(
     tell: Callable[[str], None] = lambda line: None,
     meanwhile: Callable[[], Any] = lambda: None,
     lease_wait: float = 60.0,
+    holder: Holder = "the test",
     **asked: Any,
 ) -> Story:
     """What a person asks for; `meanwhile` happens once it was looked at."""
@@ -38,7 +40,7 @@ def carry_out(
     meanwhile()
     return retune(
         *(world.cluster, stream, request, looked),
-        **{"holder": "the test", "now": time.time(), "tell": tell, "lease_wait": lease_wait},
+        **{"holder": holder, "now": time.time(), "tell": tell, "lease_wait": lease_wait},
     )
 
 

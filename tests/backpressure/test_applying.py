@@ -11,7 +11,8 @@ from dagster_sparkscale.backpressure import applying, fallback
 from dagster_sparkscale.backpressure.applying import CAUSE
 from dagster_sparkscale.backpressure.looking import Request, look
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
-from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
+from dagster_sparkscale.clusters.errors import ClusterError, Overtaken, StaleEpoch
+from dagster_sparkscale.clusters.overtaking import Requester
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.clusters.store import Tuning
 from dagster_sparkscale.clusters.tuned import declared_limits
@@ -92,10 +93,11 @@ class TestAfterTheLook:
 
     def test_a_stop_that_was_asked_for_later_counts_more(self, world: World) -> None:
         def stops() -> None:
-            write(world, desired="stopped", desired_since=5000.0)
+            write(world, desired="stopped", asked={"stop": 5000.0})
 
-        with pytest.raises(Refused, match="was asked to stop 4000 s after this was asked for"):
-            carry_out(world, meanwhile=stops, asked_at=1000.0)
+        asked = Requester("retune run 1", "retune_backpressure", 1000.0)
+        with pytest.raises(Overtaken, match="stop was asked for 4000 s after this"):
+            carry_out(world, meanwhile=stops, holder=asked)
         assert (settings(world), causes(world)) == (None, ["manual"])
 
     def test_another_driver_is_not_restarted(self, world: World) -> None:

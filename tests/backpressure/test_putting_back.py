@@ -59,14 +59,14 @@ class TestStartedAgain:
         failed = world.end("clicks")
         write(world, desired="stopped", desired_since=5000.0)
         lines: list[str] = []
-        request = Request("run 1", asked_at=1000.0)
+        request = Request("run 1")
         before = time.monotonic()
         story = start_again(
             *(world.cluster, STREAM, request, failed, "the test", lines.append, 7.0)
         )
         assert 0 <= story.seconds <= time.monotonic() - before
         assert (story.driver, story.how, causes(world)) == (failed, "start", ["manual"])
-        assert len(lines) == 1 and "was asked to stop 4000 s after this" in lines[0]
+        assert len(lines) == 1 and "was asked to stop: materialize" in lines[0]
 
 
 class TestPutBack:

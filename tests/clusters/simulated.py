@@ -14,6 +14,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.starts import Drivers, begin, refuse_if_held
 from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
@@ -161,7 +162,9 @@ class Side(ClusterManager):
     def _host(self) -> str:
         return self._operation.process.host
 
-    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+    def lease(
+        self, stream: str, holder: Holder, wait: float = 0.0
+    ) -> AbstractContextManager[Lease]:
         @contextmanager
         def keeping(lease: Lease) -> Iterator[None]:
             before, self._operation.lease = self._operation.lease, lease

@@ -5,10 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.clusters.store import Submission
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
+from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation
 from tests.declare.refusing import refusal
 
@@ -239,6 +242,13 @@ class TestRecoveryPolicy:
             ({"limit": 0}, "RecoveryPolicy: limit = 0: must be at least 1"),
             # More than every cluster manager remembers could not be counted.
             ({"limit": 21}, "RecoveryPolicy: limit = 21: must be at most 20"),
+            (
+                {"limit": 16},
+                "RecoveryPolicy: limit = 16: can't be reached, so the stream would be restarted "
+                "for ever: with these pauses 15 restarts fall into within = 3600 s at most; must "
+                "be at most 15, or within longer",
+            ),
+            ({"within": 60}, "RecoveryPolicy: limit = 5: can't be reached"),
             ({"first_delay": 0}, "RecoveryPolicy: first_delay = 0: must be above 0"),
             ({"within": "x"}, "RecoveryPolicy: within = 'x': must be seconds or a duration"),
             (
@@ -249,3 +259,20 @@ class TestRecoveryPolicy:
     )
     def test_one_that_cannot_work_is_refused(self, fields, text):
         assert refusal(RecoveryPolicy, **fields).startswith(text)
+
+    @pytest.mark.parametrize("limit", [1, 2, 5, 15])
+    def test_so_many_restarts_of_a_driver_that_fails_at_once_are_made_and_no_more(
+        self, limit: int
+    ) -> None:
+        policy = RecoveryPolicy(limit=limit)
+        now, history = 1e6, [Submission(1, 1e6, "manual")]
+        while len(history) < 100:
+            driver = Driver("clicks", history[-1].epoch, DriverState.FAILED, now, ended_at=now)
+            outcome = recover(policy, driver, history, now)
+            while isinstance(outcome, Hold) and not outcome.gave_up:
+                now += 1
+                outcome = recover(policy, driver, history, now)
+            if isinstance(outcome, Hold):
+                break
+            history.append(Submission(history[-1].epoch + 1, now, "recovery"))
+        assert len(history) == limit + 1

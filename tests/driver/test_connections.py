@@ -7,7 +7,9 @@ import json
 import queue
 import socket
 import ssl
+import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,6 +76,36 @@ def test_rubbish_is_answered_in_json(server: Server) -> None:
         connection.sendall(b"rubbish\r\n\r\n")
         answer = all_of(connection)
     assert json.loads(answer.rpartition(b"\r\n")[2])["error"]
+
+
+def test_a_head_is_not_read_beyond_its_bound_without_the_token(server: Server) -> None:
+    """Python's own server would take 100 lines of 64 KB from each."""
+    head = b"GET /v1/status HTTP/1.1\r\n" + (b"x: " + b"a" * 65000 + b"\r\n") * 99
+
+    def sends(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):  # it is ended while it sends
+            connection.sendall(head)
+            while connection.recv(4096):
+                pass
+
+    strangers = [threading.Thread(target=sends, args=[connected(server)]) for _ in range(8)]
+    tracemalloc.start()
+    try:
+        for each in strangers:
+            each.start()
+        for each in strangers:
+            each.join(HANGS)
+        assert not any(each.is_alive() for each in strangers)
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2 * server_module.MAX_HEAD + 2**20
+    finally:
+        tracemalloc.stop()
+    assert is_answered(server)
+
+
+def test_a_head_just_below_its_bound_is_read(client: http.client.HTTPConnection) -> None:
+    for _ in range(3):  # of each request anew
+        code, _answer = ask(client, "GET", "/v1/status", **{"X-Long": "a" * 15_000})
+        assert code == 200
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,15 @@ def test_a_window_selects_by_time_of_completion() -> None:
     assert history.read(after=8.0)[0] == [batch(9)]
 
 
+def test_when_the_last_batch_completed_that_is_not_kept_is_known() -> None:
+    history = History(limit=3)
+    dropped = []
+    for n in range(5):
+        history.add(batch(n))
+        dropped.append(history.dropped_at)
+    assert dropped == [None, None, None, 0.0, 1.0]
+
+
 def test_the_first_batch_of_each_query_that_works_is_cold() -> None:
     def cold(query: str, records: int | None, took: int = 5) -> bool:
         history.add(Batch(query, 1.0, took, records=records))

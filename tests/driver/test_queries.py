@@ -228,6 +228,15 @@ def test_a_query_ends_with_its_context_alone() -> None:
     assert (ended.behind_ms, ended.source_shards, ended.source_lost) == (None, None, 2)
 
 
+def test_one_that_is_started_again_in_a_new_context_has_its_name_back() -> None:
+    told = Told()
+    first, second = (SimpleNamespace(_jsc=object()) for _ in range(2))
+    told.started(lifetime=Lifetime(first))
+    first._jsc = None
+    told.started(at=5, run="again", lifetime=Lifetime(second))
+    assert [(each.name, each.active) for each in told.queries.listed({})] == [("q", True)]
+
+
 def test_why_a_query_died_is_told_though_its_context_went_first() -> None:
     told = Told()
     context = SimpleNamespace(_jsc=object())

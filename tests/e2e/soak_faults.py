@@ -31,7 +31,7 @@ def test_whatever_is_killed_the_stream_comes_back(
         tmp_path,
         autoscale=RatioPolicy(interval=10, max_executors=3, min_executors=2),
         # Restarts count for a minute: the kills of an hour are no crash loop.
-        recovery=RecoveryPolicy(first_delay=0.1, limit=20, within=60),
+        recovery=RecoveryPolicy(first_delay=0.1, longest_delay=1, limit=20, within=60),
     )
     with deployed(local_cluster, stream, tmp_path) as d:
         told(d.materialize())

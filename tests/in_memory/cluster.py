@@ -20,6 +20,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
 from dagster_sparkscale.clusters.leases import Lease, hold
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.starts import Drivers, begin
 from dagster_sparkscale.clusters.store import Claim, Record
 from dagster_sparkscale.clusters.tuned import declared_limits, standing
@@ -109,8 +110,10 @@ class MemoryCluster(ClusterManager):
         world = self._world
         return MemoryStore(world.records, world.claims, world.swapping)
 
-    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
-        self._world.leased.append((holder, wait))
+    def lease(
+        self, stream: str, holder: Holder, wait: float = 0.0
+    ) -> AbstractContextManager[Lease]:
+        self._world.leased.append((str(holder), wait))
 
         def sleep(seconds: float) -> None:
             self._world.on_wait(stream)

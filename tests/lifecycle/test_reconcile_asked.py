@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.clusters.errors import ClusterError, Held, StaleEpoch
+from dagster_sparkscale.clusters.errors import ClusterError, Held, Overtaken, StaleEpoch
+from dagster_sparkscale.clusters.overtaking import Requester
 from dagster_sparkscale.clusters.starts import last_refusal
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.lifecycle import reconcile
-from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER, STOP_TIMEOUT, Action
+from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, Action
 from tests.fakes import dstream, structured
 from tests.in_memory.cluster import World
 from tests.in_memory.store import MemoryStore
@@ -48,35 +49,41 @@ def remembered(world: World, **fields: object) -> None:
 
 
 class TestAskedEarlier:
-    """A run may wait in a queue while somebody stops the stream."""
+    """A run may wait in a queue while somebody stops the stream, or come back to it later."""
 
     @pytest.fixture
-    def asked_at(self, world: World, clock: Clock) -> float:
-        """Just so long before the stop that it may be the later wish, by another host's clock."""
+    def stopped(self, world: World, clock: Clock) -> None:
         world.run(STREAM)
         world.end("clicks", DriverState.STOPPED)
-        remembered(world, desired="stopped", desired_since=clock.now)
-        return clock.now - ASKED_LATER
-
-    def test_a_stop_that_was_asked_for_later_stands(self, world, clock, asked_at):
-        begun = clock.now
-        outcome = start(world, restart=True, asked_at=asked_at - 1)
-        assert (outcome.action, outcome.driver.epoch) == (Action.HELD, 1)
-        assert outcome.reason == (
-            "'clicks' was asked to stop 61 s after this was asked for: materialize it to start it"
+        remembered(
+            world, desired="stopped", desired_since=clock.now, asked={"stop": clock.now}, history=()
         )
-        assert outcome.seconds == clock.now - begun
-        assert len(submissions(world)) == 1
 
-    def test_one_that_may_be_the_earlier_wish_does_not(self, world, asked_at):
-        assert start(world, restart=True, asked_at=asked_at).driver.epoch == 2
+    @pytest.mark.usefixtures("stopped")
+    def test_a_stop_that_was_asked_for_later_stands(self, world, clock):
+        early = Requester("restart run 1", "restart", clock.now - 61)
+        with pytest.raises(Overtaken, match="stop was asked for 61 s after this"):
+            start(world, restart=True, holder=early)
+        assert len(submissions(world)) == 1 and world.records["clicks"].lease is None
 
-    def test_nor_one_that_was_taken_back(self, world, asked_at):
+    @pytest.mark.usefixtures("stopped")
+    def test_one_that_may_be_the_earlier_wish_does_not(self, world, clock):
+        same = Requester("restart run 1", "restart", clock.now - 60)
+        assert start(world, restart=True, holder=same).driver.epoch == 2
+
+    @pytest.mark.usefixtures("stopped")
+    def test_who_comes_back_to_it_does_not_start_what_was_stopped(self, world, clock):
+        begun = clock.now
+        outcome = start(world, unless_stopped=True)
+        assert (outcome.action, outcome.driver.epoch) == (Action.HELD, 1)
+        said = "'clicks' was asked to stop: materialize it to start it"
+        assert (outcome.reason, outcome.seconds) == (said, clock.now - begun)
         remembered(world, desired="running")
-        assert start(world, restart=True, asked_at=asked_at - 1).driver.epoch == 2
+        assert start(world, unless_stopped=True).driver.epoch == 2
 
     def test_a_stream_that_never_ran_is_started(self, world):
-        assert start(world, asked_at=1.0).driver.epoch == 1
+        asked = Requester("start run 1", "start", 1.0)
+        assert start(world, unless_stopped=True, holder=asked).driver.epoch == 1
 
 
 class TestSeconds:

@@ -150,7 +150,10 @@ def test_without_any_history_it_is_the_first_restart():
 delays = st.floats(0.001, 1e5)
 recovery_policies = st.builds(
     lambda first, more, limit, within: RecoveryPolicy(
-        first_delay=first, longest_delay=first + more, limit=limit, within=within
+        first_delay=first,
+        longest_delay=first + more,
+        limit=limit,
+        within=within + limit * (first + more),
     ),
     delays,
     delays,

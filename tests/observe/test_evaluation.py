@@ -276,3 +276,18 @@ def test_whatever_is_reported_what_is_said_of_it_hangs_together(qs, bs, age):
         assert evaluation.stalled <= evaluation.overdue
     if not any(q.active for q in qs):
         assert evaluation.ratio is evaluation.overdue is None
+
+
+class TestMoreBatchesThanAreKept:
+    def test_the_rate_is_that_of_the_time_of_which_all_are_kept(self):
+        """Of five queries with ten batches of 100 records a second each, 1000 batches are kept."""
+        now = status().now
+        batches = tuple(batch(0.1, ago=20 - n * 0.02, records=100) for n in range(1000))
+        cut = seen(batches=batches, dropped_at=now - 20)
+        assert cut.input_rate == pytest.approx(5000)
+        # An older agent does not tell, and one that keeps all has dropped them long ago.
+        assert seen(batches=batches).input_rate == pytest.approx(100_000 / 60)
+        assert seen(batches=batches, dropped_at=now - 61).input_rate == pytest.approx(100_000 / 60)
+
+    def test_where_it_can_t_be_told_it_is_no_rate(self):
+        assert seen(batches=(batch(1, records=5),), dropped_at=status().now).input_rate is None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.recount import Request, Story, recount
@@ -21,13 +22,12 @@ def carry_out(
     stream: Any = STREAM,
     tell: Callable[[str], None] | None = None,
     lease_wait: float = 60.0,
+    holder: Holder = "the test",
     **asked: Any,
 ) -> Story:
     tell = tell or ([] if lines is None else lines).append
     request = Request("clicks", receivers, **{"wait": 0.05, **asked})
-    return recount(
-        world.cluster, stream, request, holder="the test", tell=tell, lease_wait=lease_wait
-    )
+    return recount(world.cluster, stream, request, holder=holder, tell=tell, lease_wait=lease_wait)
 
 
 def record(world: World) -> Record:

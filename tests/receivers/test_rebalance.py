@@ -10,9 +10,10 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     OperationInProgress,
+    Overtaken,
     StaleEpoch,
 )
-from dagster_sparkscale.clusters.requests import Overtaken, Refused
+from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.observe.receivers import in_words
 from dagster_sparkscale.observe.status import Receiver, Relaunch
 from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.clusters.errors import StaleEpoch
-from dagster_sparkscale.clusters.requests import Overtaken, Refused
+from dagster_sparkscale.clusters.errors import Overtaken, StaleEpoch
+from dagster_sparkscale.clusters.overtaking import Requester
+from dagster_sparkscale.clusters.requests import Refused
 from tests.fakes import dstream
 from tests.in_memory.cluster import World
 from tests.receivers.recounting import STREAM, carry_out, causes, record
@@ -54,8 +55,7 @@ class TestRefused:
 
     def test_a_stop_that_was_asked_for_since_counts_more(self, world: World) -> None:
         now = record(world)
-        world.records["clicks"] = replace(
-            now, desired="stopped", desired_since=5000.0, revision=now.revision + 1
-        )
-        with pytest.raises(Refused, match="was asked to stop 4000 s after this was asked for"):
-            carry_out(world, 3, asked_at=1000.0)
+        world.records["clicks"] = replace(now, desired="stopped", asked={"stop": 5000.0})
+        asked = Requester("set_receivers run 1", "set_receivers", 1000.0)
+        with pytest.raises(Overtaken, match="stop was asked for 4000 s after this"):
+            carry_out(world, 3, holder=asked)

@@ -13,7 +13,7 @@ class Run:
 
     def __init__(self, world, stream=STREAM, within=HANGS, lease_wait=60.0, **asked):
         self.lines: list[str] = []
-        known = {name: asked.pop(name) for name in ("epoch", "asked_at") if name in asked}
+        known = {"epoch": asked.pop("epoch")} if "epoch" in asked else {}
         self.came = reconfigure(
             world.cluster,
             stream,

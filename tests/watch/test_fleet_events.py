@@ -13,13 +13,14 @@ from markdown_it import MarkdownIt
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.operations import Streams
+from dagster_sparkscale.operations import InFlight, Streams
 from dagster_sparkscale.watch import fleet_events
 from dagster_sparkscale.watch.fleet import Failing, Row
 from dagster_sparkscale.watch.fleet_events import observation, problems_told, told_of_fleet
 from dagster_sparkscale.watch.fleet_memory import FleetMemory
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import scaled, structured
+from tests.in_memory.cluster import World
 from tests.watch.deployment import Deployment, overload
 
 STREAMS = Streams([structured()], "spark_cluster")
@@ -40,7 +41,8 @@ class Told:
     def at(self, seconds: float, *rows: Row) -> dict | None:
         now = START + seconds
         rows = tuple(replace(row, seen_at=now) for row in rows)
-        events = [*told_of_fleet(STREAMS, rows, self.memory, self.instance, "web/x", now)]
+        known = STREAMS, rows, self.memory, self.instance, World().cluster
+        events = [*told_of_fleet(*known, "web/x", now)]
         if not events:
             return None
         (event,) = events
@@ -220,7 +222,7 @@ class TestWhat:
         assert shown["whole table"].count("/assets/") == 100
 
     def test_an_operation_in_flight_is_what_a_stream_waits_for(self, monkeypatch):
-        busy = {"clicks": "rescale run 1a2b"}
+        busy = {"clicks": InFlight("rescale run 1a2b")}
         monkeypatch.setattr(fleet_events, "in_flight", lambda *_: busy)
         shown = Told().at(0, line(), line("orders"))["what is up"]
         assert shown == "- [clicks](/assets/clicks): rescale run 1a2b is in progress\n"

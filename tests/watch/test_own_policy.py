@@ -1,6 +1,7 @@
 """A policy of a user's own: one class, of which the library knows nothing."""
 
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +73,10 @@ def test_what_every_policy_has_holds_for_it_as_well():
             lambda: 1 / 0,
             "Odd could not decide: ZeroDivisionError: division by zero "
             "(test_own_policy.py, line 0)",
+        ),
+        (
+            lambda: sys.exit("no licence"),
+            "Odd could not decide: SystemExit: no licence (test_own_policy.py, line 0)",
         ),
         (None, "Odd could not decide: it returned None; must be Hold or ScaleTo"),
         (7, "Odd could not decide: it returned 7; must be Hold or ScaleTo"),

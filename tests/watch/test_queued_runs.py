@@ -1,7 +1,6 @@
-"""A run that waits in a queue: one that will act is not asked for again, one that is void is."""
+"""A run that waits in a queue is not asked for a second time, however long it waits there."""
 
 import time
-from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -12,8 +11,7 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 
-from dagster_sparkscale.lifecycle.reconcile import ASKED_LATER
-from dagster_sparkscale.operations import OPERATION_LIMIT, STALE_AFTER, in_flight
+from dagster_sparkscale.operations import BEGINS, in_flight
 from tests.watch.deployment import HOUR, Deployment, overload
 
 QUEUED, NOT_STARTED = dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED
@@ -38,7 +36,8 @@ def waiting(deployed: Deployment, request: dg.RunRequest, status: dg.DagsterRunS
 
 
 def counts(deployed: Deployment, after: float) -> bool:
-    return "clicks" in in_flight(deployed.instance, "spark_cluster", time.time() + after)
+    cluster = deployed.world.cluster
+    return "clicks" in in_flight(deployed.instance, "spark_cluster", cluster, time.time() + after)
 
 
 def asked(deployed: Deployment, job: str) -> dg.RunRequest:
@@ -58,33 +57,40 @@ def test_a_restart_that_is_queued_is_not_asked_for_a_second_time(deployed: Deplo
     assert "restart run" in tick.data.skip_message
 
 
-@pytest.mark.parametrize("after", [-1.0, ASKED_LATER + 60])
-def test_a_restart_that_was_queued_does_not_undo_a_later_stop(
-    deployed: Deployment, after: float
-) -> None:
-    overload(deployed)
-    assert deployed.by_hand("stop", stream="clicks").success
-    with deployed.world.cluster.lease("clicks", "test") as lease:
-        lease.write(replace(lease.record, desired_since=time.time() + after))
-    done = deployed.by_hand("restart", stream="clicks")
-    (told,) = done.get_asset_observation_events()
-    text = told.asset_observation_data.asset_observation.description or ""
-    wanted = "restarted driver 2" if after < 0 else "nothing was done: 'clicks' was asked to stop 1"
-    assert done.success and text.startswith(wanted)
+def test_a_queue_that_is_blocked_does_not_fill_with_rescales(deployed: Deployment) -> None:
+    waiting(deployed, asked(deployed, "rescale"), QUEUED)
+    assert counts(deployed, 24 * HOUR)
+    deployed.cursor = None  # as when its interval has passed: it is due
+    tick = deployed.tick()
+    assert tick.requests == [] and "rescale run" in tick.data.skip_message
 
 
-@pytest.mark.parametrize(
-    ("job", "status", "seconds"),
-    [
-        ("rescale", QUEUED, STALE_AFTER),
-        ("rescale", NOT_STARTED, STALE_AFTER),
-        # One that never came to the queue may never do so.
-        ("restart", NOT_STARTED, OPERATION_LIMIT),
-    ],
-)
-def test_one_that_will_do_nothing_is_asked_for_again(
-    deployed: Deployment, job: str, status: dg.DagsterRunStatus, seconds: float
+@pytest.mark.parametrize("status", [QUEUED, NOT_STARTED])
+def test_a_rescale_that_waits_does_not_keep_a_driver_that_fails_from_being_restarted(
+    deployed: Deployment, status: dg.DagsterRunStatus
 ) -> None:
-    waiting(deployed, asked(deployed, job), status)
-    assert counts(deployed, seconds - 60)
-    assert not counts(deployed, seconds + 60)
+    waiting(deployed, asked(deployed, "rescale"), status)
+    deployed.world.end("clicks", ended_at=1.0)
+    (request,) = deployed.tick().requests
+    assert request.job_name == "restart"
+    waiting(deployed, request, status)
+    assert deployed.tick().requests == []
+
+
+def test_nor_does_it_hide_one_that_does(deployed: Deployment) -> None:
+    rescale = asked(deployed, "rescale")
+    deployed.world.end("clicks")
+    restart = asked(deployed, "restart")
+    for request in (rescale, restart, rescale):
+        waiting(deployed, request, QUEUED)
+    found = in_flight(deployed.instance, "spark_cluster", deployed.world.cluster, time.time())
+    assert found["clicks"].run.startswith("restart run") and found["clicks"].bars_recovery
+
+
+@pytest.mark.parametrize("job", ["rescale", "restart"])
+def test_one_that_never_came_to_the_queue_is_asked_for_again(
+    deployed: Deployment, job: str
+) -> None:
+    waiting(deployed, asked(deployed, job), NOT_STARTED)
+    assert counts(deployed, BEGINS - 60)
+    assert not counts(deployed, BEGINS + 60)

@@ -165,7 +165,7 @@ class TestRequests:
         assert request.tags[PREFIX + "operation"] == "restart"
 
     def test_a_restart_that_is_not_due_yet_is_not_requested(self):
-        patient = RecoveryPolicy(first_delay=HOUR, longest_delay=HOUR)
+        patient = RecoveryPolicy(first_delay=HOUR, longest_delay=HOUR, within=24 * HOUR)
         deployed = Deployment([structured(autoscale=RatioPolicy(), recovery=patient)])
         overload(deployed)
         deployed.world.end("clicks", ended_at=time.time())

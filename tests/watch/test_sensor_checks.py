@@ -1,5 +1,6 @@
 """What a tick stores of health checks."""
 
+import json
 import re
 
 import dagster as dg
@@ -10,6 +11,7 @@ from dagster._core.events import DagsterEvent
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.observe.status import Query
+from dagster_sparkscale.watch import sensor
 from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, scaled
 from tests.watch.deployment import Deployment, overload
@@ -162,3 +164,42 @@ class TestChecksThatAreStoredOtherwise:
         tick = deployed.tick()
         assert tick.checks() == stored
         assert "running" in tick.told()[0].metadata["state"].value
+
+
+class TestHowMuchIsStored:
+    """Dagster refuses a tick above 100 MB, with all that it asks for."""
+
+    def test_of_a_log_its_end(self, deployed):
+        kept = overload(deployed)
+        deployed.tick()
+        kept.log = [f"{number} " + "\x01\udc80" * 20_000 for number in range(30)]
+        deployed.world.end("clicks")
+        failed = [each for each in deployed.tick().of(dg.AssetCheckEvaluation) if not each.passed]
+        logs = [each.metadata["log"].value for each in failed]
+        assert logs and all(1000 < len(json.dumps(log)) <= 2010 for log in logs)
+        assert logs[0].startswith("...") and logs[0].endswith(kept.log[-1][-20:])
+
+    def test_a_short_log_is_stored_whole(self, deployed):
+        kept = overload(deployed)
+        deployed.tick()
+        kept.log = ["ValueError: no such topic"]
+        deployed.world.end("clicks")
+        (failed,) = (
+            each for each in deployed.tick().of(dg.AssetCheckEvaluation) if not each.passed
+        )
+        assert failed.metadata["log"].value == "ValueError: no such topic"
+
+    def test_what_is_too_much_for_one_tick_is_told_at_the_next(self, monkeypatch):
+        names = [f"s{number}" for number in range(5)]
+        deployed = Deployment([scaled(name) for name in names])
+        for stream in deployed.streams:
+            overload(deployed, stream)
+        monkeypatch.setattr(sensor, "MOST_TOLD", 0)
+        told = []
+        for _ in range(8):
+            tick = deployed.tick()
+            told += [name for name in names if tick.told(name)]
+            assert len(tick.requests) == (5 if len(told) <= 1 else 0)
+        assert sorted(told[:5]) == names
+        minutes = [minute for name in names for minute in tick.minutes(name)]
+        assert minutes  # none is lost: those that are not told of wait

@@ -238,6 +238,9 @@ class TestWhatOverviewShows:
 
     def test_another_driver(self, deployed, clock):
         self.idle(deployed, clock)
+        record = deployed.world.records["clicks"]
+        long_ago = tuple(replace(each, at=0.0) for each in record.history)
+        deployed.world.records["clicks"] = replace(record, history=long_ago)
         assert deployed.by_hand("restart", stream="clicks").success
         grown(deployed.world.streams["clicks"])
         deployed.tick()

@@ -1,6 +1,7 @@
 """The sensor and operations that are in flight, as Dagster knows them."""
 
 import time
+from dataclasses import replace
 from typing import ClassVar
 
 import dagster as dg
@@ -14,6 +15,7 @@ from dagster._core.remote_origin import (
 
 from dagster_sparkscale import operations
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.operations import Streams
 from tests.fakes import scaled
@@ -124,25 +126,61 @@ class TestOperationsInFlight:
         self.in_flight(deployed, **tags)
         assert len(deployed.tick().requests) == 1
 
-    def test_one_that_never_ends_does_not_hold_its_stream_for_ever(self, deployed):
+    def found(self, deployed, after=0.0):
+        """The run that is in flight so many seconds later."""
+        cluster, now = deployed.world.cluster, time.time() + after
+        return operations.in_flight(deployed.instance, "spark_cluster", cluster, now).get("clicks")
+
+    def test_one_that_has_not_begun_does_not_hold_its_stream_for_ever(self, deployed):
+        self.in_flight(deployed, dg.DagsterRunStatus.STARTING)
+        assert self.found(deployed, operations.BEGINS - 60).bars_recovery
+        assert self.found(deployed, operations.BEGINS + 60) is None
+
+    @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
+    def test_one_whose_process_was_killed_holds_a_recovery_for_a_minute_only(
+        self, deployed, status, monkeypatch
+    ):
+        overload(deployed)
+        self.in_flight(deployed, status)
+        assert self.found(deployed, operations.TAKES_LEASE - 10).bars_recovery
+        # For a stream that runs somewhat longer: it may follow executors that come.
+        late = self.found(deployed, operations.TAKES_LEASE + 10)
+        assert late is not None and not late.bars_recovery
+        assert self.found(deployed, operations.FOLLOWS + 10) is None
+        monkeypatch.setattr(operations, "TAKES_LEASE", 0.0)
+        assert deployed.tick().requests == []  # a rescale waits still
+        deployed.world.end("clicks", ended_at=1.0)
+        (request,) = deployed.tick().requests
+        assert request.job_name == "restart"
+
+    def test_one_that_holds_the_lease_holds_its_stream_for_as_long(self, deployed):
         overload(deployed)
         self.in_flight(deployed)
-        now = time.time()
-        held = operations.in_flight(
-            deployed.instance, "spark_cluster", now + operations.OPERATION_LIMIT - 60
-        )
-        free = operations.in_flight(
-            deployed.instance, "spark_cluster", now + operations.OPERATION_LIMIT + 60
-        )
-        assert (set(held), set(free)) == ({"clicks"}, set())
+        late = operations.FOLLOWS + 10
+        with deployed.world.cluster.lease("clicks", "stop run 1") as lease:
+            held = replace(lease.record.lease, renewed_at=time.time() + late)
+            record = lease.record
+            deployed.world.records["clicks"] = replace(record, lease=held)
+            assert self.found(deployed, late).bars_recovery
+            # It was killed: nobody renews it.
+            deployed.world.records["clicks"] = record
+            assert self.found(deployed, late) is None
+
+    def test_where_it_can_t_be_told_who_holds_it_nothing_is_done(self, deployed, monkeypatch):
+        self.in_flight(deployed)
+
+        def fails(*_):
+            raise ClusterError("no API server")
+
+        monkeypatch.setattr(operations, "is_held", fails)
+        assert self.found(deployed, operations.FOLLOWS + 10).bars_recovery
 
     def test_the_time_of_a_run_is_read_as_utc_wherever_dagster_runs(self, deployed, monkeypatch):
         self.in_flight(deployed)
         for zone in ("America/Los_Angeles", "Asia/Tokyo"):
             monkeypatch.setenv("TZ", zone)
             time.tzset()
-            held = operations.in_flight(deployed.instance, "spark_cluster", time.time())
-            assert set(held) == {"clicks"}
+            assert self.found(deployed) is not None
         monkeypatch.undo()
         time.tzset()
 

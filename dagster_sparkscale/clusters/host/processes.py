@@ -29,6 +29,8 @@ TERM_SECONDS = 10.0
 SUPERVISOR_SECONDS = 25.0
 """How long a supervisor may take to see that nothing is left: it waits and kills for twice ten."""
 
+_OURS = "java", "python", "pypy"
+"""How the names of the programs begin that drivers are."""
 _IN_THE_WAY = "end them before a new start"
 
 # Supervisors this process has started: kept so that they are reaped when they end.
@@ -112,7 +114,8 @@ def carrying(variable: str, matches: Callable[[str], bool]) -> "list[psutil.Proc
     """The live processes of this user that have `variable` with a matching value.
 
     Raises:
-        OSError: a process can't be looked at, as where no more files can be opened.
+        OSError: a process can't be looked at, as where no more files can be opened, or one of this
+            user hides from it that may be one of ours.
     """
     import psutil
 
@@ -122,9 +125,32 @@ def carrying(variable: str, matches: Callable[[str], bool]) -> "list[psutil.Proc
             value = process.environ().get(variable)
             if value and matches(value) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue  # gone meanwhile; or another user's, or one that hides from its own
+        except psutil.NoSuchProcess:
+            continue  # gone meanwhile
+        except psutil.AccessDenied:
+            _refuse_if_ours(process)  # else another user's, or one such as ssh-agent
     return found
+
+
+def _refuse_if_ours(process: "psutil.Process") -> None:
+    """What can't be looked at is not taken for gone, where it may be a driver.
+
+    Raises:
+        OSError: it is another one that runs as this user, and a JVM or a Python, as all that we
+            start.
+    """
+    import psutil
+
+    try:
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return
+        if process.uids().real == os.getuid() and process.name().startswith(_OURS):
+            raise PermissionError(
+                f"process {process.pid} ({process.name()}) runs as this user and hides from it, as "
+                "one with file capabilities does: whether it is a driver can't be told"
+            )
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return
 
 
 def clear(mark: str, spare: int | None = None) -> int:

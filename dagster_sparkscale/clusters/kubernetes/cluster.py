@@ -50,6 +50,7 @@ from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_pod
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 from dagster_sparkscale.clusters.kubernetes.telling import fate_of
 from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.parcel import parcel
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 from dagster_sparkscale.clusters.spark_settings import properties
@@ -222,7 +223,9 @@ class KubernetesCluster(SparkCluster):
             self._agents[driver.stream, driver.epoch] = time.monotonic(), known
         return known
 
-    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+    def lease(
+        self, stream: str, holder: Holder, wait: float = 0.0
+    ) -> AbstractContextManager[Lease]:
         return leases.hold(self.store(), stream, holder, wait, every=PodDriver.EVERY)
 
     def follow(self, driver: Driver) -> Driver | None:

@@ -371,3 +371,36 @@ def test_a_stop_ends_nothing_of_a_driver_that_came_after_its_own(started: Starte
     finally:
         following.kill()
         following.wait()
+
+
+_HIDES = """
+import ctypes, os, sys, time
+from dagster_sparkscale.clusters.host.processes import carrying
+import psutil
+
+os.setuid(65534)
+PR_SET_NAME = 15
+reads, writes = os.pipe()
+hidden = os.fork()  # as one with file capabilities: a change of user hides it until it executes
+if not hidden:
+    if sys.argv[1:]:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, sys.argv[1].encode())
+    os.write(writes, b"up")
+    time.sleep(60)
+    os._exit(0)
+try:
+    assert os.read(reads, 2) == b"up"
+    print([each.pid == hidden for each in carrying("MARK", "x".__eq__)])
+except OSError as error:
+    print(str(error).replace(str(hidden), "N"))
+finally:
+    os.kill(hidden, 9)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it takes root to become another user")
+@pytest.mark.parametrize(("name", "told"), [(None, True), ("java", True), ("ssh-agent", False)])
+def test_one_of_this_user_that_hides_is_not_taken_for_gone(name: str | None, told: bool) -> None:
+    code = [sys.executable, "-c", _HIDES, *([name] if name else [])]
+    done = subprocess.run(code, env={**os.environ, "MARK": "x"}, capture_output=True, text=True)
+    assert ("runs as this user and hides from it" in done.stdout) == told, done

@@ -21,6 +21,7 @@ from dagster_sparkscale.clusters.host import places
 from dagster_sparkscale.clusters.kubernetes import cluster as kubernetes_cluster
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
+from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.store import Process
 from tests.clusters import simulated
 from tests.clusters.kubernetes.memory import Client, Server
@@ -45,7 +46,9 @@ class MemoryKubernetes(KubernetesCluster):
     def _api(self) -> Client:
         return self._client
 
-    def lease(self, stream: str, holder: str, wait: float = 0.0) -> AbstractContextManager[Lease]:
+    def lease(
+        self, stream: str, holder: Holder, wait: float = 0.0
+    ) -> AbstractContextManager[Lease]:
         return leases.hold(
             self.store(),
             stream,

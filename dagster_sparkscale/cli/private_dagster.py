@@ -1,0 +1,75 @@
+"""What the command takes from Dagster's private parts, all of it.
+
+A release that has moved one of them costs the command alone, which then says so in a sentence.
+"""
+
+import sys
+from typing import Any
+
+import click
+import dagster as dg
+
+_LACKING = (
+    f"Dagster {dg.__version__} lacks a part that this command needs ({{}}). It was tested with "
+    "1.11 to 1.13: `pip install 'dagster<1.14'`. Streams, sensors and jobs need none of it: "
+    "Dagster's pages go on, and their launchpad has all that this command changes"
+)
+
+try:
+    from dagster._cli.workspace.cli_target import workspace_opts_to_load_target
+    from dagster._core.definitions.run_request import InstigatorType
+    from dagster._core.definitions.selector import RepositorySelector
+    from dagster._core.errors import DagsterExecutionInterruptedError, DagsterUserCodeLoadError
+    from dagster._core.remote_origin import (
+        CodeLocationOrigin,
+        ManagedGrpcPythonEnvCodeLocationOrigin,
+    )
+    from dagster._core.run_coordinator import QueuedRunCoordinator
+    from dagster._core.scheduler.instigation import (
+        InstigatorState,
+        InstigatorStatus,
+        SensorInstigatorData,
+        TickStatus,
+    )
+    from dagster._core.secrets.env_file import get_env_var_dict
+    from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
+    from dagster._grpc.server import LoadedRepositories
+    from dagster._utils.env import environ
+    from dagster._utils.interrupts import capture_interrupts
+    from dagster_shared.cli import WorkspaceOpts
+except ImportError as error:
+    raise SystemExit(f"sparkscale: {_LACKING.format(error)}") from None
+
+__all__ = [
+    "MAX_RUNTIME_SECONDS_TAG",
+    "CodeLocationOrigin",
+    "DagsterExecutionInterruptedError",
+    "DagsterUserCodeLoadError",
+    "InstigatorState",
+    "InstigatorStatus",
+    "InstigatorType",
+    "ManagedGrpcPythonEnvCodeLocationOrigin",
+    "QueuedRunCoordinator",
+    "RepositorySelector",
+    "SensorInstigatorData",
+    "TickStatus",
+    "WorkspaceOpts",
+    "capture_interrupts",
+    "environ",
+    "get_env_var_dict",
+    "loaded_repositories",
+    "workspace_opts_to_load_target",
+]
+
+
+def loaded_repositories(pointer: Any) -> LoadedRepositories:
+    """The repositories of a code location, loaded into this process.
+
+    Raises:
+        DagsterError: they can't be loaded.
+        click.ClickException: this Dagster loads them in another way.
+    """
+    try:
+        return LoadedRepositories(pointer, None, [sys.executable, "-m", "dagster"], None)
+    except TypeError as error:  # of its own arguments: what user code raises is a DagsterError
+        raise click.ClickException(_LACKING.format(error)) from error

@@ -1,0 +1,105 @@
+"""What a code location takes from Dagster's private parts, each in one place.
+
+Dagster may move any of them in any release. That costs the feature which needs it, and never the
+code location: nothing is imported before it is used, and what is not there any more is passed over.
+What the command line needs is in `cli/private_dagster.py`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import dagster as dg
+
+MAX_RETRIES_TAG, RETRY_NUMBER_TAG = "dagster/max_retries", "dagster/retry_number"
+REPOSITORY_LABEL_TAG = ".dagster/repository"
+"""Tags of runs, as Dagster stores them: a release that called them otherwise could not read its own
+runs."""
+
+_GONE = (ImportError, AttributeError, TypeError)
+"""What comes of a part that was moved, renamed, or is called otherwise now."""
+
+
+def register_library(name: str, version: str) -> None:
+    """Have Dagster's pages name this library. Without it they do not."""
+    try:
+        from dagster._core.libraries import DagsterLibraryRegistry
+
+        DagsterLibraryRegistry.register(name, version, is_dagster_package=False)
+    except _GONE:
+        pass
+
+
+def carrying(key: str, value: object) -> dict[str, Any]:
+    """Metadata of a definition that carries an object, for who has loaded the code location:
+    `sparkscale` finds its streams by it. Empty where that can't be had."""
+    try:
+        from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
+
+        return {key: ObjectMetadataValue(value)}
+    except _GONE:
+        return {}
+
+
+def carried(metadata: Mapping[str, Any], key: str) -> Any:
+    """What a definition carries; None: nothing."""
+    return getattr(metadata.get(key), "instance", None)
+
+
+def is_check_error(error: BaseException) -> bool:
+    """Whether Dagster has refused the type of a parameter of its own."""
+    return any(each.__name__ == "CheckError" for each in type(error).__mro__)
+
+
+def code_location(context: Any) -> str | None:
+    """The name of the code location whose sensor ticks; None: it can't be told, as in a test."""
+    return _location(getattr(context, "code_location_origin", None))
+
+
+def code_location_of(run: dg.DagsterRun) -> str | None:
+    """The name of the code location that a run belongs to; None: it has none."""
+    found = _location(getattr(run, "remote_job_origin", None))
+    # Of the command line, which has loaded the code location by itself.
+    return found or run.tags.get(REPOSITORY_LABEL_TAG, "").partition("@")[2] or None
+
+
+def _location(origin: Any) -> str | None:
+    name: str | None = getattr(origin, "location_name", None)
+    return name
+
+
+def stored_outcomes(
+    instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]
+) -> Mapping[dg.AssetCheckKey, bool | None] | None:
+    """Whether each check has passed when it was stored last; None of one: nothing is stored. None
+    of all: it can't be told."""
+    keys = list(keys)
+    try:
+        stored = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+        found = {key: getattr(stored.get(key), "evaluation", None) for key in keys}
+    except _GONE:
+        return None
+    # Of one that a run has planned and not told there is nothing but that plan, whatever was told
+    # before.
+    return {
+        key: evaluation.passed if isinstance(evaluation, dg.AssetCheckEvaluation) else None
+        for key, evaluation in found.items()
+    }
+
+
+def stored_failure(
+    instance: dg.DagsterInstance, key: dg.AssetCheckKey
+) -> dg.AssetCheckEvaluation | None:
+    """The last stored outcome of a check, if that is a failure; None: it is none, or that
+    can't be told."""
+    try:
+        from dagster._core.storage.asset_check_execution_record import (
+            COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES as COMPLETED,
+        )
+
+        records = instance.event_log_storage.get_asset_check_execution_history(
+            key, limit=1, status=COMPLETED
+        )
+        evaluation = records[0].evaluation if records else None
+    except _GONE:
+        return None
+    return None if evaluation is None or evaluation.passed else evaluation
