@@ -50,6 +50,22 @@ def is_check_error(error: BaseException) -> bool:
     return any(each.__name__ == "CheckError" for each in type(error).__mro__)
 
 
+def loads_for_a_run() -> bool:
+    """Whether this process loads a code location that another has loaded before, as that of a run
+    does. False where that can't be told."""
+    try:
+        from dagster._core.definitions.definitions_load_context import (
+            DefinitionsLoadContext,
+            DefinitionsLoadType,
+        )
+
+        if not DefinitionsLoadContext.is_set():
+            return False
+        return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.RECONSTRUCTION
+    except _GONE:
+        return False
+
+
 def code_location(context: Any) -> str | None:
     """The name of the code location whose sensor ticks; None: it can't be told, as in a test."""
     return _location(getattr(context, "code_location_origin", None))

@@ -42,7 +42,24 @@ def test_a_code_location_imports_none_while_it_loads() -> None:
     assert [each for each in top if "dagster._" in ast.unparse(each)] == []
 
 
-PARTS = [name.rpartition(".") for name in imported(PACKAGE / "private_dagster.py")]
+LOADING = "dagster._core.definitions.definitions_load_context"
+"""Dagster needs it itself, to load anything."""
+PARTS = [
+    name.rpartition(".")
+    for name in imported(PACKAGE / "private_dagster.py")
+    if not name.startswith(LOADING)
+]
+
+
+def test_without_how_dagster_loads_it_is_not_taken_for_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = importlib.import_module(LOADING)
+    context = kind.DefinitionsLoadContext(kind.DefinitionsLoadType.RECONSTRUCTION)
+    monkeypatch.setattr(kind.DefinitionsLoadContext, "_instance", context)
+    assert private_dagster.loads_for_a_run()
+    monkeypatch.setitem(sys.modules, LOADING, None)
+    assert not private_dagster.loads_for_a_run()
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, _, name in PARTS])

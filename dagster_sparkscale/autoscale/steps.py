@@ -7,6 +7,9 @@ from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.observe.evaluation import Evaluation
 
+_ROUNDING = 1e-9
+"""What floats may lose, as a share: R on one executor less is computed, not measured."""
+
 
 def round_half_up(value: float) -> int:
     """Java's `Math.round`, which Spark uses: Python's `round` goes to the even neighbour."""
@@ -53,7 +56,7 @@ def down(why: str, bounds: Bounds, seen: Evaluation, scale_up_ratio: float) -> H
     if target >= requested:  # more are there than were asked for: they go without our help
         return Hold(f"{why}; {requested} are requested already, {staying} are still registered")
     rises_to = _ratio_on(target, bounds, seen)
-    if rises_to >= scale_up_ratio:
+    if rises_to >= scale_up_ratio * (1 - _ROUNDING):
         if staying < requested:
             return ScaleTo(
                 staying, f"{why}: {requested} requested, of which {_present(seen)} -> {staying}"

@@ -161,10 +161,16 @@ class Lease:
 
 
 def _same(found: Record | None, written: Record | None) -> bool:
-    """Whether what stands in the store is what was written: of a long history it keeps the end."""
+    """Whether what stands in the store is what was written: of a long history it keeps the end.
+    Two beats that followed the same one are the same but for their time."""
     if found is None or written is None:
         return False
-    return replace(found, history=()) == replace(written, history=())
+    return _undated(found) == _undated(written)
+
+
+def _undated(record: Record) -> Record:
+    lease = None if record.lease is None else replace(record.lease, renewed_at=0.0)
+    return replace(record, history=(), lease=lease)
 
 
 def _with_a_beat(record: Record) -> Record:

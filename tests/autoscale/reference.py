@@ -11,6 +11,7 @@ Beyond Spark, where the source tells how far behind the stream is and how many s
     Too far behind: nobody is removed. R < up: as if R were up, unless it is catching up, or batches
     take no more than `down` of their interval and wait for the rest of it.
     Nobody is added whom the shards do not keep busy: ceil(shards * tasks per shard / cores).
+    Nobody is removed whom R would add again: R * those at work / those left >= up.
 
 It shares no code with the library, and takes fractions so that no float can be wrong in both.
 """
@@ -78,6 +79,9 @@ def executors_with_a_source(
         r = up
     wanted = executors_after(r, registered=registered, up=up, down=down, low=low, high=high)
     if wanted is None or wanted == registered:
+        return registered
+    at_work = registered if useful is None else min(registered, useful)
+    if wanted < registered and r * max(1, Fraction(at_work, wanted)) >= up:
         return registered
     reachable = wanted if useful is None else max(low, min(wanted, useful))
     # More than are useful are not taken away because they are not: only when R says so.

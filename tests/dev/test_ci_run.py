@@ -1,6 +1,7 @@
 """.ci/run ends what it runs where it is ended, and says how long each step took."""
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,12 @@ def folder(tmp_path: Path) -> Path:
 def begin(folder: Path, makefile: str) -> "subprocess.Popen[str]":
     (folder / "Makefile").write_text(makefile)
     return subprocess.Popen(
-        ["bash", ".ci/run"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ["bash", ".ci/run"],
+        cwd=folder,
+        env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 

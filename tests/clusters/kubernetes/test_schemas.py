@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from dagster._config import process_config
+from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext
 from dagster_k8s import K8sRunLauncher
 from dagster_k8s.job import UserDefinedDagsterK8sConfig
 
@@ -16,6 +17,12 @@ from dagster_sparkscale.clusters.kubernetes.schemas import TAG
 from tests.clusters.running import stream
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "kubernetes"
+
+
+@pytest.fixture(autouse=True)
+def not_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster leaves this process as that of a run, once a test has had a run in it."""
+    monkeypatch.setattr(DefinitionsLoadContext, "_instance", None)
 
 
 @pytest.mark.parametrize("field", ["driver_template", "executor_template"])
