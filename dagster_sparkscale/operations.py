@@ -409,11 +409,15 @@ def _asked_at(
 ) -> float:
     """When the run was asked for, which may have waited in a queue since: seconds since the epoch.
 
-    Dagster's retry of a run is of the time of the first one: nobody has asked for it since.
+    Dagster's retry of a run is of the time of that one: nobody has asked for it since. Somebody has
+    asked for one that was run again by hand.
     """
-    run = context.run
-    first = run.root_run_id if RETRY_NUMBER_TAG in run.tags else None
-    record = context.instance.get_run_record_by_id(first or run.run_id)
+    run: dg.DagsterRun | None = context.run
+    record = None
+    while run is not None:
+        record = context.instance.get_run_record_by_id(run.run_id) or record
+        of = run.parent_run_id if RETRY_NUMBER_TAG in run.tags else None
+        run = context.instance.get_run_by_id(of) if of else None
     asked = record.create_timestamp.timestamp() if record is not None else time.time()
     return asked if decided_at is None else min(asked, decided_at)
 
