@@ -174,6 +174,7 @@ def _keep(known: StreamMemory, minute: Minute) -> None:
     """Have the next event of a stream tell of this minute, too. No more than an event may have."""
     pending = [each for each in known.minutes if each.at > minute.at - LONGEST_REPORT]
     known.minutes = [*pending, minute]
+    known.advanced |= bool(minute.input_rate)
 
 
 def _assess_all(

@@ -135,6 +135,8 @@ class TestTheLease:
             silent = since + LEASE_SECONDS + CLOCKS_DIFFER + 1
             assert is_held(store, "clicks", silent - 2)
             assert not is_held(store, "clicks", silent)
+            # Of a clock that was hours ahead, and died, it would be held for as long.
+            assert not is_held(store, "clicks", since - 3600)
             # One that was held for long is renewed.
             held = replace(lease.record.lease, renewed_at=silent)  # type: ignore[type-var]
             record = replace(lease.record, lease=held, revision=lease.record.revision + 1)
