@@ -67,6 +67,21 @@ def _location(origin: Any) -> str | None:
     return name
 
 
+def is_of_a_run() -> bool:
+    """Whether definitions are loaded for a run, which has been accepted with them; False where that
+    can't be told."""
+    try:
+        from dagster._core.definitions.definitions_load_context import (
+            DefinitionsLoadContext,
+            DefinitionsLoadType,
+        )
+
+        context = DefinitionsLoadContext.get() if DefinitionsLoadContext.is_set() else None
+        return context is not None and context.load_type is DefinitionsLoadType.RECONSTRUCTION
+    except _GONE:
+        return False
+
+
 def stored_outcomes(
     instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]
 ) -> Mapping[dg.AssetCheckKey, bool | None] | None:
