@@ -244,7 +244,7 @@ def _take(
         if held != seen:
             seen, seen_at = held, now
         if held is None or store.has_ended(held.process) or now - seen_at >= LEASE_SECONDS:
-            if (why := overtaken(record, holder)) is not None:
+            if (why := overtaken(record, holder, time.time())) is not None:
                 raise Overtaken(f"{stream!r}: {why}")
             number = record.operations + 1
             mine = Holding(str(holder), number, time.time(), store.process())
