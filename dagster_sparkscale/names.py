@@ -6,6 +6,8 @@ STREAM_TAG = PREFIX + "stream"
 CLUSTER_TAG = PREFIX + "cluster"
 OPERATION_TAG = PREFIX + "operation"
 EPOCH_TAG = PREFIX + "epoch"
+EXPIRES_TAG = PREFIX + "expires"
+"""Tag of a run that changes nothing when it starts too late."""
 STREAMS = PREFIX + "streams"
 """Metadata of a cluster's sensor: its streams, for who has loaded the code location."""
 

@@ -14,12 +14,10 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 import dagster as dg
-from dagster import DagsterInstance
 from pydantic import Field, create_model, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError, Overtaken
-from dagster_sparkscale.clusters.leases import is_held
 from dagster_sparkscale.clusters.overtaking import START, Requester
 from dagster_sparkscale.clusters.owners import refuse_anothers
 from dagster_sparkscale.declare.decisions import Decision
@@ -27,8 +25,8 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import (
     CLUSTER_TAG,
     EPOCH_TAG,
+    EXPIRES_TAG,
     OPERATION_TAG,
-    PREFIX,
     STORY,
     STREAM_TAG,
     scoped,
@@ -38,19 +36,6 @@ from dagster_sparkscale.private_dagster import MAX_RETRIES_TAG, RETRY_NUMBER_TAG
 STALE_AFTER = 180.0
 """Seconds after which the run of a decision is too late: what it was decided on is not so any more,
 and the evaluations since have decided anew."""
-BEGINS = 300.0
-"""Seconds after which a run that was made or launched and has not begun no longer counts as in
-flight: its process may have died. One that is queued counts for as long as it is."""
-TAKES_LEASE = 60.0
-"""Seconds after its beginning by which a run has taken its stream's lease, or waits for who has it.
-After that one whose stream nobody holds keeps no stream from recovery: whatever it is about to do,
-it does under the lease, where each looks again."""
-FOLLOWS = 300.0
-"""Seconds after its beginning for which a run counts as in flight though nobody holds its stream:
-it follows what it has asked for, such as executors. Its process may have died."""
-
-_EXPIRES = PREFIX + "expires"
-"""Tag of a run that changes nothing when it starts too late."""
 
 _BY_HAND = "by hand"
 
@@ -223,7 +208,7 @@ class Operations:
         tags = self._streams.tags(stream.name, operation.name, epoch)
         if operation.expires:
             told = told.model_copy(update={"decided_at": now})
-            tags[_EXPIRES] = "true"
+            tags[EXPIRES_TAG] = "true"
         config = told.model_dump(exclude_none=True)
         job = self.jobs[operation.name].name
         request = dg.RunRequest(
@@ -239,77 +224,6 @@ class Operations:
 def run_key(stream: str, epoch: int | None, decided_at: float) -> str:
     """The key of the run that carries out a decision."""
     return f"{stream}:{epoch}:{int(decided_at)}"
-
-
-@dataclass(frozen=True)
-class InFlight:
-    """The run of an operation that is about to be carried out, or is being carried out."""
-
-    run: str
-    """For people: `rescale run 1a2b3c4d`."""
-    bars_recovery: bool = True
-    """False: it will do nothing to a driver that has failed, or its process may have died."""
-
-    def __str__(self) -> str:
-        return self.run
-
-
-def in_flight(
-    instance: DagsterInstance, cluster_key: str, cluster: ClusterManager, now: float
-) -> Mapping[str, InFlight]:
-    """By stream, the operation that is in flight.
-
-    Args:
-        cluster: knows whose stream's lease is held.
-    """
-    records = instance.get_run_records(
-        dg.RunsFilter(
-            statuses=[
-                dg.DagsterRunStatus.QUEUED,
-                dg.DagsterRunStatus.NOT_STARTED,
-                dg.DagsterRunStatus.STARTING,
-                dg.DagsterRunStatus.STARTED,
-                dg.DagsterRunStatus.CANCELING,
-            ],
-            tags={CLUSTER_TAG: cluster_key},
-        )
-    )
-    found: dict[str, InFlight] = {}
-    for record in records:
-        run = record.dagster_run
-        stream = run.tags.get(STREAM_TAG)
-        if stream is None or (stream in found and found[stream].bars_recovery):
-            continue
-        if (bars := _in_flight(record, stream, cluster, now)) is not None:
-            operation = run.tags.get(OPERATION_TAG, "operation")
-            found[stream] = InFlight(f"{operation} run {run.run_id[:8]}", bars)
-    return found
-
-
-def _in_flight(
-    record: dg.RunRecord, stream: str, cluster: ClusterManager, now: float
-) -> bool | None:
-    """Whether a run that is in flight bars recovery; None: it is not in flight."""
-    run, made = record.dagster_run, record.create_timestamp.timestamp()
-    will_expire = _EXPIRES in run.tags
-    if run.status is dg.DagsterRunStatus.QUEUED:
-        # However long the queue is, another one would only stand behind it.
-        return not will_expire
-    if run.status is dg.DagsterRunStatus.NOT_STARTED:
-        return not will_expire if now - made < BEGINS else None
-    if run.status is dg.DagsterRunStatus.STARTING:
-        launched = record.update_timestamp.timestamp()
-        return True if now - max(made, launched) < BEGINS else None
-    age = now - (record.start_time or made)
-    if age < TAKES_LEASE:
-        return True
-    try:
-        held = is_held(cluster.store(), stream, now)
-    except ClusterError:
-        held = True  # that can't be told; nor could anything be done
-    if held:
-        return True
-    return False if age < FOLLOWS else None
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
@@ -409,11 +323,15 @@ def _asked_at(
 ) -> float:
     """When the run was asked for, which may have waited in a queue since: seconds since the epoch.
 
-    Dagster's retry of a run is of the time of the first one: nobody has asked for it since.
+    Dagster's retry of a run is of the time of that one: nobody has asked for it since. Somebody has
+    asked for one that was run again by hand.
     """
-    run = context.run
-    first = run.root_run_id if RETRY_NUMBER_TAG in run.tags else None
-    record = context.instance.get_run_record_by_id(first or run.run_id)
+    run: dg.DagsterRun | None = context.run
+    record = None
+    while run is not None:
+        record = context.instance.get_run_record_by_id(run.run_id) or record
+        of = run.parent_run_id if RETRY_NUMBER_TAG in run.tags else None
+        run = context.instance.get_run_by_id(of) if of else None
     asked = record.create_timestamp.timestamp() if record is not None else time.time()
     return asked if decided_at is None else min(asked, decided_at)
 

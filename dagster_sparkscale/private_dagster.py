@@ -50,22 +50,6 @@ def is_check_error(error: BaseException) -> bool:
     return any(each.__name__ == "CheckError" for each in type(error).__mro__)
 
 
-def loads_for_a_run() -> bool:
-    """Whether this process loads a code location that another has loaded before, as that of a run
-    does. False where that can't be told."""
-    try:
-        from dagster._core.definitions.definitions_load_context import (
-            DefinitionsLoadContext,
-            DefinitionsLoadType,
-        )
-
-        if not DefinitionsLoadContext.is_set():
-            return False
-        return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.RECONSTRUCTION
-    except _GONE:
-        return False
-
-
 def code_location(context: Any) -> str | None:
     """The name of the code location whose sensor ticks; None: it can't be told, as in a test."""
     return _location(getattr(context, "code_location_origin", None))
@@ -81,6 +65,21 @@ def code_location_of(run: dg.DagsterRun) -> str | None:
 def _location(origin: Any) -> str | None:
     name: str | None = getattr(origin, "location_name", None)
     return name
+
+
+def is_of_a_run() -> bool:
+    """Whether definitions are loaded for a run, which has been accepted with them; False where that
+    can't be told."""
+    try:
+        from dagster._core.definitions.definitions_load_context import (
+            DefinitionsLoadContext,
+            DefinitionsLoadType,
+        )
+
+        context = DefinitionsLoadContext.get() if DefinitionsLoadContext.is_set() else None
+        return context is not None and context.load_type is DefinitionsLoadType.RECONSTRUCTION
+    except _GONE:
+        return False
 
 
 def stored_outcomes(

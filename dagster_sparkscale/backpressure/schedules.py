@@ -10,8 +10,9 @@ from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, min
 from dagster_sparkscale.clusters.in_time import in_time, why
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_flight import in_flight
 from dagster_sparkscale.names import scoped
-from dagster_sparkscale.operations import Operations, Streams, in_flight
+from dagster_sparkscale.operations import Operations, Streams
 
 DEADLINE = 40.0
 """Seconds that a tick may spend on looking: Dagster ends it after 60."""

@@ -19,7 +19,7 @@ from dagster_sparkscale.cli.numbers import Finite
 from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.operations import InFlight, in_flight
+from dagster_sparkscale.in_flight import InFlight, in_flight
 from dagster_sparkscale.watch import fleet
 from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector

@@ -11,8 +11,9 @@ one thing: who has lost it can't change the record any more, whatever it believe
 What must not change: expiry is judged by what one process sees on its own steady clock, never by
 comparing the clocks of two; a holder that froze and wakes up finds its lease lost, by the conflict.
 
-A swap may be done though its answer is lost. Then the next one meets a conflict with that: what
-stands there is looked at, and where it is what was tried, the lease goes on from there.
+A swap may be done though its answer is lost, and others fail after it. Then the next one meets a
+conflict with that: what stands there is looked at, and where it is one of those that were tried,
+the lease goes on from there.
 """
 
 import contextlib
@@ -69,8 +70,8 @@ class Lease:
         self._lost = False
         self._overtaken = False
         """Whether another has changed the record since: known by a conflict."""
-        self._tried: Record | None = None
-        """What was written last, if it is not known whether it stands."""
+        self._tried: tuple[Record, ...] = ()
+        """What was written in the place of `_record`: one of them may stand, if any does."""
 
     def __repr__(self) -> str:
         return f"Lease({self.stream!r}, {self.holder!r}, number {self.number})"
@@ -141,36 +142,27 @@ class Lease:
             # What follows the one that was read, whoever else has read that.
             record = replace(change(self._record), revision=self._record.revision + 1)
             began = self._clock()
+            before, self._tried = self._tried, (*self._tried, record)
             try:
                 self._store.swap(self.stream, record)
             except Conflict:
                 now = self._store.read(self.stream)
-                if again and _same(now, self._tried):
-                    assert now is not None
-                    self._record, self._tried = now, None
+                if again and now is not None and any(_same(now, each) for each in before):
+                    self._record, self._tried = now, ()
                     continue
                 if not _same(now, record):
                     self._lost = self._overtaken = True
                     self.check()
-            except ClusterError:
-                self._tried = record
-                raise
-            self._record, self._renewed, self._tried = record, began, None
+            self._record, self._renewed, self._tried = record, began, ()
             break
         return self._record
 
 
-def _same(found: Record | None, written: Record | None) -> bool:
-    """Whether what stands in the store is what was written: of a long history it keeps the end.
-    Two beats that followed the same one are the same but for their time."""
-    if found is None or written is None:
+def _same(found: Record | None, written: Record) -> bool:
+    """Whether what stands in the store is what was written: of a long history it keeps the end."""
+    if found is None:
         return False
-    return _undated(found) == _undated(written)
-
-
-def _undated(record: Record) -> Record:
-    lease = None if record.lease is None else replace(record.lease, renewed_at=0.0)
-    return replace(record, history=(), lease=lease)
+    return replace(found, history=()) == replace(written, history=())
 
 
 def _with_a_beat(record: Record) -> Record:
@@ -252,7 +244,7 @@ def _take(
         if held != seen:
             seen, seen_at = held, now
         if held is None or store.has_ended(held.process) or now - seen_at >= LEASE_SECONDS:
-            if (why := overtaken(record, holder)) is not None:
+            if (why := overtaken(record, holder, time.time())) is not None:
                 raise Overtaken(f"{stream!r}: {why}")
             number = record.operations + 1
             mine = Holding(str(holder), number, time.time(), store.process())
@@ -288,7 +280,8 @@ def is_held(store: Store, stream: str, now: float) -> bool:
     held = record.lease if record is not None else None
     if held is None or store.has_ended(held.process):
         return False
-    return now - max(held.since, held.renewed_at) < LEASE_SECONDS + CLOCKS_DIFFER
+    # Ahead of this clock by more than clocks differ, it says nothing.
+    return abs(now - max(held.since, held.renewed_at)) < LEASE_SECONDS + CLOCKS_DIFFER
 
 
 def _who(stream: str, held: Holding) -> str:

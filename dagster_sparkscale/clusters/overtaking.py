@@ -59,19 +59,24 @@ Holder = Requester | str
 """Who takes a lease. By a name alone somebody goes on with what has begun: nothing overtakes it."""
 
 
-def overtaken(record: Record, holder: Holder) -> str | None:
-    """What has overtaken the request of `holder`, in words; None: it stands."""
+def overtaken(record: Record, holder: Holder, now: float) -> str | None:
+    """What has overtaken the request of `holder`, in words; None: it stands.
+
+    Args:
+        now: seconds since the epoch. What is remembered as later than that is of a clock that was
+            ahead, and overtakes nothing: else a stop would bar every start until that time.
+    """
     if isinstance(holder, str) or holder.change in _NAMES_ITS_DRIVER:
         return None
     if holder.change == LIFT_HOLD:
-        if record.hold is not None and (late := _later(record.hold.since, holder)):
+        if record.hold is not None and (late := _later(record.hold.since, holder, now)):
             return f"the hold of {record.hold.by} was set {late} this was asked for"
         return None
     for change, at in record.asked.items():
-        if _overtakes(change, holder.change) and (late := _later(at, holder)):
+        if _overtakes(change, holder.change) and (late := _later(at, holder, now)):
             operation = change.partition("/")[0]
             return f"{operation} was asked for {late} this, and was carried out before it"
-    if holder.change in _OF_ONE_DRIVER and (late := _later(record.submitted_at, holder)):
+    if holder.change in _OF_ONE_DRIVER and (late := _later(record.submitted_at, holder, now)):
         return f"driver {record.epoch} was started {late} this was asked for"
     return None
 
@@ -86,10 +91,10 @@ def noted(record: Record, holder: Holder) -> Record:
     return replace(record, asked={**before, holder.change: holder.asked_at})
 
 
-def _later(at: float, holder: Requester) -> str | None:
-    """By how much `at` is later than the request, in words; None: it is not."""
+def _later(at: float, holder: Requester, now: float) -> str | None:
+    """By how much `at` is later than the request, in words; None: it is not, or can't be."""
     seconds = at - holder.asked_at
-    return f"{seconds:.0f} s after" if seconds > CLOCKS_DIFFER else None
+    return f"{seconds:.0f} s after" if seconds > CLOCKS_DIFFER >= at - now else None
 
 
 def _overtakes(later: str, earlier: str) -> bool:

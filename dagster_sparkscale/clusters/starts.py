@@ -10,12 +10,13 @@ What must not change: each step is a swap, so that of two starts one fails; noth
 before the last of them.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from dagster_sparkscale.clusters.errors import AlreadyRunning, Held
+from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, Held
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.store import Claim, Conflict, Record, Store, Submission
 
@@ -45,6 +46,15 @@ class Start:
     record: Record
     succeeds: tuple[str, int] | None = None
     """Record id and epoch of the last driver that took the checkpoint, and has ended."""
+    last: tuple[str, Record] | None = None
+    """The name and record of that driver's stream; None: nothing is remembered of it."""
+
+    @property
+    def was_not_seen_to_end(self) -> bool:
+        """Whether the driver that took the checkpoint last was declared gone, or is not known."""
+        if self.succeeds is None:
+            return False
+        return self.last is None or self.succeeds[1] <= self.last[1].gone
 
 
 def refuse_if_held(stream: str, record: Record) -> None:
@@ -133,7 +143,7 @@ def begin(
             executors=executors,
         )
     )
-    return Start(written, succeeds)
+    return Start(written, succeeds, _last(store, lease.stream, written, succeeds))
 
 
 def taken(checkpoint: str, stream: str, other: str, who: str, record: Record) -> str:
@@ -183,6 +193,27 @@ def _of_newest(store: Store, claim: Claim) -> Record | None:
     record = store.read(claim.stream)
     has_it = record and (record.id, record.checkpoint) == (claim.id, claim.checkpoint)
     return record if has_it else None
+
+
+def _last(
+    store: Store, stream: str, record: Record, succeeds: tuple[str, int] | None
+) -> tuple[str, Record] | None:
+    """As `Start.last`.
+
+    Args:
+        stream: which is started, as most often it is its own driver that it succeeds.
+        record: that stream's.
+    """
+    if succeeds is None:
+        return None
+    if succeeds[0] == record.id:
+        return stream, record
+    for name in store.streams():
+        with contextlib.suppress(ClusterError):  # one that can't be read bars no other's start
+            found = store.read(name)
+            if found is not None and found.id == succeeds[0]:
+                return name, found
+    return None
 
 
 def _swap(store: Store, before: Claim | None, mine: Claim) -> tuple[str, int] | None:

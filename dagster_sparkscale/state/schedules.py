@@ -6,8 +6,9 @@ import dagster as dg
 
 from dagster_sparkscale.clusters.in_time import in_time, why
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_flight import in_flight
 from dagster_sparkscale.names import scoped
-from dagster_sparkscale.operations import Operations, Streams, in_flight
+from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.state.aims import Asked, Barred, Change
 from dagster_sparkscale.state.reconfigure import look
 from dagster_sparkscale.state.reconfigure_job import NAME, Reconfigure

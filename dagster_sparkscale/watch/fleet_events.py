@@ -15,9 +15,10 @@ from dagster import DagsterInstance
 from pydantic import TypeAdapter
 
 from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.in_flight import in_flight
 from dagster_sparkscale.names import FLEET, scoped
 from dagster_sparkscale.observe.hidden import carried, hidden
-from dagster_sparkscale.operations import Streams, in_flight
+from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch.alerts import WORDS, News
 from dagster_sparkscale.watch.fleet import Row, worst_first
 from dagster_sparkscale.watch.fleet_memory import QUIET, FleetMemory

@@ -14,11 +14,12 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
+from dagster_sparkscale.in_flight import InFlight, in_flight
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.names import STREAMS, scoped
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.minutes import minute as minute_of
-from dagster_sparkscale.operations import InFlight, Operations, Streams, asset_key, in_flight
+from dagster_sparkscale.operations import Operations, Streams, asset_key
 from dagster_sparkscale.private_dagster import carrying, code_location
 from dagster_sparkscale.receivers.count import still_known
 from dagster_sparkscale.watch.assess import Assessment, judge
@@ -174,6 +175,7 @@ def _keep(known: StreamMemory, minute: Minute) -> None:
     """Have the next event of a stream tell of this minute, too. No more than an event may have."""
     pending = [each for each in known.minutes if each.at > minute.at - LONGEST_REPORT]
     known.minutes = [*pending, minute]
+    known.advanced |= bool(minute.input_rate)
 
 
 def _assess_all(

@@ -26,6 +26,10 @@ def after(change: str, at: float = LATER) -> Record:
     return replace(Record.new("id"), asked={change: at})
 
 
+def overtaken_by(record: Record, holder: Requester) -> str | None:
+    return overtaken(record, holder, LATER)
+
+
 @pytest.mark.parametrize(
     ("waited", "by"),
     [
@@ -39,13 +43,13 @@ def after(change: str, at: float = LATER) -> Record:
     ],
 )
 def test_a_later_request_overtakes_it(waited: str, by: str) -> None:
-    why = overtaken(after(by), asks(waited))
+    why = overtaken_by(after(by), asks(waited))
     assert why is not None and why.endswith(
         "was asked for 61 s after this, and was carried out before it"
     )
     assert why.startswith(by.partition("/")[0])
     # As it may be the earlier one, by the clock of another host.
-    assert overtaken(after(by, LATER - 1), asks(waited)) is None
+    assert overtaken_by(after(by, LATER - 1), asks(waited)) is None
 
 
 @pytest.mark.parametrize(
@@ -67,26 +71,37 @@ def test_a_later_request_overtakes_it(waited: str, by: str) -> None:
     ],
 )
 def test_another_request_does_not(waited: str, beside: str) -> None:
-    assert overtaken(after(beside), asks(waited)) is None
+    assert overtaken_by(after(beside), asks(waited)) is None
 
 
 @pytest.mark.parametrize("waited", ["restart", "rebalance_receivers"])
 def test_a_driver_that_was_started_later_does(waited: str) -> None:
     record = replace(Record.new("id"), epoch=3, history=(Submission(3, LATER, "recovery"),))
-    assert overtaken(record, asks(waited)) == "driver 3 was started 61 s after this was asked for"
-    assert overtaken(record, asks("rescale")) is None
+    assert (
+        overtaken_by(record, asks(waited)) == "driver 3 was started 61 s after this was asked for"
+    )
+    assert overtaken_by(record, asks("rescale")) is None
 
 
 def test_a_hold_that_was_set_later_is_not_the_one_to_be_lifted() -> None:
     record = replace(Record.new("id"), hold=DurableHold("you", "this", "that", LATER))
     said = "the hold of you was set 61 s after this was asked for"
-    assert overtaken(record, asks("lift_hold")) == said
+    assert overtaken_by(record, asks("lift_hold")) == said
 
 
 def test_of_two_of_one_kind_the_later_is_remembered() -> None:
     record = noted(noted(Record.new("id"), asks("rescale", 5.0)), asks("stop", 4.0))
     record = noted(record, asks("rescale", 3.0))
     assert record.asked == {"rescale": 5.0, "stop": 4.0}
+
+
+def test_what_is_remembered_of_a_clock_that_was_ahead_overtakes_nothing() -> None:
+    """Else a stream that was stopped then could not be started until that time."""
+    now = LATER - CLOCKS_DIFFER
+    assert overtaken(after("stop"), asks("start"), now) is not None
+    assert overtaken(after("stop"), asks("start"), now - 1) is None
+    started = replace(Record.new("id"), epoch=3, history=(Submission(3, LATER, "recovery"),))
+    assert overtaken(started, asks("restart"), now - 1) is None
 
 
 @contextmanager
@@ -135,6 +150,8 @@ class TestTheLease:
             silent = since + LEASE_SECONDS + CLOCKS_DIFFER + 1
             assert is_held(store, "clicks", silent - 2)
             assert not is_held(store, "clicks", silent)
+            # Of a clock that was hours ahead, and died, it would be held for as long.
+            assert not is_held(store, "clicks", since - 3600)
             # One that was held for long is renewed.
             held = replace(lease.record.lease, renewed_at=silent)  # type: ignore[type-var]
             record = replace(lease.record, lease=held, revision=lease.record.revision + 1)

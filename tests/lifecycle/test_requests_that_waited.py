@@ -3,12 +3,19 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
+from dagster._core.storage.runs.schema import RunsTable
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.clusters import leases, overtaking
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.definitions import OPERATIONS
 from dagster_sparkscale.lifecycle.remedies import NAMES
@@ -24,6 +31,16 @@ STREAM = structured(
 )
 LONG = 7250.0  # two hours; the runs themselves take seconds
 Does = Callable[[Deployment], object]
+
+
+@pytest.fixture(autouse=True)
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the clock all that is done meanwhile has been done."""
+
+    def by_the_clock(record: Record, holder: Holder, now: float) -> str | None:
+        return overtaking.overtaken(record, holder, now + LONG)
+
+    monkeypatch.setattr(leases, "overtaken", by_the_clock)
 
 
 @pytest.fixture
@@ -246,24 +263,54 @@ class TestRetriesOfRuns:
             assert run.status is dg.DagsterRunStatus.FAILURE
             assert run.tags.get("dagster/will_retry") == "false"
 
-    def test_the_retry_of_a_start_is_as_old_as_the_first_run(self, deployed: Deployment) -> None:
-        meanwhile(deployed, STOP)
-        record = deployed.world.records["clicks"]
-        asked = deployed.instance.create_run_for_job(
-            deployed.defs.resolve_implicit_global_asset_job_def()
+    @pytest.fixture
+    def stopped(self, deployed: Deployment) -> Deployment:
+        STOP(deployed)
+        return deployed
+
+    def made(self, deployed: Deployment, at: float, of: str | None = None, **tags: str) -> str:
+        """A materialization that was asked for at that time; `of`: again, as Dagster does it."""
+        root = of and (deployed.instance.get_run_by_id(of).root_run_id or of)
+        run = deployed.instance.create_run_for_job(
+            deployed.defs.resolve_implicit_global_asset_job_def(),
+            asset_selection=frozenset([asset_key(STREAM)]),
+            tags=tags,
+            root_run_id=root,
+            parent_run_id=of,
         )
-        first = deployed.instance.get_run_record_by_id(asked.run_id).create_timestamp.timestamp()
-        deployed.world.records["clicks"] = replace(record, asked={"stop": first + 61})
-        result = deployed.defs.resolve_implicit_global_asset_job_def().execute_in_process(
-            asset_selection=[asset_key(STREAM)],
-            instance=deployed.instance,
-            tags={
-                "dagster/retry_number": "1",
-                "dagster/root_run_id": asked.run_id,
-                "dagster/parent_run_id": asked.run_id,
-            },
+        with deployed.instance._run_storage.connect() as storage:
+            storage.execute(
+                RunsTable.update()
+                .values(create_timestamp=datetime.fromtimestamp(at, UTC))
+                .where(RunsTable.c.run_id == run.run_id)
+            )
+        return run.run_id
+
+    def carry_out(self, deployed: Deployment, run_id: str) -> None:
+        job = deployed.defs.resolve_implicit_global_asset_job_def()
+        of_one = job.get_subset(asset_selection={asset_key(STREAM)}).with_executor_def(
+            dg.in_process_executor
         )
-        assert result.success and state(deployed) == (1, DriverState.STOPPED)
+        run = deployed.instance.get_run_by_id(run_id)
+        assert execute_run(InMemoryJob(of_one), run, deployed.instance).success
+
+    def test_the_retry_of_a_start_is_as_old_as_the_first_run(self, stopped: Deployment) -> None:
+        at = stopped.world.records["clicks"].asked["stop"]
+        first = self.made(stopped, at - 90)
+        retry = self.made(stopped, at + 1, first, **{"dagster/retry_number": "1"})
+        again = self.made(stopped, at + 2, retry, **{"dagster/retry_number": "2"})
+        self.carry_out(stopped, again)
+        assert state(stopped) == (1, DriverState.STOPPED)
+
+    def test_that_of_what_was_run_again_by_hand_is_as_old_as_that(
+        self, stopped: Deployment
+    ) -> None:
+        at = stopped.world.records["clicks"].asked["stop"]
+        first = self.made(stopped, at - LONG)
+        by_hand = self.made(stopped, at + 1, first)
+        retry = self.made(stopped, at + 2, by_hand, **{"dagster/retry_number": "1"})
+        self.carry_out(stopped, retry)
+        assert state(stopped) == (2, DriverState.RUNNING)
 
 
 def test_what_was_asked_for_is_kept_as_json(deployed: Deployment) -> None:

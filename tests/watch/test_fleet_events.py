@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.in_flight import InFlight
 from dagster_sparkscale.names import PREFIX
-from dagster_sparkscale.operations import InFlight, Streams
+from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch import fleet_events
 from dagster_sparkscale.watch.fleet import Failing, Row
 from dagster_sparkscale.watch.fleet_events import observation, problems_told, told_of_fleet

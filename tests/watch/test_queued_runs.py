@@ -11,7 +11,7 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 
-from dagster_sparkscale.operations import BEGINS, in_flight
+from dagster_sparkscale.in_flight import BEGINS, in_flight
 from tests.watch.deployment import HOUR, Deployment, overload
 
 QUEUED, NOT_STARTED = dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED

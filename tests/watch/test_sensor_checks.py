@@ -13,6 +13,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch import sensor
 from dagster_sparkscale.watch.health import Health
+from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import QUERY, scaled
 from tests.watch.deployment import Deployment, overload
 
@@ -199,6 +200,9 @@ class TestHowMuchIsStored:
         for _ in range(8):
             tick = deployed.tick()
             told += [name for name in names if tick.told(name)]
+            # Their records have gone on: the next event says so, whether or not more come by then.
+            waits = [name for name in names if name not in told]
+            assert all(Memory.load(deployed.cursor).of(name).advanced for name in waits)
             assert len(tick.requests) == (5 if len(told) <= 1 else 0)
         assert sorted(told[:5]) == names
         minutes = [minute for name in names for minute in tick.minutes(name)]

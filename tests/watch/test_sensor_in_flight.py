@@ -13,7 +13,7 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 
-from dagster_sparkscale import operations
+from dagster_sparkscale import in_flight
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.names import PREFIX
@@ -129,12 +129,12 @@ class TestOperationsInFlight:
     def found(self, deployed, after=0.0):
         """The run that is in flight so many seconds later."""
         cluster, now = deployed.world.cluster, time.time() + after
-        return operations.in_flight(deployed.instance, "spark_cluster", cluster, now).get("clicks")
+        return in_flight.in_flight(deployed.instance, "spark_cluster", cluster, now).get("clicks")
 
     def test_one_that_has_not_begun_does_not_hold_its_stream_for_ever(self, deployed):
         self.in_flight(deployed, dg.DagsterRunStatus.STARTING)
-        assert self.found(deployed, operations.BEGINS - 60).bars_recovery
-        assert self.found(deployed, operations.BEGINS + 60) is None
+        assert self.found(deployed, in_flight.BEGINS - 60).bars_recovery
+        assert self.found(deployed, in_flight.BEGINS + 60) is None
 
     @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
     def test_one_whose_process_was_killed_holds_a_recovery_for_a_minute_only(
@@ -142,12 +142,12 @@ class TestOperationsInFlight:
     ):
         overload(deployed)
         self.in_flight(deployed, status)
-        assert self.found(deployed, operations.TAKES_LEASE - 10).bars_recovery
+        assert self.found(deployed, in_flight.TAKES_LEASE - 10).bars_recovery
         # For a stream that runs somewhat longer: it may follow executors that come.
-        late = self.found(deployed, operations.TAKES_LEASE + 10)
+        late = self.found(deployed, in_flight.TAKES_LEASE + 10)
         assert late is not None and not late.bars_recovery
-        assert self.found(deployed, operations.FOLLOWS + 10) is None
-        monkeypatch.setattr(operations, "TAKES_LEASE", 0.0)
+        assert self.found(deployed, in_flight.FOLLOWS + 10) is None
+        monkeypatch.setattr(in_flight, "TAKES_LEASE", 0.0)
         assert deployed.tick().requests == []  # a rescale waits still
         deployed.world.end("clicks", ended_at=1.0)
         (request,) = deployed.tick().requests
@@ -156,7 +156,7 @@ class TestOperationsInFlight:
     def test_one_that_holds_the_lease_holds_its_stream_for_as_long(self, deployed):
         overload(deployed)
         self.in_flight(deployed)
-        late = operations.FOLLOWS + 10
+        late = in_flight.FOLLOWS + 10
         with deployed.world.cluster.lease("clicks", "stop run 1") as lease:
             held = replace(lease.record.lease, renewed_at=time.time() + late)
             record = lease.record
@@ -172,8 +172,8 @@ class TestOperationsInFlight:
         def fails(*_):
             raise ClusterError("no API server")
 
-        monkeypatch.setattr(operations, "is_held", fails)
-        assert self.found(deployed, operations.FOLLOWS + 10).bars_recovery
+        monkeypatch.setattr(in_flight, "is_held", fails)
+        assert self.found(deployed, in_flight.FOLLOWS + 10).bars_recovery
 
     def test_the_time_of_a_run_is_read_as_utc_wherever_dagster_runs(self, deployed, monkeypatch):
         self.in_flight(deployed)

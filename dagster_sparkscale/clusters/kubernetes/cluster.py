@@ -200,10 +200,10 @@ class KubernetesCluster(SparkCluster):
         begin = (Path(__file__).parent / BEGIN).read_bytes()
 
         def go(start: Start) -> None:
-            last = start.succeeds
-            unseen = last is not None and last[0] == start.record.id
-            if last is not None and unseen:
-                before = self.driver_of(stream.name, replace(start.record, epoch=last[1]))
+            unseen = False
+            if start.succeeds is not None and start.last is not None:
+                name, record = start.last
+                before = self.driver_of(name, replace(record, epoch=start.succeeds[1]))
                 unseen = not before.was_seen_to_end()
             parts = self._parts(stream, start, program, arguments, begin, more, unseen)
             objects = self._objects(stream.name, start.record)

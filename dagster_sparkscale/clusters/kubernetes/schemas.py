@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dagster_sparkscale.declare.faults import did_you_mean, shown
-from dagster_sparkscale.private_dagster import loads_for_a_run
+from dagster_sparkscale.private_dagster import is_of_a_run
 
 TAG = "dagster-k8s/config"
 _CONTAINED = re.compile(r"(list|dict)[\[(](?:[^,\])]*, ?)?([A-Za-z0-9_]+)[\])]")
@@ -67,7 +67,7 @@ def fault_of_tags(tags: Mapping[str, Any]) -> str | None:
 
 
 def _may_parse() -> bool:
-    return importlib.util.find_spec("dagster_k8s") is not None and not loads_for_a_run()
+    return importlib.util.find_spec("dagster_k8s") is not None and not is_of_a_run()
 
 
 def _faults(models: Any, kind: str, value: Any, path: str, snake_case: bool) -> Iterator[str]:

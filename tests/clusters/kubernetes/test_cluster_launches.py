@@ -102,6 +102,28 @@ def test_a_driver_waits_for_one_before_that_vanished_without_having_been_seen_to
     assert not waits(4), "who has killed it has seen it end"
 
 
+@pytest.mark.parametrize("how", ["vanished", "declared gone"])
+def test_it_does_so_also_where_that_was_of_another_stream(
+    world: World, cluster: MemoryKubernetes, how: str
+) -> None:
+    """As where a stream was renamed after its node was lost."""
+    checkpoint = {"checkpoint_location": "s3a://data/clicks"}
+    first = submit(cluster, stream("clicks", **checkpoint))
+    if how == "vanished":
+        del world.server.objects["pods", NAME]
+    else:
+        world.server.loses_node(NAME)
+        with cluster.lease("clicks", "declare_gone") as lease:
+            cluster.declare_gone(first, lease, "somebody")
+    submit(cluster, stream("renamed", **checkpoint))
+    pod = names.of_epoch("renamed", 1)
+    assert "--outwait" in of_driver(world.server.objects["pods", pod])["args"]
+    world.server.ends(pod)
+    submit(cluster, stream("again", **checkpoint))
+    pod = names.of_epoch("again", 1)
+    assert "--outwait" not in of_driver(world.server.objects["pods", pod])["args"]
+
+
 def test_the_secret_has_what_nobody_else_may_know(world: World, cluster: MemoryKubernetes) -> None:
     submit(cluster, stream("clicks", env={"CLICKS_PASSWORD": "hunter2"}))
     secret = world.server.objects["secrets", NAME]

@@ -166,3 +166,50 @@ def test_a_lease_outlives_a_silence_that_follows_a_lost_answer(
         silent[0] = False
         lease.renew()
         assert kept(server) == lease.record
+
+
+def test_a_lease_outlives_a_silence_that_follows_a_write_that_was_not_told(
+    server: Server, client: Losing
+) -> None:
+    silent = [False]
+
+    def nothing(call: str) -> None:
+        if silent[0]:
+            raise LOST
+
+    client.before = nothing
+    with held(client) as lease:
+        client.losing = 1
+        with pytest.raises(Unreachable):
+            lease.write(replace(lease.record, executors=3))
+        silent[0] = True
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                lease.renew()
+        silent[0] = False
+        lease.renew()
+        assert kept(server) == lease.record and lease.record.executors == 3
+
+
+def test_a_conflict_that_could_not_be_looked_at_is_looked_at_again(
+    server: Server, client: Losing
+) -> None:
+    """As by a proxy that hands a write on twice, after which nobody answers for a moment."""
+    silent = [0]
+
+    def nothing(call: str) -> None:
+        if call.startswith("PUT"):
+            silent[0] = 1
+        elif silent[0]:
+            silent[0] -= 1
+            raise LOST
+
+    client.error = Refused("the object has been modified", 409, "Conflict")
+    with held(client) as lease:
+        client.before = nothing
+        client.losing = 1
+        with pytest.raises(Unreachable):
+            lease.renew()
+        client.before = lambda call: None
+        lease.renew()
+        assert kept(server) == lease.record
