@@ -75,9 +75,9 @@ def test_a_stop_that_was_asked_for_after_it_holds_a_restart_by_hand_alone(deploy
     """A recovery asks for the state of the driver itself."""
     deployed.world.end("clicks", DriverState.FAILED if recovering else DriverState.STOPPED)
     record = deployed.world.records["clicks"]
-    later = replace(record, desired="stopped", asked={"stop": time.time() + 3600})
+    later = replace(record, desired="stopped", asked={"stop": time.time()})
     deployed.world.records["clicks"] = later
-    config = {"failed_epoch": 1} if recovering else {}
+    config = {"decided_at": time.time() - 100, **({"failed_epoch": 1} if recovering else {})}
     line, story = shown(deployed.by_hand("restart", stream="clicks", **config))
     assert story.get("action") == ("started" if recovering else None)
-    assert ("nothing to do: 'clicks': stop was asked for 36" in line) != recovering
+    assert ("nothing to do: 'clicks': stop was asked for 100 s" in line) != recovering
