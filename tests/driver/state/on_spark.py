@@ -27,11 +27,13 @@ TASKS = 8
 """At a time: as many as there are partitions in what fails."""
 
 
-def session() -> Any:
+def session(place: Path) -> Any:
+    """Spark, which keeps what it shuffles in `place`."""
     return (
         SparkSession.builder.master(f"local[{TASKS}]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.local.dir", str(place))
         .config(layout.PROVIDER, layout.ROCKSDB)
         .getOrCreate()
     )
@@ -145,8 +147,9 @@ def outlived(spark: Any, folder: Path) -> Any:
     shuffled = context.parallelize([(key, key) for key in range(40)], 2).partitionBy(2)
     with grouped(spark, "outlived", "of a test") as running:
         shuffled.count()
-        places = context._jsc.sc().env().blockManager().diskBlockManager().localDirsString()
-        for file in (file for place in places for file in Path(place).rglob("shuffle_*")):
+        lost = list(Path(context.getConf().get("spark.local.dir")).rglob("shuffle_*"))
+        assert lost
+        for file in lost:
             file.unlink()
         both = context.union([context.parallelize([(0, 0)], 1), shuffled])
         job = InheritableThread(lambda: both.mapPartitionsWithIndex(read).count())
@@ -160,7 +163,7 @@ def outlived(spark: Any, folder: Path) -> Any:
 
 
 def main(place: Path) -> None:
-    spark, found = session(), {}
+    spark, found = session(place / "local"), {}
     for part in (keyless, limited, stateless, escaped, failing, outlived):
         (folder := place / part.__name__).mkdir()
         found[part.__name__] = part(spark, folder)
