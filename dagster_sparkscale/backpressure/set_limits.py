@@ -20,6 +20,7 @@ from dagster_sparkscale.clusters.in_force import live
 from dagster_sparkscale.clusters.leases import Lease
 from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
+from dagster_sparkscale.clusters.store import Limited
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 
@@ -211,9 +212,11 @@ def _request(
     except StaleEpoch:
         raise
     except (AgentUnreachable, AgentRefused):
-        _remember_when(lease)  # it may be in force, and the next driver begins with it
+        _remember_who(
+            lease, request, source
+        )  # it may be in force, and the next driver begins with it
         raise
-    _remember_when(lease)
+    _remember_who(lease, request, source)
     story.set_after, story.after = answer.rates or {}, answer.limits
     if request.none:
         story.ending = "removed"
@@ -222,8 +225,24 @@ def _request(
     return story, answer
 
 
-def _remember_when(lease: Lease) -> None:
-    lease.write(replace(lease.record, limited_at=time.time(), limited_by=lease.holder))
+def _remember_who(lease: Lease, request: Request, source: str | None) -> None:
+    """What a person sets is no retuning's any more, whatever the number: none puts it back."""
+    record, now = lease.record, time.time()
+    limited = {name: each for name, each in record.limited.items() if name in (record.rates or {})}
+    tuning = record.tuning
+    if source is not None and not request.none:
+        limited[source] = Limited(lease.holder, now)
+        if tuning is not None:
+            tuning = replace(
+                tuning,
+                rates=_but(tuning.rates, source),
+                rates_before=_but(tuning.rates_before, source),
+            )
+    lease.write(replace(record, limited_at=now, limited=limited, tuning=tuning))
+
+
+def _but(rates: Mapping[str, float], source: str) -> dict[str, float]:
+    return {name: rate for name, rate in rates.items() if name != source}
 
 
 def _follow(

@@ -125,8 +125,8 @@ def set_by_a_person(record: Record) -> dict[str, LimitInForce]:
             source,
             limits.get(MAX_RATE_LIVE),
             "person",
-            record.limited_by or "a person",
-            record.limited_at,
+            record.limited[source].by if source in record.limited else "a person",
+            record.limited[source].at if source in record.limited else None,
             "it is taken away (sparkscale limits --none)",
         )
         for source, limits in (record.rates or {}).items()

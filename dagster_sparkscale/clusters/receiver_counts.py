@@ -102,7 +102,11 @@ def _limited(record: Record, before: int, after: int) -> Record:
     if tuning is not None and lowest in tuning.rates:
         of_tuning = {**tuning.rates, **dict.fromkeys(more, tuning.rates[lowest])}
         tuning = replace(tuning, rates=of_tuning)
-    return replace(record, rates={**rates, **dict.fromkeys(more, rates[lowest])}, tuning=tuning)
+    limited = dict(record.limited)
+    if lowest in limited:
+        limited |= dict.fromkeys(more, limited[lowest])
+    rates = {**rates, **dict.fromkeys(more, rates[lowest])}
+    return replace(record, rates=rates, limited=limited, tuning=tuning)
 
 
 def _number_of(record: Record, stream: DStream) -> int:

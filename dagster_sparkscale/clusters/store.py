@@ -112,6 +112,16 @@ class Tuning:
 
 
 @dataclass(frozen=True)
+class Limited:
+    """That a person has set the live limit of a source."""
+
+    by: str
+    """For people: `set_limits run 1a2b3c4d`."""
+    at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True)
 class Record:
     """What is remembered of one stream. A field without a default is an error where it lacks."""
 
@@ -158,8 +168,8 @@ class Record:
     with; None: none ever were."""
     limited_at: float | None = None
     """When a person last set or took away a live limit, seconds since the epoch."""
-    limited_by: str = ""
-    """Who that was, for people: `set_limits run 1a2b3c4d`; empty: not known."""
+    limited: Mapping[str, Limited] = field(default_factory=dict)
+    """Who set the live limits that a person has set, by source."""
     receivers: int | None = None
     """How many receivers its next driver is to start; None: as declared."""
     receivers_declared: int | None = None

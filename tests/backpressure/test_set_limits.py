@@ -15,7 +15,10 @@ from dagster_sparkscale.backpressure.set_limits import (
 )
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, OperationInProgress
+from dagster_sparkscale.clusters.in_force import live
 from dagster_sparkscale.clusters.requests import Refused
+from dagster_sparkscale.clusters.store import Tuning
+from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.driver.rates import BadRates
 from dagster_sparkscale.observe.status import Batch, Limit, Query
 from tests.fakes import QUERY, status, structured
@@ -259,6 +262,32 @@ class TestOperation:
         story = self.carry_out(running, none=True, wait=30)
         assert (story.ending, story.source, story.set_after) == ("removed", None, {})
         assert running.records["clicks"].rates == {}
+
+    def test_each_limit_is_shown_as_that_of_who_set_it(self, running):
+        running.on_look = lambda kept: setattr(kept, "limits", (CLICKS, ORDERS))
+
+        def ask(run: str, source: str, **fields) -> None:
+            given = Request("clicks", source=source, wait=0.0, **fields)
+            said = [].append
+            set_limits(running.cluster, STREAM, given, holder=run, tell=said, lease_wait=0)
+
+        def whose() -> dict[str, str]:
+            return {name: each.who for name, each in live(running.records["clicks"]).items()}
+
+        ask("run A", "clicks", rate=50)
+        ask("run B", "orders", rate=60)
+        assert whose() == {"clicks": "run A", "orders": "run B"}
+        ask("run C", "orders", none=True)
+        assert whose() == {"clicks": "run A"}
+
+    def test_the_number_that_was_tuned_is_a_person_s_once_a_person_sets_it(self, running):
+        tuning = Tuning({}, by="retune run 1", at=60.0, rates={"clicks": 50.0})
+        running.records["clicks"] = with_tuning(running.records["clicks"], tuning)
+        self.carry_out(running, rate=50)
+        kept = running.records["clicks"]
+        assert {name: each.by for name, each in live(kept).items()} == {"clicks": "person"}
+        back = with_tuning(kept, replace(tuning, rates={}, put_back=True))
+        assert back.rates == {"clicks": {"maxRate": 50}}, "a put-back leaves it"
 
     def test_asked_for_nothing_it_tells_what_there_is(self, running):
         lines = []

@@ -14,7 +14,7 @@ from dagster_sparkscale.clusters.in_force import (
     tuned_rates,
 )
 from dagster_sparkscale.clusters.receiver_counts import changed
-from dagster_sparkscale.clusters.store import Record, Tuning
+from dagster_sparkscale.clusters.store import Limited, Record, Tuning
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
@@ -37,7 +37,12 @@ def tuned(stream: Any, settings: dict[str, str] | None = None, **fields: Any) ->
 
 
 def by_hand(**rates: dict[str, float]) -> Record:
-    return replace(Record.new("x"), rates=rates, limited_at=120.0, limited_by="set_limits run 2")
+    return replace(
+        Record.new("x"),
+        rates=rates,
+        limited_at=120.0,
+        limited=dict.fromkeys(rates, Limited("set_limits run 2", 120.0)),
+    )
 
 
 def at_limit(by: str, **fields: Any) -> Evaluation:

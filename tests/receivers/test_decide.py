@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.clusters.store import Limited
 from dagster_sparkscale.declare.decisions import Hold, Move, MoveReceivers, ReceiversTo
 from dagster_sparkscale.driver.private_spark import MOVES
 from dagster_sparkscale.names import STORY
@@ -315,7 +316,7 @@ class TestRuns:
             it.world.records["clicks"],
             rates={"*": {"maxRate": 50}},
             limited_at=1.7e9,
-            limited_by="set_limits run 1",
+            limited={"*": Limited("set_limits run 1", 1.7e9)},
         )
         for tick in (it.tick(), tick_again(it)):
             assert tick.requests == []

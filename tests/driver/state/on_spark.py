@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyspark import InheritableThread, TaskContext
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
@@ -27,11 +27,13 @@ TASKS = 8
 """At a time: as many as there are partitions in what fails."""
 
 
-def session() -> Any:
+def session(place: Path) -> Any:
+    """Spark, which keeps what it shuffles in `place`."""
     return (
         SparkSession.builder.master(f"local[{TASKS}]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.local.dir", str(place))
         .config(layout.PROVIDER, layout.ROCKSDB)
         .getOrCreate()
     )
@@ -135,7 +137,9 @@ def outlived(spark: Any, folder: Path) -> Any:
     context, may_end = spark.sparkContext, folder / "may end"
 
     def read(index: int, lines: Any) -> Any:
-        attempt = TaskContext.get().stageAttemptNumber()  # type: ignore[union-attr]
+        begun = folder / f"begun {index}"
+        attempt = int(begun.exists())  # of the stage, which PySpark does not tell
+        begun.touch()
         if index == attempt:
             (folder / str(attempt)).touch()
             while not may_end.exists():
@@ -145,8 +149,9 @@ def outlived(spark: Any, folder: Path) -> Any:
     shuffled = context.parallelize([(key, key) for key in range(40)], 2).partitionBy(2)
     with grouped(spark, "outlived", "of a test") as running:
         shuffled.count()
-        places = context._jsc.sc().env().blockManager().diskBlockManager().localDirsString()
-        for file in (file for place in places for file in Path(place).rglob("shuffle_*")):
+        lost = list(Path(context.getConf().get("spark.local.dir")).rglob("shuffle_*"))
+        assert lost
+        for file in lost:
             file.unlink()
         both = context.union([context.parallelize([(0, 0)], 1), shuffled])
         job = InheritableThread(lambda: both.mapPartitionsWithIndex(read).count())
@@ -160,7 +165,7 @@ def outlived(spark: Any, folder: Path) -> Any:
 
 
 def main(place: Path) -> None:
-    spark, found = session(), {}
+    spark, found = session(place / "local"), {}
     for part in (keyless, limited, stateless, escaped, failing, outlived):
         (folder := place / part.__name__).mkdir()
         found[part.__name__] = part(spark, folder)
