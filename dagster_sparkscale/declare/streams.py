@@ -27,6 +27,11 @@ class StructuredStream(Stream):
     """What a query may read of a source for a batch, by the name of the source: the program takes
     it by `.options(**stream_options("name"))`, when the query starts."""
 
+    @classmethod
+    def _elsewhere(cls, name: str) -> str | None:
+        """Receivers are declared of a DStream."""
+        return "only a DStream has it" if name in DStream.model_fields else None
+
     @property
     def _has_limits(self) -> bool:
         return bool(self.limits)

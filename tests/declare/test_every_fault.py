@@ -83,3 +83,9 @@ def test_values_without_a_name() -> None:
 )
 def test_a_limit_of_another_source_is_an_option(name: str, said: str) -> None:
     assert said in refusal(SourceLimits, **{name: 10})
+
+
+@pytest.mark.parametrize("name", ["receivers", "receiver_policy"])
+def test_a_field_of_the_other_kind_of_stream(name: str) -> None:
+    said = f"StructuredStream 'clicks': {name}: no such field; only a DStream has it"
+    assert refusal(structured, **{name: 1}) == said

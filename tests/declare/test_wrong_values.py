@@ -118,7 +118,7 @@ NEEDED: dict[type[Declaration], dict[str, Any]] = {
     State: {"key_groups": 12},
     BackpressurePolicy: {"estimator": "pid"},
     ReceiverCount: {"maximum": 4},
-    RecoveryPolicy: {"limit": 1},
+    RecoveryPolicy: {"limit": 1},  # one that the shortest `within` leaves within reach
 }
 UNTYPED = {"automation_condition"}
 
