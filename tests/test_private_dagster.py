@@ -45,6 +45,18 @@ def test_a_code_location_imports_none_while_it_loads() -> None:
 
 
 PARTS = [name.rpartition(".") for name in imported(PACKAGE / "private_dagster.py")]
+LOADING = "dagster._core.definitions.definitions_load_context"
+
+
+def test_without_how_dagster_loads_them_definitions_are_not_taken_for_those_of_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = importlib.import_module(LOADING)
+    context = kind.DefinitionsLoadContext(kind.DefinitionsLoadType.RECONSTRUCTION)
+    monkeypatch.setattr(kind.DefinitionsLoadContext, "_instance", context)
+    assert private_dagster.is_of_a_run()
+    monkeypatch.setitem(sys.modules, LOADING, None)
+    assert not private_dagster.is_of_a_run()
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, _, name in PARTS])
@@ -62,7 +74,6 @@ def test_without_one_the_streams_are_seen_to(
         return import_it(what, of, *more)
 
     monkeypatch.setattr(builtins, "__import__", lacks)
-    assert not private_dagster.is_of_a_run()
     private_dagster.register_library("dagster-sparkscale", "1.0")
     deployed = Deployment([STREAM])
     overload(deployed)

@@ -8,6 +8,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.store import Limited
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.names import PREFIX
@@ -113,11 +114,13 @@ class TestMinutes:
         assert (tick.seen().limit, tick.seen().throttled) == (50, QUERY)
         assert "limits that were set" not in event.metadata
         deployed.world.records["clicks"] = replace(
-            deployed.world.records["clicks"], rates={"*": {"maxRate": 50.0}}, limited_at=60.0
+            deployed.world.records["clicks"],
+            rates={"*": {"maxRate": 50.0}},
+            limited={"*": Limited("set_limits run 1a2b3c4d", 60.0)},
         )
         deployed.cursor = None
         (event,) = deployed.tick().told()
-        assert "|by a person since 1970-01-01 00:01 UTC" in (
+        assert "by set\\_limits run 1a2b3c4d since 1970-01-01 00:01 UTC" in (
             event.metadata["limits that were set"].value
         )
         kept.reachable = False
