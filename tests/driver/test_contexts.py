@@ -9,7 +9,7 @@ from dagster_sparkscale.observe.status import Query, Status
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, last_words, local_driver, told
 from tests.driver.shared import Shared
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 
 @pytest.fixture(scope="module")

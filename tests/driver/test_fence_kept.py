@@ -15,7 +15,7 @@ from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, last_words
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 
 MOUNT = "spark.hadoop.fs.viewfs.mounttable.c.link./"
 

@@ -21,7 +21,7 @@ from tests.sources.kinesis.structured import (
     until,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.clusters]
 Make = Callable[..., Stream]
 Fault = Callable[[FaultProxy, str], Rule]
 
