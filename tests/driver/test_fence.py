@@ -8,6 +8,7 @@ import pytest
 
 from dagster_sparkscale.driver import fence
 from dagster_sparkscale.driver.fence import Fence, Mark, Taken, why_not
+from tests import clocks
 from tests.waiting import HANGS, wait_for
 
 FAR = (
@@ -384,9 +385,9 @@ def test_one_before_that_may_run_on_is_outwaited_unless_nobody_needs_the_checkpo
     monkeypatch, capfd
 ):
     slept = []
-    monkeypatch.setattr(fence.time, "sleep", slept.append)
+    clocks.replace(monkeypatch, "sleep", slept.append)
     clock = iter(range(1000))
-    monkeypatch.setattr(fence.time, "monotonic", lambda: float(next(clock)))
+    clocks.replace(monkeypatch, "monotonic", lambda: float(next(clock)))
     mine = Fence(Files(), MINE)
     mine.outwait(45, lambda: False)
     assert len(slept) == 44  # a second each

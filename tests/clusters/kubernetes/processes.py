@@ -5,7 +5,6 @@ all they want. What is real here: `KubernetesCluster` with all that it is made o
 way of a start. What is simulated: the server (`memory.py`), the processes and the clocks.
 """
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.store import Process
+from tests import clocks
 from tests.clusters import simulated
 from tests.clusters.kubernetes.memory import Client, Server
 
@@ -124,7 +124,7 @@ def world_of(monkeypatch: pytest.MonkeyPatch, prompt: bool = True) -> World:
     def silent(driver: PodDriver) -> Any:
         raise AgentUnreachable("it does not answer")
 
-    monkeypatch.setattr(time, "sleep", world.passes)
+    clocks.replace(monkeypatch, "sleep", world.passes)
     monkeypatch.setattr(places, "this_process", world.process)
     monkeypatch.setattr(places, "has_ended", world.has_ended)
     monkeypatch.setattr(spark_cluster, "ANNOUNCE_SECONDS", -1.0)

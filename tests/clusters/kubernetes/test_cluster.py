@@ -22,6 +22,7 @@ from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import text_of
 from dagster_sparkscale.clusters.requests import newest_now
+from tests import clocks
 from tests.clusters.kubernetes.memory import DELETED_AT, Client, Object
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
 from tests.clusters.running import newest, stop, stream, submit
@@ -238,7 +239,7 @@ def test_who_waits_for_something_asks_the_api_server_seldom(
 ) -> None:
     monkeypatch.setattr(PodDriver, "agent", AGENT)
     clock = [1000.0]
-    monkeypatch.setattr(kubernetes_cluster.time, "monotonic", lambda: clock[0])
+    clocks.replace(monkeypatch, "monotonic", lambda: clock[0])
     driver = submit(cluster, CLICKS)
     world.server.calls.clear()
     for _ in range(60):  # half a minute, twice a second, as operations do

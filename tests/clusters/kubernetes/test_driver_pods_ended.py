@@ -12,6 +12,7 @@ from dagster_sparkscale.clusters.kubernetes import drivers, names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import KEPT_LINES
 from dagster_sparkscale.clusters.store import Record
+from tests import clocks
 from tests.clusters.kubernetes.launched import (
     NAME,
     PLACE,
@@ -30,7 +31,7 @@ from tests.clusters.kubernetes.pods import ended
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     """Its nodes act as time passes, and no time does."""
     made = Server(prompt=False)
-    monkeypatch.setattr(time, "sleep", lambda seconds: made.settles())
+    clocks.replace(monkeypatch, "sleep", lambda seconds: made.settles())
     return made
 
 

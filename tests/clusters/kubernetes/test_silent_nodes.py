@@ -13,6 +13,7 @@ from dagster_sparkscale.clusters.kubernetes import drivers, names
 from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver
 from dagster_sparkscale.clusters.kubernetes.applications import APACHE, KINDS
 from dagster_sparkscale.clusters.store import Record
+from tests import clocks
 from tests.clusters.kubernetes.launched import NAME, RECORD, driver, executor, launched, runs
 from tests.clusters.kubernetes.memory import Client, Server
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
@@ -27,7 +28,7 @@ LABELS = f"dagster-sparkscale/epoch=3,dagster-sparkscale/record={'1' * 16},spark
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     """Its nodes act as time passes."""
     made = Server(prompt=False)
-    monkeypatch.setattr(time, "sleep", lambda seconds: made.settles())
+    clocks.replace(monkeypatch, "sleep", lambda seconds: made.settles())
     return made
 
 

@@ -19,6 +19,7 @@ from dagster_sparkscale.sources.kinesis.service import (
     arrived_ms,
 )
 from dagster_sparkscale.sources.kinesis.shards import Shard
+from tests import clocks
 
 CONNECTION = Connection(
     "clicks",
@@ -71,7 +72,7 @@ def answering():
 
 @pytest.fixture
 def service(answering, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    clocks.replace(monkeypatch, "sleep", lambda _: None)
     service, _ = answering
     service._clock_ahead.clear()
     return service
