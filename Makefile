@@ -27,6 +27,10 @@ BOUND ?=
 MINUTES ?= 10
 SEED ?= 1
 
+# Tests, the demo and benchmarks start hundreds of Python processes, each of which would compile the
+# library again where byte code is not kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Several tests at a time, as they often wait. The quick ones begin (tests/scheduling.py).
 # By `exec`, so that `make` is its parent, with which it ends (dev/runs.py).
 PYTEST = exec $(PY) -m pytest -n auto --max-worker-restart=2
