@@ -21,7 +21,7 @@ import psutil
 from benchmarks.figures import Figure
 from dagster_sparkscale import LocalCluster, RatioPolicy, StructuredStream
 from dagster_sparkscale.clusters.java import java_home
-from dagster_sparkscale.clusters.spark_settings import properties, settings
+from dagster_sparkscale.clusters.launch.spark_settings import properties, settings
 from dev.runs import MARK
 
 PROGRAM = Path(__file__).parent / "programs" / "rate.py"

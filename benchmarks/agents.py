@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.options import Options
+from dagster_sparkscale.driver.begin.options import Options
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
 

@@ -27,7 +27,7 @@ from benchmarks.pretended import pretend_submitted
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.options import Options
+from dagster_sparkscale.driver.begin.options import Options
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, paired_ratio
 from dagster_sparkscale import LocalCluster, RatioPolicy, StructuredStream
-from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dev.runs import MARK
 
@@ -26,7 +26,7 @@ _WITHOUT = {f"spark.{role}.defaultJavaOptions": "-Xshare:auto" for role in ("dri
 
 
 def measure() -> list[Figure]:
-    archive = class_data.make(java_home(), spark_home(), class_data.user_folder())
+    archive = archives.make(java_home(), spark_home(), archives.user_folder())
     if archive is None:
         raise RuntimeError("no archive of class data can be made here")
     with tempfile.TemporaryDirectory(prefix="sparkscale-bench-") as name:

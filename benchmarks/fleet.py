@@ -20,10 +20,10 @@ from benchmarks.agents import TOKEN
 from benchmarks.figures import Figure
 from benchmarks.sensor_tick import _agents, _stream
 from dagster_sparkscale import KubernetesCluster, build_defs
-from dagster_sparkscale.clusters import leases, starts
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import TOKEN as TOKEN_KEY
+from dagster_sparkscale.clusters.records import leases, starts
 from dagster_sparkscale.declare.drift import declared
 from dev.kubernetes import granted, telling
 from dev.kubernetes.running import Cluster, make_namespace, start

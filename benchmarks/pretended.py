@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.agents import TOKEN
-from dagster_sparkscale.clusters import leases, starts
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.supervisor import birth, write_json
+from dagster_sparkscale.clusters.records import leases, starts
 
 
 def pretend_submitted(

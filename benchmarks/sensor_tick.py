@@ -27,7 +27,7 @@ import dagster as dg
 from benchmarks.figures import Figure, paired_ratio
 from benchmarks.pretended import pretend_submitted
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
-from dagster_sparkscale.clusters.agent_http import shared_connections
+from dagster_sparkscale.clusters.agents.http import shared_connections
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.observe.minutes import Minute
 

@@ -43,21 +43,21 @@ if TYPE_CHECKING:
     from dagster_sparkscale.declare.streams import DStream as DStream
     from dagster_sparkscale.declare.streams import StructuredStream as StructuredStream
     from dagster_sparkscale.definitions import build_defs as build_defs
-    from dagster_sparkscale.driver.receiver_count import receiver_checkpoint as receiver_checkpoint
-    from dagster_sparkscale.driver.receiver_count import receiver_count as receiver_count
-    from dagster_sparkscale.driver.stream_options import stream_options as stream_options
+    from dagster_sparkscale.driver.begin.stream_options import stream_options as stream_options
+    from dagster_sparkscale.driver.receivers.count import receiver_checkpoint as receiver_checkpoint
+    from dagster_sparkscale.driver.receivers.count import receiver_count as receiver_count
     from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
     from dagster_sparkscale.observe.history import history as history
     from dagster_sparkscale.observe.minutes import Minute as Minute
-    from dagster_sparkscale.watch.alert_sensor import alert_sensor as alert_sensor
-    from dagster_sparkscale.watch.alerts import Alert as Alert
-    from dagster_sparkscale.watch.webhooks import SlackWebhook as SlackWebhook
-    from dagster_sparkscale.watch.webhooks import Webhook as Webhook
+    from dagster_sparkscale.watch.alerts.alerts import Alert as Alert
+    from dagster_sparkscale.watch.alerts.sensor import alert_sensor as alert_sensor
+    from dagster_sparkscale.watch.alerts.webhooks import SlackWebhook as SlackWebhook
+    from dagster_sparkscale.watch.alerts.webhooks import Webhook as Webhook
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Alert": "watch.alerts",
+    "Alert": "watch.alerts.alerts",
     "AutoscalePolicy": "declare.policies",
     "BackpressurePolicy": "declare.backpressure",
     "Bounds": "declare.bounds",
@@ -76,7 +76,7 @@ _HOMES = {
     "RecoveryPolicy": "declare.policies",
     "Retune": "declare.backpressure",
     "ScaleTo": "declare.decisions",
-    "SlackWebhook": "watch.webhooks",
+    "SlackWebhook": "watch.alerts.webhooks",
     "SourceLimits": "declare.limits",
     "SparkApplicationCluster": "clusters.kubernetes.application_cluster",
     "StandaloneCluster": "clusters.standalone.cluster",
@@ -84,15 +84,15 @@ _HOMES = {
     "State": "declare.state",
     "StreamingLimits": "declare.limits",
     "StructuredStream": "declare.streams",
-    "Webhook": "watch.webhooks",
+    "Webhook": "watch.alerts.webhooks",
     "YarnClientCluster": "clusters.yarn.client_mode",
     "YarnCluster": "clusters.yarn.cluster",
-    "alert_sensor": "watch.alert_sensor",
+    "alert_sensor": "watch.alerts.sensor",
     "build_defs": "definitions",
     "history": "observe.history",
-    "receiver_checkpoint": "driver.receiver_count",
-    "receiver_count": "driver.receiver_count",
-    "stream_options": "driver.stream_options",
+    "receiver_checkpoint": "driver.receivers.count",
+    "receiver_count": "driver.receivers.count",
+    "stream_options": "driver.begin.stream_options",
     "streaming_asset": "declare.decorator",
 }
 __all__ = ["__version__", *_HOMES]

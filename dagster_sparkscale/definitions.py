@@ -32,7 +32,7 @@ from dagster_sparkscale.receivers.recount_job import SET_RECEIVERS
 from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
 from dagster_sparkscale.state.schedules import maintenance_schedules
 from dagster_sparkscale.watch.checks import health_checks
-from dagster_sparkscale.watch.fleet_events import fleet_asset, fleet_key
+from dagster_sparkscale.watch.fleet.events import fleet_asset, fleet_key
 from dagster_sparkscale.watch.sensor import autoscale_sensor
 
 register_library("dagster-sparkscale", dagster_sparkscale.__version__)

@@ -8,7 +8,7 @@ from dagster import DagsterInstance
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.leases import is_held
+from dagster_sparkscale.clusters.records.leases import is_held
 from dagster_sparkscale.names import CLUSTER_TAG, EXPIRES_TAG, OPERATION_TAG, STREAM_TAG
 
 BEGINS = 300.0

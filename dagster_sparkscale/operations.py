@@ -18,8 +18,8 @@ from pydantic import Field, create_model, field_validator
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError, Overtaken
-from dagster_sparkscale.clusters.overtaking import START, Requester
-from dagster_sparkscale.clusters.owners import refuse_anothers
+from dagster_sparkscale.clusters.records.overtaking import START, Requester
+from dagster_sparkscale.clusters.records.owners import refuse_anothers
 from dagster_sparkscale.declare.decisions import Decision
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.names import (

@@ -5,7 +5,7 @@ import dagster as dg
 import pyspark
 from packaging.version import Version
 
-from dagster_sparkscale.driver.releases import is_before
+from dagster_sparkscale.driver.spark.releases import is_before
 
 # No name in Python, and what Dagster takes: before 1.13 no dot (docs/declaring.md).
 PREFIX = ("raw", "web-logs.v2" if Version(dg.__version__) >= Version("1.13") else "web-logs")

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pyspark
 
-from dagster_sparkscale.clusters import class_data
+from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.driver.releases import minor
+from dagster_sparkscale.driver.spark.releases import minor
 from dev.kubernetes.building import USERS_CACHE
 
 CACHE = Path(__file__).parent.parent / ".cache"
@@ -54,7 +54,7 @@ def for_short_lives(environ: MutableMapping[str, str]) -> None:
     environ.setdefault(USERS_CACHE, environ.get("XDG_CACHE_HOME", ""))
     environ["XDG_CACHE_HOME"] = str(CACHE)
     # Two collectors are one too many for a JVM.
-    all_given = " ".join(environ.get(name, "") for name in class_data.VARIABLES)
+    all_given = " ".join(environ.get(name, "") for name in archives.VARIABLES)
     ours = [each for each in _OPTIONS if not ("GC" in each and re.search(r"Use\w+GC", all_given))]
     _put_first(environ, [*ours, _CHECKPOINTS, *_archive(CACHE)])
 
@@ -62,7 +62,7 @@ def for_short_lives(environ: MutableMapping[str, str]) -> None:
 def begin_archive() -> None:
     """Have the archive of class data made in the background, unless it is there."""
     if not (os.environ.get(NO_ARCHIVE) or _archive(CACHE)):
-        command = [sys.executable, "-m", class_data.__name__]
+        command = [sys.executable, "-m", archives.__name__]
         nowhere = subprocess.DEVNULL
         subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
 
@@ -75,7 +75,7 @@ def with_archive(environ: MutableMapping[str, str]) -> None:
     if environ.get(NO_ARCHIVE) or _IN_PLACE[-1] in environ.get(_READ_BY_EVERY_JVM, ""):
         return
     with contextlib.suppress(ClusterError, OSError):
-        class_data.make(java_home(), spark_home(), class_data.user_folder())
+        archives.make(java_home(), spark_home(), archives.user_folder())
     _put_first(environ, _archive(CACHE))
 
 
@@ -87,9 +87,9 @@ def _put_first(environ: MutableMapping[str, str], options: list[str]) -> None:
 
 def _archive(cache: Path) -> list[str]:
     with contextlib.suppress(ClusterError, OSError):
-        archive = class_data.archive_path(
+        archive = archives.archive_path(
             java_home(), spark_home(), cache / "dagster-sparkscale" / "class-data"
         )
-        if class_data.is_whole(archive):
-            return [*class_data.options(archive), *_IN_PLACE]
+        if archives.is_whole(archive):
+            return [*archives.options(archive), *_IN_PLACE]
     return []

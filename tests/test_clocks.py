@@ -3,7 +3,7 @@
 import threading
 import time
 
-from dagster_sparkscale.driver import fence
+from dagster_sparkscale.driver.begin import fence
 from tests import clocks
 
 

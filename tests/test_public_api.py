@@ -142,9 +142,9 @@ def test_the_driver_starts_where_there_is_nothing_else():
 MOMENTS = {
     "durations.py": "datetime",
     "clusters/in_force.py": "datetime",
-    "clusters/kubernetes/telling.py": "datetime",
-    "driver/progress.py": "datetime",
-    "watch/words.py": "time",
+    "clusters/kubernetes/pod_fate.py": "datetime",
+    "driver/batches/progress.py": "datetime",
+    "watch/page/markdown.py": "time",
 }
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, Overtaken, StaleEpoch
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.requests import Refused, alive, ask, newest_now
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dagster_sparkscale.backpressure.sustained import Sustained
+from dagster_sparkscale.backpressure.throughput import Sustained
 
 TARGET = 0.9
 """Of the batch interval that a full batch is to take: scaling up begins there (SPARK-12133)."""

@@ -8,12 +8,12 @@ import time
 from dataclasses import replace
 from typing import NoReturn
 
-from dagster_sparkscale.backpressure.looking import Looked, Request
+from dagster_sparkscale.backpressure.preflight import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import NotDone
-from dagster_sparkscale.clusters.store import Tuning
 from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import reconcile

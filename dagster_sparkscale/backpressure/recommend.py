@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from dagster_sparkscale.backpressure.advice import InForce, Recommendation, told
 from dagster_sparkscale.backpressure.recommend_options import options
 from dagster_sparkscale.backpressure.recommend_rates import rates, receivers
-from dagster_sparkscale.backpressure.sustained import NotEnough, sustained
+from dagster_sparkscale.backpressure.throughput import NotEnough, sustained
 from dagster_sparkscale.observe.minutes import Minute
 
 

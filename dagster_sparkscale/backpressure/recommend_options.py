@@ -21,8 +21,8 @@ from dagster_sparkscale.backpressure.advice import (
     too_much,
     usual,
 )
-from dagster_sparkscale.backpressure.knobs import MAX_DELAY, MAX_OFFSETS, MIN_OFFSETS, option
-from dagster_sparkscale.backpressure.sustained import Sustained
+from dagster_sparkscale.backpressure.throughput import Sustained
+from dagster_sparkscale.backpressure.tunables import MAX_DELAY, MAX_OFFSETS, MIN_OFFSETS, option
 
 DOMINATE = 0.8
 """Share of the minutes with work from which on tiny batches are what a stream does."""

@@ -21,14 +21,14 @@ from dagster_sparkscale.backpressure.advice import (
     too_much,
     usual,
 )
-from dagster_sparkscale.backpressure.knobs import (
+from dagster_sparkscale.backpressure.throughput import Sustained
+from dagster_sparkscale.backpressure.tunables import (
     INITIAL_RATE,
     MAX_RATE,
     MIN_RATE,
     RECEIVER_INITIAL,
     RECEIVER_MAX,
 )
-from dagster_sparkscale.backpressure.sustained import Sustained
 
 _THROTTLED = 30
 """Minutes at its limit from which on a limit is in the way."""

@@ -4,20 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dagster_sparkscale.backpressure.aims import present, way_back
-from dagster_sparkscale.backpressure.applying import (
-    Story,
-    apply,
-    start_again,
-    unchanged,
-)
+from dagster_sparkscale.backpressure.apply import Story, apply, start_again, unchanged
 from dagster_sparkscale.backpressure.fallback import AGAIN
-from dagster_sparkscale.backpressure.looking import Looked, Request, rules, running
+from dagster_sparkscale.backpressure.plan import present, way_back
+from dagster_sparkscale.backpressure.preflight import Looked, Request, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
-from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import Refused
-from dagster_sparkscale.clusters.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import before, declared_limits, with_tuning
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream

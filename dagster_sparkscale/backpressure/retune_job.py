@@ -9,12 +9,12 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.backpressure.advice import Recommendation, shown
-from dagster_sparkscale.backpressure.aims import Change, How, present
-from dagster_sparkscale.backpressure.applying import Story
-from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
+from dagster_sparkscale.backpressure.apply import Story
+from dagster_sparkscale.backpressure.plan import Change, How, present
+from dagster_sparkscale.backpressure.preflight import Looked, Request, look, rules
 from dagster_sparkscale.backpressure.retune import put_back, retune, verify
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.clusters.overtaking import Requester
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.history import history
 from dagster_sparkscale.observe.minutes import Minute

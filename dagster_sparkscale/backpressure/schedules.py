@@ -4,7 +4,7 @@ import time
 
 import dagster as dg
 
-from dagster_sparkscale.backpressure.looking import Looked, Request, look, rules
+from dagster_sparkscale.backpressure.preflight import Looked, Request, look, rules
 from dagster_sparkscale.backpressure.retune import is_due
 from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
 from dagster_sparkscale.clusters.in_time import in_time, why

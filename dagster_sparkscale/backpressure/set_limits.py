@@ -17,10 +17,10 @@ from dagster_sparkscale.clusters.errors import (
     StaleEpoch,
 )
 from dagster_sparkscale.clusters.in_force import live
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Limited
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
-from dagster_sparkscale.clusters.store import Limited
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 

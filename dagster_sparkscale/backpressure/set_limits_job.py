@@ -15,7 +15,7 @@ from dagster_sparkscale.backpressure.set_limits import (
     set_limits,
 )
 from dagster_sparkscale.clusters.base import ClusterManager
-from dagster_sparkscale.clusters.overtaking import Requester
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.tuned import in_force
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS

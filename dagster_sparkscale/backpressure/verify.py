@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dagster_sparkscale.backpressure.sustained import quantile
+from dagster_sparkscale.backpressure.throughput import quantile
 from dagster_sparkscale.observe.minutes import Minute
 
 COMPARABLE = 1.5

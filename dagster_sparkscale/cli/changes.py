@@ -15,7 +15,7 @@ from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
 from dagster_sparkscale.cli.numbers import Finite
 from dagster_sparkscale.cli.runs import carry_out
 from dagster_sparkscale.cli.words import in_a_terminal
-from dagster_sparkscale.clusters.overtaking import STOP_ORPHAN
+from dagster_sparkscale.clusters.records.overtaking import STOP_ORPHAN
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.jobs import LONGEST_STOP
 from dagster_sparkscale.names import scoped

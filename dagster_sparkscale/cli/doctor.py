@@ -13,12 +13,12 @@ from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.watch import fleet, fleet_words
 from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
-from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet import text
+from dagster_sparkscale.watch.fleet.orphans import Orphan, OrphanSearch
+from dagster_sparkscale.watch.fleet.rows import Row, in_trouble, row, worst_first
 from dagster_sparkscale.watch.health import left_running
-from dagster_sparkscale.watch.orphans import Orphan, OrphanSearch
 
 DEADLINE = 15.0
 """Seconds for the agents of a cluster to answer."""
@@ -94,7 +94,7 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
     for each in streams:
         assessment, seen = judge(each, sightings[each.name], now=now)
         sightings[each.name] = seen
-        rows.append(fleet.row(each, assessment, seen, now=now))
+        rows.append(row(each, assessment, seen, now=now))
     yield from _of_failed(rows)
     yield from _of_orphans(
         OrphanSearch().search(cluster, streams.by_name, deployed.owner, DEADLINE)
@@ -140,7 +140,7 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
             "first stream; on Kubernetes, apply deploy/kubernetes/capacity.yaml)",
             urgent=alive > 0 and not cluster.CAPACITY_MAY_BE_UNKNOWN,
         )
-    if troubled := [row.stream for row in fleet.worst_first(rows) if fleet.in_trouble(row)]:
+    if troubled := [row.stream for row in worst_first(rows) if in_trouble(row)]:
         yield Condition(
             "streams",
             f"{len(troubled)} of {len(rows)} in trouble: {_named(troubled)}",
@@ -155,7 +155,7 @@ def _of_failed(rows: Sequence[Row]) -> Iterator[Condition]:
     if given_up := [row.stream for row in failed if row.gave_up]:
         one = given_up[0]
         yield Condition(
-            fleet_words.GIVEN_UP,
+            text.GIVEN_UP,
             f"{_named(given_up)}: failed, and nothing but a person starts it again",
             f"`sparkscale logs {one}` says why; mend it, then `sparkscale start {one}`",
         )

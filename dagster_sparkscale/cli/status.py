@@ -20,11 +20,17 @@ from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.in_flight import InFlight, in_flight
-from dagster_sparkscale.watch import fleet
 from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
-from dagster_sparkscale.watch.fleet import Row
-from dagster_sparkscale.watch.orphans import OrphanSearch
+from dagster_sparkscale.watch.fleet.orphans import OrphanSearch
+from dagster_sparkscale.watch.fleet.rows import (
+    Row,
+    as_dicts,
+    in_trouble,
+    orphan_row,
+    row,
+    worst_first,
+)
 from dagster_sparkscale.watch.sighting import of_another
 
 DEADLINE = 10.0
@@ -55,7 +61,7 @@ def status(where: Target, as_json: bool, once: bool, every: float) -> None:
             for each in clusters:
                 seen = each.look()
                 of_all = {"cluster": each.deployed.owner, "unwatched": seen.unwatched}
-                rows += [{**of_all, **row} for row in fleet.as_dicts(seen.rows)]
+                rows += [{**of_all, **row} for row in as_dicts(seen.rows)]
             click.echo(json.dumps(rows, indent=2))
             return
         console = Console()
@@ -113,13 +119,13 @@ class _Watched:
             run = busy.get(stream.name)
             operation = None if run is None else str(run)
             assessment, sighting = judge(stream, seen, now=now, operation=operation)
-            rows.append(fleet.row(stream, assessment, sighting, now=now, operation=operation))
+            rows.append(row(stream, assessment, sighting, now=now, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
-        rows += [fleet.orphan_row(each, now=now) for each in found]
+        rows += [orphan_row(each, now=now) for each in found]
         missing = waiting(streams, sightings)
         capacity = self.cluster.capacity() if missing else None
         no_room = list(without_room(capacity, streams, missing))
-        return _Seen(fleet.worst_first(rows), unwatched, unknown, no_room)
+        return _Seen(worst_first(rows), unwatched, unknown, no_room)
 
 
 @contextmanager
@@ -150,7 +156,7 @@ def _page(clusters: Sequence[_Watched], console: Console) -> Group:
     for each in clusters:
         seen = each.look()
         rows = seen.rows
-        bad = sum(map(fleet.in_trouble, rows))
+        bad = sum(map(in_trouble, rows))
         at = time.strftime("%H:%M:%S")
         title = f"{each.deployed.owner} at {at}: {bad} of {len(rows)} in trouble"
         parts += [Text(title, style="bold"), table(rows, width)]

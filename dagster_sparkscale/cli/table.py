@@ -16,8 +16,8 @@ from rich.text import Text
 
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.durations import span
-from dagster_sparkscale.watch import fleet, fleet_words
-from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet import rows, text
+from dagster_sparkscale.watch.fleet.rows import Row
 
 _DASH = "-"
 _GAP = 2
@@ -69,15 +69,15 @@ def table(rows: Sequence[Row], width: int | None) -> RenderableType:
 def _columns(rows: Sequence[Row]) -> list[_Column]:
     of = {
         "STREAM": [row.stream for row in rows],
-        "STATE": [fleet_words.state(row) for row in rows],
+        "STATE": [text.state(row) for row in rows],
         "R": [_DASH if row.ratio is None else f"{row.ratio:.2f}" for row in rows],
         "LAG": [_DASH if row.lag is None else span(row.lag) for row in rows],
-        "LIMIT": [fleet_words.limit(row) or _DASH for row in rows],
-        "EXECUTORS": [fleet_words.executors(row) for row in rows],
+        "LIMIT": [text.limit(row) or _DASH for row in rows],
+        "EXECUTORS": [text.executors(row) for row in rows],
         "DECISION": [row.decision for row in rows],
         "RESTARTS": [_DASH if row.restarts is None else str(row.restarts) for row in rows],
     }
-    if not any(map(fleet_words.limit, rows)):
+    if not any(map(text.limit, rows)):
         del of["LIMIT"]
     return [_Column(title, tuple(cells)) for title, cells in of.items()]
 
@@ -124,6 +124,6 @@ def _note(row: Row) -> str:
 
 
 def _style(row: Row) -> str | None:
-    if not fleet.in_trouble(row):
+    if not rows.in_trouble(row):
         return None
     return "red" if row.state in ("failed", "unknown") else "yellow"

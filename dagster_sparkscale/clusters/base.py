@@ -16,14 +16,21 @@ from typing import Any, ClassVar, Self
 import dagster as dg
 from pydantic import ValidationError
 
-from dagster_sparkscale.clusters import leases, limits
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters import limits
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.store import Desired, DurableHold, Record, Store, Submission
+from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import (
+    Desired,
+    DurableHold,
+    Record,
+    Store,
+    Submission,
+)
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import explain, unknown
 from dagster_sparkscale.declare.stream import Stream

@@ -7,8 +7,8 @@ record; from both comes what everybody else is told (`Driver`).
 from dataclasses import dataclass
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.clusters.store import Record
-from dagster_sparkscale.observe.stopped import Stopped, drained
+from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.observe.stop_report import Stopped, drained
 
 _SIGNALS = 64
 """Linux knows as many."""

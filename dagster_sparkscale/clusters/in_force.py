@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from dagster_sparkscale.clusters import receiver_counts
-from dagster_sparkscale.clusters.store import Record, Tuning
+from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, declared_limits
 from dagster_sparkscale.clusters.tuned import in_force as settings_in_force
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.driver.releases import LEAST, TooOld, minor, need, release_at
+from dagster_sparkscale.driver.spark.releases import LEAST, TooOld, minor, need, release_at
 
 
 @dataclass(frozen=True)

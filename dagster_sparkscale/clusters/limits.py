@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from dagster_sparkscale.driver.rates import check
+from dagster_sparkscale.driver.backpressure.rates import check
 from dagster_sparkscale.driver.wire import RATES
 
 Rates = dict[str, dict[str, float]]

@@ -16,9 +16,9 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import class_data
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
+from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
@@ -98,7 +98,7 @@ class LocalCluster(HostedCluster):
                 newest = self.find(driver.stream)
                 if newest is not None:
                     self.stop(newest, lease, graceful=False, timeout=15.0)
-        class_data.end_making(self._mark())
+        archives.end_making(self._mark())
         self._daemons().stop()
 
     def capacity(self) -> Capacity | None:
@@ -130,10 +130,10 @@ class LocalCluster(HostedCluster):
     def _class_data(self, java: Path, spark: Path) -> dict[str, list[str]]:
         if self.class_data_archive or not self.class_data:
             return super()._class_data(java, spark)
-        if class_data.decided_by(os.environ):
+        if archives.decided_by(os.environ):
             return {}
-        archive = class_data.see_to(java, spark, self._mark())
-        return dict.fromkeys(("driver", "executor"), class_data.options(archive)) if archive else {}
+        archive = archives.see_to(java, spark, self._mark())
+        return dict.fromkeys(("driver", "executor"), archives.options(archive)) if archive else {}
 
     def _mark(self) -> str:
         return str(self.state_path())
@@ -179,7 +179,7 @@ def _describe(cluster: LocalCluster, capacity: Capacity | None) -> str:
     if cluster.class_data and not cluster.class_data_archive:
         try:
             java, spark = java_home(cluster.java_home), spark_home()
-            shared = class_data.describe(java, spark, class_data.user_folder())
+            shared = archives.describe(java, spark, archives.user_folder())
         except (ClusterError, RuntimeError) as error:
             shared = f"none ({error})"
         lines.append(f"class data: {shared}")

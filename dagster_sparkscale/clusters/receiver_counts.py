@@ -8,7 +8,7 @@ declared     another number than when it was set: that is in force again, by the
 
 from dataclasses import replace
 
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream

@@ -12,11 +12,12 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import limits, receiver_counts, starts
+from dagster_sparkscale.clusters import limits, receiver_counts
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
-from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
-from dagster_sparkscale.clusters.starts import Start
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records import starts
+from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS, Lease
+from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare import checkpoints, drift

@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import ClassVar
 
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Fate, Seen, driver_of
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.store import Record
 
 ABRUPT_SECONDS = 15.0
 """How long a driver that shall end at once may take to, before it is killed."""

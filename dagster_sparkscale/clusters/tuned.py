@@ -11,8 +11,8 @@ of DStreams.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dagster_sparkscale.clusters.spark_settings import limit_settings
-from dagster_sparkscale.clusters.store import Record, Tuning
+from dagster_sparkscale.clusters.launch.spark_settings import limit_settings
+from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.declare.limits import StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of

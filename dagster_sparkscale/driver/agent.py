@@ -11,22 +11,22 @@ from dataclasses import replace
 from typing import Any
 
 from .backpressure.at_work import Backpressure
-from .dstreams import DStreams, ended
-from .history import History
-from .jvm import Jvm, PerContext
-from .keeper import Going, Keeper, NotReady
+from .backpressure.rates import Rates
+from .batches.dstreams import DStreams, ended
+from .batches.history import History
+from .batches.queries import Queries
+from .batches.reports import Input
+from .batches.structured import StructuredStreaming
+from .begin.options import Options
+from .executors.target import Going, Keeper, NotReady
 from .log import say
-from .looks import EVERY, Look
-from .mover import Mover
 from .operation_order import OperationOrder
-from .options import Options
-from .private_spark import PrivateSpark
-from .queries import Queries
-from .rates import Rates
-from .receiver_rates import ReceiverRates
-from .receivers import Receivers, hosting
-from .reports import Input
-from .structured import StructuredStreaming
+from .receivers.mover import Mover
+from .receivers.rates import ReceiverRates
+from .receivers.tracker import Receivers, hosting
+from .spark.features import PrivateSpark
+from .spark.jvm import Jvm, PerContext
+from .spark.looks import EVERY, Look
 from .wire import Answer, Batch, Executor, Query, Receiver, Spark
 
 FRESH = 1.0

@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .agent import Agent
-from .announce import announce, url_of
-from .begun import AGAIN, ROLE, CannotTell, asking, begun_before
-from .fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
-from .jvm import active_context
-from .lacking import say_where_asked_for
+from .backpressure.rates import Rates
+from .begin.announce import announce, url_of
+from .begin.fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
+from .begin.once import AGAIN, ROLE, CannotTell, asking, begun_before
+from .begin.options import Options, parse
+from .begin.program import run
+from .ending.reporter import WITHIN, Word
+from .ending.stopper import Stopper
 from .log import say
-from .options import Options, parse
-from .program import run
-from .rates import Rates
 from .server import Server
-from .session import CannotStart, create_context, lend_to_program
+from .spark.jvm import active_context
+from .spark.session import CannotStart, create_context, lend_to_program
+from .spark.unsupported_formats import say_where_asked_for
 from .state.hook import StateHook, declared
-from .stop import Stopper
-from .word import WITHIN, Word
 
 STOP_WITHIN = 5.0
 """Seconds that Spark has to stop in, where the driver may not go on."""

@@ -17,11 +17,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent
-from .keeper import NotReady
-from .moving import CannotMove
+from .backpressure.rates import MAX_NAME, BadRates
+from .begin.options import MAX_EXECUTORS
+from .executors.target import NotReady
 from .operation_order import Overtaken
-from .options import MAX_EXECUTORS
-from .rates import MAX_NAME, BadRates
+from .receivers.move_request import CannotMove
 from .wire import Answer
 
 MAX_BODY = 64 * 1024

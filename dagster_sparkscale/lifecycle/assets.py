@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.clusters.errors import Overtaken
-from dagster_sparkscale.clusters.overtaking import RESTART, START
+from dagster_sparkscale.clusters.records.overtaking import RESTART, START
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown

@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
-from dagster_sparkscale.clusters.overtaking import RECOVERY, Requester
+from dagster_sparkscale.clusters.records.overtaking import RECOVERY, Requester
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart

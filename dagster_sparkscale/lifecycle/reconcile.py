@@ -9,12 +9,12 @@ from enum import Enum
 from dagster_sparkscale.clusters import receiver_counts, tuned
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.owners import identity_of, refuse_anothers
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.owners import identity_of, refuse_anothers
+from dagster_sparkscale.clusters.records.starts import attempted, refuse_if_held, refused
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import ask, newest_now
-from dagster_sparkscale.clusters.starts import attempted, refuse_if_held, refused
-from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.recovery import recover

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.clusters.starts import ATTEMPT, last_refusal
-from dagster_sparkscale.clusters.store import Submission
+from dagster_sparkscale.clusters.records.starts import ATTEMPT, last_refusal
+from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 

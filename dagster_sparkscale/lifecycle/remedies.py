@@ -11,8 +11,13 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.overtaking import DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN, Requester
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.overtaking import (
+    DECLARE_GONE,
+    LIFT_HOLD,
+    STOP_ORPHAN,
+    Requester,
+)
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.lifecycle.jobs import LEASE_WAIT, StopConfig, stop_by_name
 from dagster_sparkscale.operations import (
     OperationConfig,

@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.declare.decisions import MoveReceivers
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows

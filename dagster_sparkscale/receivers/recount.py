@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import StaleEpoch
-from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.receiver_counts import changed, count_of
+from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.requests import Refused, ask
 from dagster_sparkscale.declare.receivers import ReceiverCount, fitting_executors
 from dagster_sparkscale.declare.stream import Stream
@@ -28,8 +28,8 @@ from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.receivers.decide import asked_of, most_executors
-from dagster_sparkscale.receivers.looking import receiving, running
-from dagster_sparkscale.receivers.recount_following import NeverRan, Story, follow
+from dagster_sparkscale.receivers.preflight import receiving, running
+from dagster_sparkscale.receivers.recount_follow import NeverRan, Story, follow
 from dagster_sparkscale.receivers.recount_restart import Request, go_back, restart
 
 __all__ = ["Request", "Story", "recount"]

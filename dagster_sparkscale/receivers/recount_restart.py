@@ -7,15 +7,15 @@ from typing import NoReturn
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.overtaking import Holder
 from dagster_sparkscale.clusters.receiver_counts import changed, put_back
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import NotDone
-from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.lifecycle.reconcile import Outcome, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount_following import Story
+from dagster_sparkscale.receivers.recount_follow import Story
 
 
 @dataclass(frozen=True)

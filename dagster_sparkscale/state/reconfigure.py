@@ -19,14 +19,14 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
-from dagster_sparkscale.clusters.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, reconcile
 from dagster_sparkscale.observe.status import Reconfiguration, Status
-from dagster_sparkscale.state.aims import Aim, Asked, Barred, Change, Settled, aim
-from dagster_sparkscale.state.following import GOOD, Following, in_words
+from dagster_sparkscale.state.follow import GOOD, Following, in_words
+from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled, aim
 
 CAUSE = "reconfigure state"
 """In the history of submissions."""

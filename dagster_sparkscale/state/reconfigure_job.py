@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.overtaking import Requester
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.key_groups import skew
 from dagster_sparkscale.declare.stream import Stream
@@ -20,8 +20,8 @@ from dagster_sparkscale.operations import (
     rounded,
 )
 from dagster_sparkscale.private_dagster import code_location_of
-from dagster_sparkscale.state.aims import Asked, Barred, Change, OfQuery, Settled
-from dagster_sparkscale.state.following import in_words
+from dagster_sparkscale.state.follow import in_words
+from dagster_sparkscale.state.plan import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.reconfigure import Request, Story, look, reconfigure
 
 NAME = "reconfigure_state"

@@ -9,7 +9,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_flight import in_flight
 from dagster_sparkscale.names import scoped
 from dagster_sparkscale.operations import Operations, Streams
-from dagster_sparkscale.state.aims import Asked, Barred, Change
+from dagster_sparkscale.state.plan import Asked, Barred, Change
 from dagster_sparkscale.state.reconfigure import look
 from dagster_sparkscale.state.reconfigure_job import NAME, Reconfigure
 

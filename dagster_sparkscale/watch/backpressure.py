@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from dagster_sparkscale.clusters.in_force import LimitInForce
 from dagster_sparkscale.observe.status import Limit, Query, Status
-from dagster_sparkscale.watch.glance import fitting
-from dagster_sparkscale.watch.words import INLINE, fitted
+from dagster_sparkscale.watch.page.markdown import INLINE, fitted
+from dagster_sparkscale.watch.page.overview import fitting
 
 _NAME = 60
 _REASON = 200

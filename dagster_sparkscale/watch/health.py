@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.starts import last_refusal
+from dagster_sparkscale.clusters.records.starts import last_refusal
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.receivers import missing
 from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.watch.page.markdown import clock
 from dagster_sparkscale.watch.sighting import Sighting
-from dagster_sparkscale.watch.words import clock
 
 RECEIVER_GRACE = 60.0
 """Seconds that a receiver may be away before something is wrong."""

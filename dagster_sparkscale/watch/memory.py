@@ -15,8 +15,8 @@ from pydantic import FiniteFloat, TypeAdapter
 
 from dagster_sparkscale.observe.minutes import Minute, pack, unpack
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
-from dagster_sparkscale.watch.fleet_memory import FleetMemory
-from dagster_sparkscale.watch.occasions import NOTHING, Told
+from dagster_sparkscale.watch.fleet.memory import FleetMemory
+from dagster_sparkscale.watch.page.occasions import NOTHING, Told
 
 
 @dataclass

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from dagster_sparkscale.observe.receivers import rate_in_words, spread
 from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
-from dagster_sparkscale.watch.glance import fitting
-from dagster_sparkscale.watch.words import INLINE, clock, fitted
+from dagster_sparkscale.watch.page.markdown import INLINE, clock, fitted
+from dagster_sparkscale.watch.page.overview import fitting
 
 RELAUNCHES = 10
 

@@ -25,13 +25,13 @@ from dagster_sparkscale.receivers.count import still_known
 from dagster_sparkscale.watch.assess import Assessment, judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
-from dagster_sparkscale.watch.events import Event, told
-from dagster_sparkscale.watch.fleet import Row, orphan_row, row
-from dagster_sparkscale.watch.fleet_events import told_of_fleet
+from dagster_sparkscale.watch.fleet.events import told_of_fleet
+from dagster_sparkscale.watch.fleet.orphans import OrphanSearch, remembered, told_of
+from dagster_sparkscale.watch.fleet.rows import Row, orphan_row, row
 from dagster_sparkscale.watch.health import NOT_STOPPED, Health
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
-from dagster_sparkscale.watch.orphans import OrphanSearch, remembered, told_of
-from dagster_sparkscale.watch.recent import Recents
+from dagster_sparkscale.watch.page.events import Event, told
+from dagster_sparkscale.watch.page.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
 
 DEADLINE = 30.0

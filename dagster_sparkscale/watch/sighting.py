@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.owners import whose_instead
-from dagster_sparkscale.clusters.store import Submission
+from dagster_sparkscale.clusters.records.owners import whose_instead
+from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Status
 

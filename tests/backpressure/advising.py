@@ -1,7 +1,7 @@
 """What is recommended for a stream of this history and these limits."""
 
-from dagster_sparkscale.backpressure.knobs import INITIAL_RATE, MAX_RATE, MIN_RATE
 from dagster_sparkscale.backpressure.recommend import recommend
+from dagster_sparkscale.backpressure.tunables import INITIAL_RATE, MAX_RATE, MIN_RATE
 from dagster_sparkscale.observe.minutes import Minute
 from tests.backpressure.histories import but, in_force, minutes
 

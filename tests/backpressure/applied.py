@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dagster_sparkscale.backpressure.applying import Story
-from dagster_sparkscale.backpressure.looking import Request, look
+from dagster_sparkscale.backpressure.apply import Story
+from dagster_sparkscale.backpressure.preflight import Request, look
 from dagster_sparkscale.backpressure.retune import retune
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Record
 from tests.backpressure.retuning import KNOB, policed, read_once
 from tests.in_memory.cluster import World
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dagster_sparkscale.backpressure import applying
+from dagster_sparkscale.backpressure import apply
 from dagster_sparkscale.lifecycle import reconcile
 from tests.backpressure.retuning import deployment, has_run
 
@@ -8,7 +8,7 @@ from tests.backpressure.retuning import deployment, has_run
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     monkeypatch.setattr(reconcile, "_POLL", 0)
-    monkeypatch.setattr(applying, "_POLL", 0)
+    monkeypatch.setattr(apply, "_POLL", 0)
 
 
 @pytest.fixture

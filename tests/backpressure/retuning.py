@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_sparkscale.clusters.store import Record, Tuning
+from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.limits import SourceLimits

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.backpressure.applying import CAUSE, Story, start_again
-from dagster_sparkscale.backpressure.looking import Request
+from dagster_sparkscale.backpressure.apply import CAUSE, Story, start_again
+from dagster_sparkscale.backpressure.preflight import Request
 from dagster_sparkscale.backpressure.retune import put_back
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import StaleEpoch
+from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import Refused
-from dagster_sparkscale.clusters.store import Tuning
 from tests.backpressure.applied import (
     STREAM,
     carry_out,

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_sparkscale.backpressure.knobs import with_values
 from dagster_sparkscale.backpressure.recommend import recommend
-from dagster_sparkscale.backpressure.sustained import Sustained, sustained
+from dagster_sparkscale.backpressure.throughput import Sustained, sustained
+from dagster_sparkscale.backpressure.tunables import with_values
 from dagster_sparkscale.clusters.in_force import values_of as values
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy

@@ -3,14 +3,14 @@
 import pytest
 
 from dagster_sparkscale.backpressure.advice import number, of_batch
-from dagster_sparkscale.backpressure.knobs import (
+from dagster_sparkscale.backpressure.recommend import recommend
+from dagster_sparkscale.backpressure.tunables import (
     INITIAL_RATE,
     MAX_RATE,
     MIN_RATE,
     RECEIVER_INITIAL,
     RECEIVER_MAX,
 )
-from dagster_sparkscale.backpressure.recommend import recommend
 from tests.backpressure.advising import RATES, advised, after, by_day_and_night, of
 from tests.backpressure.histories import but, in_force, minutes
 

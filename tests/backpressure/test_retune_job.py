@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.backpressure import applying
+from dagster_sparkscale.backpressure import apply
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.tuned import declared_limits
@@ -251,7 +251,7 @@ class TestARestart:
         assert tuning(deployed).settings == {SETTING: "9000"}
 
     def test_a_driver_without_a_batch_is_not_waited_for_without_end(self, deployed, monkeypatch):
-        monkeypatch.setattr(applying, "FOLLOW", 0.01)
+        monkeypatch.setattr(apply, "FOLLOW", 0.01)
         deployed.world.on_submit = lambda launched: None
         told(ran(deployed))
         assert kept(deployed).driver.epoch == 2

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.store import DurableHold
+from dagster_sparkscale.clusters.records.store import DurableHold
 from dagster_sparkscale.observe.status import Query
 from tests.backpressure.retuning import (
     JOB,

@@ -6,7 +6,7 @@ import pytest
 from dagster_sparkscale.autoscale import rescale as rescale_module
 from dagster_sparkscale.cli import logs as logs_module
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
-from dagster_sparkscale.state import following as following_module
+from dagster_sparkscale.state import follow as following_module
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
 from tests.fakes import scaled

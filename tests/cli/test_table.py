@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from dagster_sparkscale.cli.table import table
-from dagster_sparkscale.watch.fleet import Row
+from dagster_sparkscale.watch.fleet.rows import Row
 from tests.watch.fleets import failing, line
 
 LONG = "clicks_of_all_pages_of_the_shop_in_the_region_"

@@ -9,8 +9,8 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from dagster_sparkscale.clusters.agent_http import Connections
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
+from dagster_sparkscale.clusters.agents.http import Connections
 from tests.waiting import HANGS
 
 TOKEN = "s3cret-token"

@@ -24,9 +24,9 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
-from dagster_sparkscale.clusters.store import Conflict, Submission
+from dagster_sparkscale.clusters.records.store import Conflict, Submission
 from dagster_sparkscale.declare.streams import StructuredStream
-from dagster_sparkscale.driver.rates import BadRates
+from dagster_sparkscale.driver.backpressure.rates import BadRates
 from tests.clusters.running import (
     newest,
     scale,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters import class_data
-from dagster_sparkscale.clusters.agent_http import Connections
+from dagster_sparkscale.clusters.agents.http import Connections
+from dagster_sparkscale.clusters.class_data import archives
 from tests.clusters.answering import Agent
 
 
@@ -67,5 +67,5 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         archive.write_text("classes")
         archive.chmod(0o444)
 
-    monkeypatch.setattr(class_data, "make_archive", make_archive)
+    monkeypatch.setattr(archives, "make_archive", make_archive)
     return made

@@ -26,7 +26,7 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
 )
 from dagster_sparkscale.declare.streams import StructuredStream
-from dagster_sparkscale.driver.fence import FILE
+from dagster_sparkscale.driver.begin.fence import FILE
 from tests.clusters.base_contract import BaseContract, Streams
 from tests.clusters.running import (
     SECRET,

@@ -13,8 +13,8 @@ import psutil
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable
+from dagster_sparkscale.clusters.launch.spark_settings import properties
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.clusters.spark_settings import properties
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.observe.status import Status
 from tests.waiting import HANGS, wait_for

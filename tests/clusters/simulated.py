@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.starts import Drivers, begin, refuse_if_held
-from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
+from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.starts import Drivers, begin, refuse_if_held
+from dagster_sparkscale.clusters.records.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import reconcile

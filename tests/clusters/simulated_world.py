@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dagster_sparkscale.clusters.starts import Start
-from dagster_sparkscale.clusters.store import Claim, Process, Record
-from dagster_sparkscale.driver.fence import Mark, why_not
+from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.store import Claim, Process, Record
+from dagster_sparkscale.driver.begin.fence import Mark, why_not
 
 if TYPE_CHECKING:
     from tests.clusters.simulated import Operation

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.clusters.agent_http import Connections
+from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,
@@ -105,7 +105,7 @@ def test_an_address_that_swallows_everything_leaves_time_for_the_hosts_next(
 def test_an_endless_answer_is_cut_off(
     connections: Connections, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dagster_sparkscale.clusters.agent_http.MAX_ANSWER", 100_000)
+    monkeypatch.setattr("dagster_sparkscale.clusters.agents.http.MAX_ANSWER", 100_000)
     agent.body = b" " * 200_000
     with pytest.raises(AgentUnreachable, match="longer than 100000 bytes"):
         ask(connections, agent)

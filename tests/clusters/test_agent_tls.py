@@ -16,10 +16,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dagster_sparkscale.clusters import credentials
-from dagster_sparkscale.clusters.agent_http import Connections
-from dagster_sparkscale.clusters.agents import RemoteAgent
-from dagster_sparkscale.clusters.credentials import Credentials
+from dagster_sparkscale.clusters.agents import credentials
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
+from dagster_sparkscale.clusters.agents.credentials import Credentials
+from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
 from dagster_sparkscale.driver import agent as driver_agent
 from tests.clusters.answering import Agent

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dagster_sparkscale.clusters.agent_http import Connections
+from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
     AgentUnreachable,

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters import class_data
+from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
@@ -21,10 +21,10 @@ from tests.waiting import HANGS, wait_for
 
 
 def test_its_name_tells_spark_and_java(java: Path, spark: Path, folder: Path) -> None:
-    path = class_data.archive_path(java, spark, folder)
+    path = archives.archive_path(java, spark, folder)
     assert path.parent == folder
     assert path.name.startswith("spark-4.3.0-java-17.0.15-") and path.suffix == ".jsa"
-    assert path == class_data.archive_path(java, spark, folder)
+    assert path == archives.archive_path(java, spark, folder)
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_its_name_tells_spark_and_java(java: Path, spark: Path, folder: Path) ->
 def test_another_build_of_java_or_a_new_jar_has_another_archive(
     java: Path, spark: Path, folder: Path, tmp_path: Path, changed: str
 ) -> None:
-    before = class_data.archive_path(java, spark, folder)
+    before = archives.archive_path(java, spark, folder)
     os.utime(tmp_path / changed, (1, 1))
-    touched = class_data.archive_path(java, spark, folder)
+    touched = archives.archive_path(java, spark, folder)
     (spark / "jars/more.jar").write_text("more")
-    assert len({before, touched, class_data.archive_path(java, spark, folder)}) == 3
+    assert len({before, touched, archives.archive_path(java, spark, folder)}) == 3
 
 
 @pytest.mark.parametrize("value", ["", "relative/cache"])
@@ -46,7 +46,7 @@ def test_a_cache_folder_that_is_no_folder_is_the_default_one(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", value)
     default = Path("~/.cache/dagster-sparkscale/class-data").expanduser()
-    assert class_data.user_folder() == default
+    assert archives.user_folder() == default
 
 
 @pytest.mark.parametrize(("part", "mode"), [("", 0o770), ("", 0o1777), ("..", 0o707)])
@@ -56,15 +56,15 @@ def test_a_folder_that_others_can_write_is_refused(
     folder = tmp_path / "outer" / "kept"
     folder.mkdir(parents=True, mode=0o700)
     (folder / part).resolve().chmod(mode)
-    assert "can be written by other users" in str(class_data.fault(folder))
-    assert class_data.make(java, spark, folder) is None
+    assert "can be written by other users" in str(archives.fault(folder))
+    assert archives.make(java, spark, folder) is None
     assert not quick and not list(folder.iterdir())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_folder_of_another_user_is_refused(folder: Path) -> None:
     os.chown(folder, 12345, -1)
-    assert "belongs to another user" in str(class_data.fault(folder))
+    assert "belongs to another user" in str(archives.fault(folder))
 
 
 def test_the_command_says_why_there_is_none(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_command_says_why_there_is_none(tmp_path: Path) -> None:
         (f"--java={java}", f"'{java}': is Java 11. Spark"),
     ):
         done = subprocess.run(
-            [sys.executable, "-m", class_data.__name__, argument],
+            [sys.executable, "-m", archives.__name__, argument],
             capture_output=True,
             text=True,
             timeout=HANGS,
@@ -98,7 +98,7 @@ def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(
     (tmp_path / "empty").touch()
     (tmp_path / "folder").mkdir()
     for name in ("missing", "garbage", "empty", "folder"):
-        options = class_data.options(tmp_path / name)
+        options = archives.options(tmp_path / name)
         command = [str(java_home() / "bin/java"), *options, "--version"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
         assert (done.returncode, done.stderr) == (0, ""), name
@@ -111,7 +111,7 @@ def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(
 def test_every_jvm_of_a_local_cluster_maps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = class_data.make(java_home(), spark_home(), class_data.user_folder())
+    archive = archives.make(java_home(), spark_home(), archives.user_folder())
     assert archive is not None
     # By what the cluster tells them, not by what tests tell every JVM.
     monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)
@@ -146,7 +146,7 @@ def test_a_mode_that_lets_the_group_write_is_not_that_of_its_folders(
 ) -> None:
     before = os.umask(0o002)
     try:
-        assert class_data.make(java, spark, tmp_path / "a" / "b" / "c") is not None
+        assert archives.make(java, spark, tmp_path / "a" / "b" / "c") is not None
     finally:
         os.umask(before)
 
@@ -155,7 +155,7 @@ def test_a_mode_that_lets_the_group_write_is_not_that_of_its_folders(
 def test_a_path_that_options_cannot_have_is_not_used(
     java: Path, spark: Path, tmp_path: Path, quick: list[Path], name: str
 ) -> None:
-    assert class_data.make(java, spark, tmp_path / name) is None
+    assert archives.make(java, spark, tmp_path / name) is None
     with pytest.raises(DeclarationError, match="options of a JVM can't have others"):
         StandaloneCluster(master="spark://h:7077", class_data_archive=str(tmp_path / name / "a"))
 
@@ -178,7 +178,7 @@ def test_a_path_that_options_cannot_have_is_not_used(
 def test_what_an_environment_says_of_sharing_is_left_to_it(
     variable: str, value: str, decides: bool
 ) -> None:
-    assert class_data.decided_by({variable: value}) is decides
+    assert archives.decided_by({variable: value}) is decides
 
 
 def test_a_link_to_a_path_that_options_cannot_have_is_not_used(
@@ -186,7 +186,7 @@ def test_a_link_to_a_path_that_options_cannot_have_is_not_used(
 ) -> None:
     (tmp_path / "o'brien").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "o'brien")
-    assert class_data.make(java, spark, tmp_path / "link") is None
+    assert archives.make(java, spark, tmp_path / "link") is None
     assert not quick
 
 
@@ -196,8 +196,8 @@ def test_a_user_without_a_home_may_name_a_folder(
     def none() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(class_data, "user_folder", none)
-    assert class_data.make(java, spark, tmp_path) in quick
+    monkeypatch.setattr(archives, "user_folder", none)
+    assert archives.make(java, spark, tmp_path) in quick
 
 
 @pytest.mark.spark
@@ -205,19 +205,19 @@ def test_a_truncated_archive_is_named_to_no_jvm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Java 17 dies of one, so this is ours to see."""
-    archive = class_data.make(java_home(), spark_home(), class_data.user_folder())
+    archive = archives.make(java_home(), spark_home(), archives.user_folder())
     assert archive is not None
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = class_data.user_folder()
+    folder = archives.user_folder()
     folder.mkdir(parents=True, mode=0o700)
     for path in (archive, archive.with_suffix(".json")):
         shutil.copy2(path, folder)
     own = folder / archive.name
     try:
-        assert class_data.see_to(java_home(), spark_home(), str(tmp_path)) == own
+        assert archives.see_to(java_home(), spark_home(), str(tmp_path)) == own
         assert own.exists()
         own.chmod(0o600)
         os.truncate(own, own.stat().st_size // 2)
-        assert class_data.see_to(java_home(), spark_home(), str(tmp_path)) is None
+        assert archives.see_to(java_home(), spark_home(), str(tmp_path)) is None
     finally:
-        class_data.end_making(str(tmp_path))
+        archives.end_making(str(tmp_path))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters import class_data
-from dagster_sparkscale.clusters.class_data_maker import MARKER, marked
+from dagster_sparkscale.clusters.class_data import archives
+from dagster_sparkscale.clusters.class_data.maker import MARKER, marked
 from dagster_sparkscale.clusters.java import java_home, spark_home
 from tests.waiting import HANGS, wait_for
 
@@ -19,7 +19,7 @@ from tests.waiting import HANGS, wait_for
 def test_makers_at_once_make_one(java: Path, spark: Path, folder: Path, quick: list[Path]) -> None:
     found: list[Path | None] = []
     makers = [
-        threading.Thread(target=lambda: found.append(class_data.make(java, spark, folder)))
+        threading.Thread(target=lambda: found.append(archives.make(java, spark, folder)))
         for _ in range(4)
     ]
     for maker in makers:
@@ -28,14 +28,14 @@ def test_makers_at_once_make_one(java: Path, spark: Path, folder: Path, quick: l
         maker.join()
     assert len(quick) == 1
     assert found == quick * 4
-    assert class_data.is_whole(quick[0])
+    assert archives.is_whole(quick[0])
 
 
 @pytest.mark.parametrize("spoil", ["shorter", "other", "gone", "open"])
 def test_what_is_not_as_it_was_made_is_made_again(
     java: Path, spark: Path, folder: Path, quick: list[Path], spoil: str
 ) -> None:
-    archive = class_data.make(java, spark, folder)
+    archive = archives.make(java, spark, folder)
     assert archive is not None
     archive.chmod(0o600)
     if spoil == "shorter":
@@ -46,11 +46,11 @@ def test_what_is_not_as_it_was_made_is_made_again(
         archive.unlink()
     else:
         archive.chmod(0o666)
-    assert not class_data.is_whole(archive)
-    assert class_data.make(java, spark, folder) == archive
+    assert not archives.is_whole(archive)
+    assert archives.make(java, spark, folder) == archive
     assert len(quick) == 2
     # Of the folder, whatever a declaration says of using it.
-    assert class_data.describe(java, spark, folder) == f"there is one: {archive}"
+    assert archives.describe(java, spark, folder) == f"there is one: {archive}"
 
 
 def test_what_could_not_be_made_is_not_tried_again_at_every_start(
@@ -59,9 +59,9 @@ def test_what_could_not_be_made_is_not_tried_again_at_every_start(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (spark / "conf").mkdir()
     (spark / "conf/spark-env.sh").write_text("")
-    assert class_data.make(java, spark, class_data.user_folder()) is None
-    assert "conf holds files" in class_data.describe(java, spark, class_data.user_folder())
-    assert class_data.see_to(java, spark, "a test") is None
+    assert archives.make(java, spark, archives.user_folder()) is None
+    assert "conf holds files" in archives.describe(java, spark, archives.user_folder())
+    assert archives.see_to(java, spark, "a test") is None
     assert not marked("a test")
 
 
@@ -76,11 +76,11 @@ def test_old_ones_are_removed_from_the_users_own_folder(
 ) -> None:
     """One that somebody has chosen may be named by other clusters."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = class_data.user_folder() if own else tmp_path / "chosen"
+    folder = archives.user_folder() if own else tmp_path / "chosen"
     for number in range(5):
         jar = spark / "jars/spark-core_2.13-4.3.0.jar"
         os.utime(jar, (number, number))
-        archive = class_data.make(java, spark, folder)
+        archive = archives.make(java, spark, folder)
         assert archive is not None
         os.utime(archive, (number, number))
     assert set(folder.glob("*.jsa")) == set(quick[-3:] if own else quick)
@@ -91,9 +91,9 @@ def test_where_nothing_can_be_kept_nothing_fails(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert class_data.see_to(java, spark, "a test") is None
-    assert class_data.make(java, spark, class_data.user_folder()) is None
-    assert "none" in class_data.describe(java, tmp_path / "nothing", tmp_path)
+    assert archives.see_to(java, spark, "a test") is None
+    assert archives.make(java, spark, archives.user_folder()) is None
+    assert "none" in archives.describe(java, tmp_path / "nothing", tmp_path)
 
 
 def test_the_background_maker_is_one_and_ends_when_it_should(
@@ -102,16 +102,16 @@ def test_the_background_maker_is_one_and_ends_when_it_should(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     mark = str(tmp_path)
     # Not named before it is there: without it a JVM would do without Java's own archive as well.
-    assert class_data.see_to(java, spark, mark) is None
+    assert archives.see_to(java, spark, mark) is None
     try:
-        archive = class_data.archive_path(java, spark, class_data.user_folder())
+        archive = archives.archive_path(java, spark, archives.user_folder())
         waiting = archive.with_suffix(".waiting.lock")
-        wait_for("the maker to wait", lambda: class_data._is_held(waiting))
+        wait_for("the maker to wait", lambda: archives._is_held(waiting))
         [maker] = marked(mark)
-        assert class_data.see_to(java, spark, mark) is None
+        assert archives.see_to(java, spark, mark) is None
         assert marked(mark) == [maker]
     finally:
-        class_data.end_making(mark)
+        archives.end_making(mark)
     assert not marked(mark)
 
 
@@ -123,20 +123,20 @@ def test_one_that_was_not_finished_is_tried_again_if_that_was_on_purpose(
     """Its cluster was stopped meanwhile, or, as where memory is short, it was killed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     java, spark, mark = java_home(), spark_home(), str(tmp_path)
-    archive = class_data.archive_path(java, spark, class_data.user_folder())
+    archive = archives.archive_path(java, spark, archives.user_folder())
 
     def told() -> str:
-        return class_data.describe(java, spark, class_data.user_folder())
+        return archives.describe(java, spark, archives.user_folder())
 
     # The real one, without the minute that it waits in the background.
     maker = subprocess.Popen(
-        [sys.executable, "-m", class_data.__name__], env={**os.environ, MARKER: mark}
+        [sys.executable, "-m", archives.__name__], env={**os.environ, MARKER: mark}
     )
     try:
         wait_for("the JVM that makes it", lambda: len(marked(mark)) >= 3)
         assert told() == "none (it is being made)"
         if on_purpose:
-            class_data.end_making(mark)
+            archives.end_making(mark)
             assert not marked(mark)
         else:
             maker.kill()
@@ -144,14 +144,14 @@ def test_one_that_was_not_finished_is_tried_again_if_that_was_on_purpose(
         wait_for("the end of what it has started", lambda: not marked(mark))
         assert told() == f"none ({'not made yet' if on_purpose else 'its maker was killed'})"
         assert archive.with_suffix(".making").exists() is not on_purpose
-        assert class_data.see_to(java, spark, mark) is None
+        assert archives.see_to(java, spark, mark) is None
         if on_purpose:
             # Of a process that was started just now the environment can't be read for a moment.
             wait_for("another maker", lambda: marked(mark))
         else:
             assert not marked(mark)
     finally:
-        class_data.end_making(mark)
+        archives.end_making(mark)
         maker.wait(HANGS)
 
 
@@ -160,14 +160,14 @@ def test_one_that_failed_after_now_is_tried_again(
 ) -> None:
     """The clock was set back."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    archive = class_data.archive_path(java, spark, class_data.user_folder())
+    archive = archives.archive_path(java, spark, archives.user_folder())
     archive.parent.mkdir(parents=True, mode=0o700)
     archive.parent.parent.chmod(0o700)
-    class_data.write_json(
+    archives.write_json(
         archive.with_suffix(".json"), {"failed_at": time.time() + 1e6, "reason": "no"}
     )
     try:
-        class_data.see_to(java, spark, str(tmp_path))
+        archives.see_to(java, spark, str(tmp_path))
         wait_for("its maker", lambda: marked(str(tmp_path)))
     finally:
-        class_data.end_making(str(tmp_path))
+        archives.end_making(str(tmp_path))

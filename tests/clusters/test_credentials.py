@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from dagster_sparkscale.clusters import credentials
+from dagster_sparkscale.clusters.agents import credentials
 
 
 def test_those_of_one_driver_have_nothing_in_common_with_those_of_the_next() -> None:
@@ -38,7 +38,7 @@ def test_what_is_secret_does_not_show() -> None:
 
 def test_who_makes_none_does_not_pay_for_it() -> None:
     code = (
-        "import sys; import dagster_sparkscale.clusters.credentials, dagster_sparkscale.clusters."
-        "agents; sys.exit('cryptography' in sys.modules)"
+        "import sys; from dagster_sparkscale.clusters.agents import agent, credentials; "
+        "sys.exit('cryptography' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

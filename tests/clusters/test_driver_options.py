@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from dagster_sparkscale.clusters.driver_options import fence_options
-from dagster_sparkscale.clusters.starts import Start
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.launch.driver_options import fence_options
+from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.store import Record
 
 RECORD = Record("abc", 3, "running", 0.0, "here", (), checkpoint="file:///c")
 

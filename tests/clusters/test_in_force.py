@@ -14,7 +14,7 @@ from dagster_sparkscale.clusters.in_force import (
     tuned_rates,
 )
 from dagster_sparkscale.clusters.receiver_counts import changed
-from dagster_sparkscale.clusters.store import Limited, Record, Tuning
+from dagster_sparkscale.clusters.records.store import Limited, Record, Tuning
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits

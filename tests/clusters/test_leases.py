@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.errors import ClusterError, LeaseLost, OperationInProgress
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
-from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease, hold
-from dagster_sparkscale.clusters.store import Holding, Record
+from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS, Lease, hold
+from dagster_sparkscale.clusters.records.store import Holding, Record
 from tests.waiting import HANGS, patience, wait_for
 
 _HOLD = """

@@ -6,7 +6,7 @@ import pytest
 
 from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.clusters.limits import at_start, checked
-from dagster_sparkscale.driver.rates import BadRates, rates_of
+from dagster_sparkscale.driver.backpressure.rates import BadRates, rates_of
 from dagster_sparkscale.driver.wire import RATES
 from tests.fakes import structured
 from tests.in_memory.cluster import World

@@ -9,9 +9,14 @@ import pytest
 
 from dagster_sparkscale.clusters.errors import Overtaken
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
-from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease, hold, is_held
-from dagster_sparkscale.clusters.overtaking import CLOCKS_DIFFER, Requester, noted, overtaken
-from dagster_sparkscale.clusters.store import DurableHold, Record, Submission
+from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS, Lease, hold, is_held
+from dagster_sparkscale.clusters.records.overtaking import (
+    CLOCKS_DIFFER,
+    Requester,
+    noted,
+    overtaken,
+)
+from dagster_sparkscale.clusters.records.store import DurableHold, Record, Submission
 
 ASKED = 1000.0
 LATER = ASKED + CLOCKS_DIFFER + 1

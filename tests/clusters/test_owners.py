@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.clusters.owners import (
+from dagster_sparkscale.clusters.records.owners import (
     Anothers,
     identity_of,
     in_words,
     refuse_anothers,
     whose_instead,
 )
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.drift import declared
 from tests.fakes import structured
 

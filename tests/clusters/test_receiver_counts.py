@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.clusters.launch.spark_settings import settings
 from dagster_sparkscale.clusters.receiver_counts import (
     at_start,
     changed,
@@ -13,8 +14,7 @@ from dagster_sparkscale.clusters.receiver_counts import (
     put_back,
     settings_of,
 )
-from dagster_sparkscale.clusters.spark_settings import settings
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.declare.receivers import ReceiverCount, ReceiverPolicy
 from tests.declare.test_receivers import counting

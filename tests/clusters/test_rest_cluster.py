@@ -9,9 +9,9 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.supervisor import write_json
+from dagster_sparkscale.clusters.records.store import Record, Submission
 from dagster_sparkscale.clusters.standalone.remote_driver import Masters, RemoteDriver
 from dagster_sparkscale.clusters.standalone.rest_cluster import Program, StandaloneRestCluster
-from dagster_sparkscale.clusters.store import Record, Submission
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.streams import StructuredStream
 from tests.clusters.answering import Agent

@@ -8,13 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dagster_sparkscale.clusters import credentials
+from dagster_sparkscale.clusters.agents import credentials
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.streams import StructuredStream
-from dagster_sparkscale.driver.fence import FENCED, FILE
+from dagster_sparkscale.driver.begin.fence import FENCED, FILE
 from dev.runs import MARK
 from tests.clusters.client_mode import ClientModeContract, note
 from tests.clusters.running import newest, see_ended, submit

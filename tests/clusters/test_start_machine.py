@@ -31,7 +31,7 @@ from hypothesis.stateful import (
 )
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.clusters.leases import LEASE_SECONDS
+from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
 from tests.clusters.simulated import (
     CHECKPOINT,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.errors import AlreadyRunning, Held, LeaseLost, OperationInProgress
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.starts import (
+from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.starts import (
     ATTEMPT,
     Drivers,
     Start,
@@ -22,8 +22,8 @@ from dagster_sparkscale.clusters.starts import (
     last_refusal,
     refused,
 )
-from dagster_sparkscale.clusters.store import DurableHold, Record
-from dagster_sparkscale.driver.fence import Fence, Mark, Taken
+from dagster_sparkscale.clusters.records.store import DurableHold, Record
+from dagster_sparkscale.driver.begin.fence import Fence, Mark, Taken
 from tests.driver.test_fence import Files
 
 PLACE = "file:///data/clicks"

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.parcel import parcel
+from dagster_sparkscale.clusters.launch.driver_zip import parcel
 from dagster_sparkscale.clusters.standalone.submission import (
     OPENED,
     later_settings,
     refuse_if_too_large,
     submission,
 )
-from dagster_sparkscale.driver import shipped
+from dagster_sparkscale.driver.begin import shipped
 
 SETTINGS = {
     "spark.app.name": "clicks",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.clusters.store import Record, Tuning
+from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import (
     at_start,
     declared_limits,

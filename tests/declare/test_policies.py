@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.clusters.store import Submission
+from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.declaration import DeclarationError

@@ -36,7 +36,10 @@ PROSE = {
     ("docs/architecture.md", "cli/   "): "a list, compared with the package",
     ("docs/backpressure.md", "rate = max("): "a formula",
     ("docs/clusters.md", "[Service]"): "a unit of systemd",
-    ("docs/contributing.md", "dagster_sparkscale/driver/victims.py:35"): "what a mutant looks like",
+    (
+        "docs/contributing.md",
+        "dagster_sparkscale/driver/executors/victims.py:35",
+    ): "what a mutant looks like",
     ("docs/deciding.md", "collect  ->  evaluate"): "a drawing",
     ("docs/declaring.md", "DStream 'orders': receivers"): "an error, compared with the real one",
     ("docs/kinesis.md", "PUT /v1/rates"): "a request, sent to an agent",

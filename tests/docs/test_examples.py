@@ -15,12 +15,12 @@ import yaml
 import dagster_sparkscale as ours
 from dagster_sparkscale.driver import wire
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.reports import SourceReport, read_report
-from dagster_sparkscale.observe.last_words import read_last_words
-from dagster_sparkscale.observe.stopped import read_stopped
+from dagster_sparkscale.driver.batches.reports import SourceReport, read_report
+from dagster_sparkscale.observe.end_report import read_last_words
+from dagster_sparkscale.observe.stop_report import read_stopped
 from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
 from dagster_sparkscale.sources.kinesis.options import NAMES
-from dagster_sparkscale.watch.alerts import Alert, Occurrence
+from dagster_sparkscale.watch.alerts.alerts import Alert, Occurrence
 from tests.docs.kinds import kind
 from tests.docs.pages import PAGES, ROOT, Block, Table, blocks, code, tables
 from tests.driver.serving import ask, client_of, options, serving

@@ -8,7 +8,7 @@ import pytest
 
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.rates import Rates
+from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import RATES_FILE
 from tests.driver.running import Cluster

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dagster_sparkscale.driver.kafka_lag import KafkaLag
+from dagster_sparkscale.driver.kafka.lag import KafkaLag
 
 Offsets = dict[str, int]
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from dagster_sparkscale.driver.rates import Rates
+from dagster_sparkscale.driver.backpressure.rates import Rates
 
 RECORDS, BYTES, SPAN = "maxRecordsPerTrigger", "maxBytesPerTrigger", "maxSpanPerTrigger"
 RATE = "maxRate"

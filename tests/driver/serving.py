@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dagster_sparkscale.clusters.credentials import Credentials
+from dagster_sparkscale.clusters.agents.credentials import Credentials
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.options import Options, tls_of
+from dagster_sparkscale.driver.begin.options import Options, tls_of
 from dagster_sparkscale.driver.server import Server
 from tests.waiting import HANGS
 

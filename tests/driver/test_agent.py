@@ -8,8 +8,8 @@ import pytest
 
 from dagster_sparkscale.driver import agent as agent_module
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.looks import Look
-from dagster_sparkscale.driver.receivers import Receivers
+from dagster_sparkscale.driver.receivers.tracker import Receivers
+from dagster_sparkscale.driver.spark.looks import Look
 from dagster_sparkscale.driver.wire import Executor, Query, Spark
 from tests.driver.serving import options
 from tests.waiting import HANGS

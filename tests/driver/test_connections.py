@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.clusters import credentials
+from dagster_sparkscale.clusters.agents import credentials
 from dagster_sparkscale.driver import server as server_module
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.server import (

@@ -1,6 +1,6 @@
 """What is said before receivers are stopped. The rest needs Spark: test_dstreams."""
 
-from dagster_sparkscale.driver.drain import may_lose
+from dagster_sparkscale.driver.ending.drain import may_lose
 
 
 def test_what_stopping_receivers_may_cost_is_said_with_what_prevents_it() -> None:

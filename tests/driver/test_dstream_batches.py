@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.dstreams import batch_of, inputs_of
-from dagster_sparkscale.driver.reports import Input
+from dagster_sparkscale.driver.batches.dstreams import batch_of, inputs_of
+from dagster_sparkscale.driver.batches.reports import Input
 
 AT = 1_000_000
 

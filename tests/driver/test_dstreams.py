@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.stopped import NOT_CLEAN
+from dagster_sparkscale.driver.ending.stop_report import NOT_CLEAN
 from dagster_sparkscale.observe.status import Status
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster, Driver, told

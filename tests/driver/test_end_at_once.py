@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.fence import FENCED
+from dagster_sparkscale.driver.begin.fence import FENCED
 
 DRIVER = """
 import os, sys, threading

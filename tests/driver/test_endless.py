@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from dagster_sparkscale.driver.stopped import NOT_CLEAN
+from dagster_sparkscale.driver.ending.stop_report import NOT_CLEAN
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, last_words, local_driver, told
 from tests.driver.shared import Shared

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.evacuation import (
+from dagster_sparkscale.driver.receivers.evacuation import (
     AGAIN_AFTER,
     SETTLE,
     STUCK_AFTER,
@@ -20,7 +20,7 @@ from dagster_sparkscale.driver.evacuation import (
     stuck,
     to_be_sent,
 )
-from dagster_sparkscale.driver.receiver_watch import Order
+from dagster_sparkscale.driver.receivers.watch import Order
 
 HOSTS = st.lists(
     st.builds(

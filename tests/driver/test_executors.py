@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from dagster_sparkscale.driver import keeper as keeper_module
-from dagster_sparkscale.driver.executors import (
+from dagster_sparkscale.driver.executors import target as keeper_module
+from dagster_sparkscale.driver.executors.executors import (
     KILL_AGAIN_AFTER,
     LEAVE_WITHIN,
     LOST_WITHIN,
     Executors,
 )
-from dagster_sparkscale.driver.keeper import (
+from dagster_sparkscale.driver.executors.target import (
     PLACING_WITHIN,
     Bound,
     Going,
@@ -29,10 +29,10 @@ from dagster_sparkscale.driver.keeper import (
     NotReady,
     rule_of,
 )
-from dagster_sparkscale.driver.looks import Look
-from dagster_sparkscale.driver.private_spark import PrivateSpark
-from dagster_sparkscale.driver.receivers import NO_RECEIVERS, Receivers
-from dagster_sparkscale.driver.victims import V1, Rule
+from dagster_sparkscale.driver.executors.victims import V1, Rule
+from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Receivers
+from dagster_sparkscale.driver.spark.features import PrivateSpark
+from dagster_sparkscale.driver.spark.looks import Look
 from dagster_sparkscale.driver.wire import REMOVAL
 from tests.waiting import HANGS
 

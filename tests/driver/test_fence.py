@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from dagster_sparkscale.driver import fence
-from dagster_sparkscale.driver.fence import Fence, Mark, Taken, why_not
+from dagster_sparkscale.driver.begin import fence
+from dagster_sparkscale.driver.begin.fence import Fence, Mark, Taken, why_not
 from tests import clocks
 from tests.waiting import HANGS, wait_for
 
@@ -399,7 +399,7 @@ def test_one_before_that_may_run_on_is_outwaited_unless_nobody_needs_the_checkpo
 
 
 def test_who_is_outwaited_has_looked_and_ended_by_then():
+    from dagster_sparkscale.driver.ending.reporter import WITHIN
     from dagster_sparkscale.driver.main import STOP_WITHIN
-    from dagster_sparkscale.driver.word import WITHIN
 
     assert fence.ENDS_WITHIN > fence.LOOK_EVERY + STOP_WITHIN + 2 * WITHIN

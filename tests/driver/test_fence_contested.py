@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dagster_sparkscale.driver.fence import Fence, Mark
+from dagster_sparkscale.driver.begin.fence import Fence, Mark
 from tests.driver.test_fence import MINE, Files, holding, other
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.fence import FENCED, FILE, TOOK, Mark
-from dagster_sparkscale.driver.last_words import LastWords
+from dagster_sparkscale.driver.begin.fence import FENCED, FILE, TOOK, Mark
+from dagster_sparkscale.driver.ending.end_report import LastWords
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, last_words
 from tests.waiting import wait_for

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.history import LIMIT, WORKED_MS, History
+from dagster_sparkscale.driver.batches.history import LIMIT, WORKED_MS, History
 from dagster_sparkscale.driver.wire import Batch
 
 

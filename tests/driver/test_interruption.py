@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from dagster_sparkscale.driver.stop import Stopper
-from dagster_sparkscale.driver.stopped import StoppedQuery
+from dagster_sparkscale.driver.ending.stop_report import StoppedQuery
+from dagster_sparkscale.driver.ending.stopper import Stopper
 
 
 class Query:

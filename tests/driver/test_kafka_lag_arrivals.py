@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.kafka_lag import Arrivals
+from dagster_sparkscale.driver.kafka.lag import Arrivals
 from tests.driver.kafka_progress import Looked, kafka
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dagster_sparkscale.driver.kafka_lag import MOST_TOLD
-from dagster_sparkscale.driver.reports import SourceReport
+from dagster_sparkscale.driver.batches.reports import SourceReport
+from dagster_sparkscale.driver.kafka.lag import MOST_TOLD
 from tests.driver.kafka_progress import OTHER, Looked, kafka
 
 

@@ -1,6 +1,6 @@
 """What the status tells of the lag of a query."""
 
-from dagster_sparkscale.driver.queries import LAG_KEPT_MS
+from dagster_sparkscale.driver.batches.queries import LAG_KEPT_MS
 from dagster_sparkscale.driver.wire import Query
 from tests.driver.kafka_progress import kafka
 from tests.driver.told import Told

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.backpressure.at_work import Backpressure
-from dagster_sparkscale.driver.history import History
+from dagster_sparkscale.driver.backpressure.rates import Rates
+from dagster_sparkscale.driver.batches.history import History
+from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.live_limits import live_limits
-from dagster_sparkscale.driver.private_spark import PrivateSpark
-from dagster_sparkscale.driver.rates import Rates
-from dagster_sparkscale.driver.reports import Input
+from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES, RATES_FILE, Batch
 
 RECORDS = "maxRecordsPerTrigger"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dagster_sparkscale.driver import looks
-from dagster_sparkscale.driver.looks import Look
+from dagster_sparkscale.driver.spark import looks
+from dagster_sparkscale.driver.spark.looks import Look
 from tests.waiting import HANGS, wait_for
 
 
@@ -111,7 +111,7 @@ def test_what_a_look_raises_is_said_once_and_it_looks_on(
 ) -> None:
     # What another thread prints while pytest empties its own file would be lost.
     said: list[str] = []
-    monkeypatch.setattr("dagster_sparkscale.driver.looks.say", said.append)
+    monkeypatch.setattr("dagster_sparkscale.driver.spark.looks.say", said.append)
     look = looking(part)
     assert look.now(HANGS) == 1
     part.fails = ValueError("An error occurred while calling o1.f\n: java.lang.X: no\n\tat Y")

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from dagster_sparkscale.driver.evacuation import AGAIN_AFTER, SETTLE, TELL_AFTER
-from dagster_sparkscale.driver.keeper import Going, NotReady
-from dagster_sparkscale.driver.looks import EVERY
-from dagster_sparkscale.driver.mover import QUIET, WATCHFUL
-from dagster_sparkscale.driver.private_spark import DETAILS
-from dagster_sparkscale.driver.receiver_watch import Placement
+from dagster_sparkscale.driver.executors.target import Going, NotReady
+from dagster_sparkscale.driver.receivers.evacuation import AGAIN_AFTER, SETTLE, TELL_AFTER
+from dagster_sparkscale.driver.receivers.mover import QUIET, WATCHFUL
+from dagster_sparkscale.driver.receivers.watch import Placement
+from dagster_sparkscale.driver.spark.features import DETAILS
+from dagster_sparkscale.driver.spark.looks import EVERY
 from dagster_sparkscale.driver.wire import Executor, Relaunch
 from tests.driver.tracker import Spark
 

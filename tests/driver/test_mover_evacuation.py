@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.driver.evacuation import AGAIN_AFTER, TELL_AFTER
-from dagster_sparkscale.driver.keeper import Going
+from dagster_sparkscale.driver.executors.target import Going
+from dagster_sparkscale.driver.receivers.evacuation import AGAIN_AFTER, TELL_AFTER
 from tests.driver.tracker import Spark
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dagster_sparkscale.driver.evacuation import SETTLE, STUCK_AFTER
-from dagster_sparkscale.driver.receiver_moves import paused_until
+from dagster_sparkscale.driver.receivers.evacuation import SETTLE, STUCK_AFTER
+from dagster_sparkscale.driver.receivers.moves import paused_until
 from dagster_sparkscale.driver.wire import Executor
 from tests.driver.tracker import Spark
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from dagster_sparkscale.clusters import credentials
-from dagster_sparkscale.driver.options import Options, parse
+from dagster_sparkscale.clusters.agents import credentials
+from dagster_sparkscale.driver.begin.options import Options, parse
 
 TOKEN = "0123456789abcdef-token"
 

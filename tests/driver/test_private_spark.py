@@ -10,10 +10,10 @@ from py4j import protocol as proto
 from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from dagster_sparkscale.driver import private_spark
-from dagster_sparkscale.driver.dstreams import DStreams
-from dagster_sparkscale.driver.history import History
-from dagster_sparkscale.driver.receivers import NO_RECEIVERS, ReceiverTracker
+from dagster_sparkscale.driver.batches.dstreams import DStreams
+from dagster_sparkscale.driver.batches.history import History
+from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, ReceiverTracker
+from dagster_sparkscale.driver.spark import features
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Cluster
 
@@ -26,7 +26,7 @@ class Packages:
 
 
 def test_a_spark_without_dstreams_has_no_receivers(capfd: pytest.CaptureFixture[str]) -> None:
-    private = private_spark.PrivateSpark()
+    private = features.PrivateSpark()
     jvm: Any = SimpleNamespace(view=SimpleNamespace(org=JavaPackage("org", Packages(), "d")))
     assert ReceiverTracker(jvm, private).look() == NO_RECEIVERS
     assert DStreams(jvm, History(), private).observe() is None
@@ -35,27 +35,27 @@ def test_a_spark_without_dstreams_has_no_receivers(capfd: pytest.CaptureFixture[
 
 
 def test_what_fails_for_another_reason_is_not_taken_for_missing() -> None:
-    private = private_spark.PrivateSpark()
+    private = features.PrivateSpark()
     for error in (TypeError("a bug of ours"), Py4JNetworkError("no JVM"), ValueError("no")):
 
         def fail(error: Exception = error) -> None:
             raise error
 
         with pytest.raises(type(error)):
-            private.use(private_spark.DETAILS, fail, None)
+            private.use(features.DETAILS, fail, None)
     assert private.missing == ()
 
 
 def test_nothing_is_tried_again_once_it_is_missing() -> None:
-    private, tried = private_spark.PrivateSpark(), []
+    private, tried = features.PrivateSpark(), []
 
     def absent() -> str:
         tried.append(1)
         raise Py4JError("An error occurred: Method none([]) does not exist")
 
-    assert [private.use(private_spark.KILL, absent, "else") for _ in range(3)] == ["else"] * 3
+    assert [private.use(features.KILL, absent, "else") for _ in range(3)] == ["else"] * 3
     assert len(tried) == 1
-    assert not private.has(private_spark.KILL) and private.has(private_spark.DETAILS)
+    assert not private.has(features.KILL) and private.has(features.DETAILS)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_nothing_is_tried_again_once_it_is_missing() -> None:
 def test_a_release_that_was_not_tested_is_told(
     version: str, told: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert private_spark.check_version(SimpleNamespace(version=version)) == version
+    assert features.check_version(SimpleNamespace(version=version)) == version
     said = "".join(capfd.readouterr())
     assert (f"Spark {version}: tested with 3.5, 4.0, 4.1, 4.3 only" in said) == told
 
@@ -72,8 +72,8 @@ def test_a_release_that_was_not_tested_is_told(
 def test_a_class_that_no_release_has_where_it_is_looked_for_is_missing() -> None:
     jvm = SimpleNamespace(org=JavaPackage("org", Packages(), "d"))
     with pytest.raises(ImportError, match="no ACTIVE") as caught:
-        private_spark.of_streaming(jvm, "runtime", "ACTIVE$")
-    assert private_spark.is_absent(caught.value)
+        features.of_streaming(jvm, "runtime", "ACTIVE$")
+    assert features.is_absent(caught.value)
 
 
 @pytest.mark.parametrize(("kept", "told"), [(1_700_000_000_123, 1_700_000_000_123), (0, None)])
@@ -86,14 +86,14 @@ def test_when_a_trigger_began_is_told_by_3_5_too(kept: int, told: int | None) ->
     execution = SimpleNamespace(getLatestExecutionContext=absent)
     setattr(execution, f"{trait}$$currentTriggerStartTimestamp", lambda: kept)
     query = SimpleNamespace(streamingQuery=lambda: execution)
-    assert private_spark.trigger_began(query) == told
+    assert features.trigger_began(query) == told
 
 
 @pytest.mark.spark
 def test_what_spark_lacks_costs_that_alone_and_is_told(cluster: Cluster, tmp_path: Path) -> None:
     lacking = (
-        *(private_spark.DETAILS, private_spark.TRIGGER, private_spark.INTERVAL),
-        *(private_spark.BATCHES, private_spark.RECEIVERS),
+        *(features.DETAILS, features.TRIGGER, features.INTERVAL),
+        *(features.BATCHES, features.RECEIVERS),
     )
     with cluster.driver(tmp_path, PROGRAMS / "lacking.py", most=2) as driver:
         names = {feature.name for feature in lacking}
@@ -119,4 +119,4 @@ def test_what_spark_lacks_costs_that_alone_and_is_told(cluster: Cluster, tmp_pat
 
 
 def test_the_release_that_the_tests_run_on_is_one_that_was_tested() -> None:
-    assert ".".join(pyspark.__version__.split(".")[:2]) in private_spark.TESTED
+    assert ".".join(pyspark.__version__.split(".")[:2]) in features.TESTED

@@ -9,7 +9,8 @@ import pytest
 from tests.waiting import HANGS
 
 RUN = (
-    "import sys; from pathlib import Path; from dagster_sparkscale.driver.program import run; "
+    "import sys; from pathlib import Path; "
+    "from dagster_sparkscale.driver.begin.program import run; "
     "sys.exit(run(Path(sys.argv[1]), sys.argv[2:]))"
 )
 
@@ -167,7 +168,7 @@ def test_what_the_program_left_running_may_go_on_with_pools_until_it_is_finished
         "import sys\n"
         "from concurrent.futures import ThreadPoolExecutor\n"
         "from pathlib import Path\n"
-        "from dagster_sparkscale.driver.program import run\n"
+        "from dagster_sparkscale.driver.begin.program import run\n"
         "def finish():\n"
         "    with ThreadPoolExecutor(1) as pool:\n"
         "        print(pool.submit(lambda: 'finished').result(), flush=True)\n"

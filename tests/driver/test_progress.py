@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver import progress
-from dagster_sparkscale.driver.progress import (
+from dagster_sparkscale.driver.batches import progress
+from dagster_sparkscale.driver.batches.progress import (
     backlog,
     limit_by_options,
     milliseconds,

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-from dagster_sparkscale.driver.jvm import Lifetime
-from dagster_sparkscale.driver.queries import ENDED_KEPT, MOST_DOING
+from dagster_sparkscale.driver.batches.queries import ENDED_KEPT, MOST_DOING
+from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.wire import Batch
 from tests.driver.told import SECOND, T0, Told, stamp
 

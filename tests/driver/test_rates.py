@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.rates import MAX_SOURCES, BadRates, Rates, rates_of
+from dagster_sparkscale.driver.backpressure.rates import MAX_SOURCES, BadRates, Rates, rates_of
 from tests.driver.limiting import BAD, BYTES, RATE, RECORDS, SPAN, written
 
 

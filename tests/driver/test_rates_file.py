@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.rates import MAX_SOURCES, Rates
+from dagster_sparkscale.driver.backpressure.rates import MAX_SOURCES, Rates
 from dagster_sparkscale.driver.wire import RATES_FILE
 from tests.driver.limiting import RATE, RECORDS, written
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.rates import Rates
+from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.observe.status import Status
 from tests.driver.limiting import BAD, RATE, RECORDS, SPAN, written
 from tests.driver.serving import ask, client_of, options, serving

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dagster_sparkscale.driver.receiver_rates import ReceiverRates
-from dagster_sparkscale.driver.reports import Input
+from dagster_sparkscale.driver.batches.reports import Input
+from dagster_sparkscale.driver.receivers.rates import ReceiverRates
 from dagster_sparkscale.driver.wire import Batch
 
 

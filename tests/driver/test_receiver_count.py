@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.receiver_count import (
+from dagster_sparkscale.driver.receivers.count import (
     BadReceiverSetting,
     receiver_checkpoint,
     receiver_count,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver import receiver_moves
-from dagster_sparkscale.driver.receiver_moves import MANGLED, TRIES, send
+from dagster_sparkscale.driver.receivers import moves
+from dagster_sparkscale.driver.receivers.moves import MANGLED, TRIES, send
 
 
 class Option:
@@ -66,9 +66,7 @@ class Tracker:
 
 def sent(tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which starts of the receiver are told to stop."""
-    monkeypatch.setattr(
-        receiver_moves, "_infos", lambda *_: SimpleNamespace(apply=lambda _: tracker.info())
-    )
+    monkeypatch.setattr(moves, "_infos", lambda *_: SimpleNamespace(apply=lambda _: tracker.info()))
     names = SimpleNamespace(
         scheduler=SimpleNamespace(ExecutorCacheTaskLocation=lambda host, id: f"{host}/{id}"),
         streaming=SimpleNamespace(

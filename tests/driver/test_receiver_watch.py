@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.receiver_watch import MOST, Placement, ReceiverWatch
+from dagster_sparkscale.driver.receivers.watch import MOST, Placement, ReceiverWatch
 from dagster_sparkscale.driver.wire import Receiver, Relaunch
 
 THREE = ("0", "1", "2")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.progress import backlog
-from dagster_sparkscale.driver.reports import (
+from dagster_sparkscale.driver.batches.progress import backlog
+from dagster_sparkscale.driver.batches.reports import (
     MOST_INPUTS,
     NOTHING_TOLD,
     Input,

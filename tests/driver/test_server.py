@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.announce import announce, url_of
+from dagster_sparkscale.driver.begin.announce import announce, url_of
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import Batch
 from dagster_sparkscale.observe.status import Status

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.session import executors_python, receivers_begin_with
+from dagster_sparkscale.driver.spark.session import executors_python, receivers_begin_with
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver
 from tests.waiting import wait_for

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.fence import FILE
-from dagster_sparkscale.driver.stopped import NOT_CLEAN, StoppedQuery
+from dagster_sparkscale.driver.begin.fence import FILE
+from dagster_sparkscale.driver.ending.stop_report import NOT_CLEAN, StoppedQuery
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver, last_words, told
 from tests.waiting import HANGS, patience, wait_for

@@ -1,9 +1,9 @@
 """What a driver that was cut tells of its queries, where they have told nothing themselves."""
 
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.dstreams import QUERY
-from dagster_sparkscale.driver.stop import Stopper
-from dagster_sparkscale.driver.stopped import Stopped
+from dagster_sparkscale.driver.batches.dstreams import QUERY
+from dagster_sparkscale.driver.ending.stop_report import Stopped
+from dagster_sparkscale.driver.ending.stopper import Stopper
 from dagster_sparkscale.driver.wire import Batch
 from tests.driver.serving import options
 

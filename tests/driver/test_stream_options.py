@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.stream_options import UnknownSource, options_of, stream_options
+from dagster_sparkscale.driver.begin.stream_options import UnknownSource, options_of, stream_options
 
 MAX = "maxOffsetsPerTrigger"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.victims import Candidate, Rule, choose
+from dagster_sparkscale.driver.executors.victims import Candidate, Rule, choose
 
 CANDIDATES = st.lists(
     st.builds(

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.last_words import MARKER, LastWords
-from dagster_sparkscale.driver.stopped import Stopped
-from dagster_sparkscale.driver.word import IN_THE_LOG, Word
-from dagster_sparkscale.observe.last_words import read_last_words
+from dagster_sparkscale.driver.ending.end_report import MARKER, LastWords
+from dagster_sparkscale.driver.ending.reporter import IN_THE_LOG, Word
+from dagster_sparkscale.driver.ending.stop_report import Stopped
+from dagster_sparkscale.observe.end_report import read_last_words
 from tests.waiting import HANGS
 
 HOW = Stopped(1.5, True, True)

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from dagster_sparkscale.driver.history import History
-from dagster_sparkscale.driver.jvm import Lifetime
-from dagster_sparkscale.driver.queries import Completed, Queries, as_it_is
+from dagster_sparkscale.driver.batches.history import History
+from dagster_sparkscale.driver.batches.queries import Completed, Queries, as_it_is
+from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.wire import Batch
 
 T0 = 1_800_000_000_000

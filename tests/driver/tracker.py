@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.keeper import NotReady
-from dagster_sparkscale.driver.mover import Mover
-from dagster_sparkscale.driver.moving import CannotMove
-from dagster_sparkscale.driver.private_spark import PrivateSpark
-from dagster_sparkscale.driver.receiver_context import Bound
-from dagster_sparkscale.driver.receiver_watch import Placement
-from dagster_sparkscale.driver.receivers import NO_RECEIVERS, Receivers
+from dagster_sparkscale.driver.executors.target import NotReady
+from dagster_sparkscale.driver.receivers.context import Bound
+from dagster_sparkscale.driver.receivers.move_request import CannotMove
+from dagster_sparkscale.driver.receivers.mover import Mover
+from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Receivers
+from dagster_sparkscale.driver.receivers.watch import Placement
+from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.wire import Executor
 
 

@@ -19,10 +19,10 @@ from dagster_sparkscale.clusters import receiver_counts
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
-from dagster_sparkscale.clusters.leases import Lease, hold
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.starts import Drivers, begin
-from dagster_sparkscale.clusters.store import Claim, Record
+from dagster_sparkscale.clusters.records.leases import Lease, hold
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.starts import Drivers, begin
+from dagster_sparkscale.clusters.records.store import Claim, Record
 from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start

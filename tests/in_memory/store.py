@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.folders import HISTORY
-from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
+from dagster_sparkscale.clusters.records.store import Claim, Conflict, Process, Record
 
 
 @dataclass

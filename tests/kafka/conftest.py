@@ -8,7 +8,7 @@ import pyspark
 import pytest
 
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.driver.releases import minor
+from dagster_sparkscale.driver.spark.releases import minor
 from dev.kafka import client
 from dev.kafka.broker import Kept, tethered
 from dev.kafka.connector import WORKS_ON

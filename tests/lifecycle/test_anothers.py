@@ -7,7 +7,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.owners import Anothers
+from dagster_sparkscale.clusters.records.owners import Anothers
 from dagster_sparkscale.operations import Streams
 from tests.fakes import structured
 from tests.in_memory.cluster import World

@@ -6,9 +6,9 @@ import pytest
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, Held, Overtaken, StaleEpoch
-from dagster_sparkscale.clusters.overtaking import Requester
-from dagster_sparkscale.clusters.starts import last_refusal
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.overtaking import Requester
+from dagster_sparkscale.clusters.records.starts import last_refusal
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.lifecycle import reconcile
 from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, Action
 from tests.fakes import dstream, structured

@@ -6,7 +6,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
-from dagster_sparkscale.clusters.starts import ATTEMPT, last_refusal
+from dagster_sparkscale.clusters.records.starts import ATTEMPT, last_refusal
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle.jobs import describe
 from dagster_sparkscale.lifecycle.reconcile import Action

@@ -7,7 +7,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.store import Record, Tuning
+from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import Retune
 from dagster_sparkscale.declare.limits import SourceLimits

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.clusters.starts import ATTEMPT
-from dagster_sparkscale.clusters.store import Submission
+from dagster_sparkscale.clusters.records.starts import ATTEMPT
+from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle.recovery import Restart, recover

@@ -12,10 +12,10 @@ from dagster._core.execution.api import execute_run
 from dagster._core.storage.runs.schema import RunsTable
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.clusters import leases, overtaking
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records import leases, overtaking
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.definitions import OPERATIONS
 from dagster_sparkscale.lifecycle.remedies import NAMES

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.observe.last_words import raised
+from dagster_sparkscale.observe.end_report import raised
 
 TRACEBACK = """26/11/22 23:05:01 INFO SparkContext: Running Spark version 4.3.0
 Traceback (most recent call last):

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.lifecycle import reconcile
-from dagster_sparkscale.receivers import rebalance, recount_following
+from dagster_sparkscale.receivers import rebalance, recount_follow
 from tests.in_memory.cluster import World
 from tests.receivers.recounting import STREAM, record, starts_its_receivers
 from tests.receivers.streams import spread_over
@@ -11,7 +11,7 @@ from tests.receivers.streams import spread_over
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    for module in (reconcile, rebalance, recount_following):
+    for module in (reconcile, rebalance, recount_follow):
         monkeypatch.setattr(module, "_POLL", 0)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.recount import Request, Story, recount
 from tests.in_memory.cluster import World

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.clusters.store import Limited
+from dagster_sparkscale.clusters.records.store import Limited
 from dagster_sparkscale.declare.decisions import Hold, Move, MoveReceivers, ReceiversTo
-from dagster_sparkscale.driver.private_spark import MOVES
+from dagster_sparkscale.driver.spark.features import MOVES
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Limit, Receiver, Status
 from dagster_sparkscale.receivers.count import CHANGED, KEPT

@@ -9,11 +9,11 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.leases import Lease
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import NotDone
-from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.observe.status import Receiver
-from dagster_sparkscale.receivers import recount_following
+from dagster_sparkscale.receivers import recount_follow
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from tests.fakes import batch
 from tests.in_memory.cluster import World
@@ -176,7 +176,7 @@ class TestPutBack:
         clock = SimpleNamespace(
             monotonic=lambda: now[0], sleep=lambda _: now.__setitem__(0, now[0] + 2.0)
         )
-        monkeypatch.setattr(recount_following, "time", clock)
+        monkeypatch.setattr(recount_follow, "time", clock)
 
         def slowly(kept: Kept) -> None:
             kept.drained = True
@@ -197,7 +197,7 @@ class TestPutBack:
     def test_nor_one_that_nobody_could_look_at_for_long(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("dagster_sparkscale.receivers.recount_following.BLIND", -1.0)
+        monkeypatch.setattr("dagster_sparkscale.receivers.recount_follow.BLIND", -1.0)
         looks = []
 
         def silent(kept: Kept) -> None:
@@ -235,7 +235,7 @@ class TestPutBack:
         clock = SimpleNamespace(
             monotonic=lambda: now[0], sleep=lambda _: now.__setitem__(0, now[0] + 0.5)
         )
-        monkeypatch.setattr(recount_following, "time", clock)
+        monkeypatch.setattr(recount_follow, "time", clock)
         looks = []
 
         def slowly(kept: Kept) -> None:

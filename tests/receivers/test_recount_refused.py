@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.clusters.errors import Overtaken, StaleEpoch
-from dagster_sparkscale.clusters.overtaking import Requester
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from tests.fakes import dstream
 from tests.in_memory.cluster import World

@@ -1,7 +1,7 @@
 import pytest
 
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
-from dagster_sparkscale.state import following as following_module
+from dagster_sparkscale.state import follow as following_module
 from tests.in_memory.cluster import World
 from tests.state.following import STREAM
 from tests.state.saying import kept_by

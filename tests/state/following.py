@@ -1,6 +1,6 @@
 """One run of a change of state partitions, on a cluster in memory."""
 
-from dagster_sparkscale.state.aims import Asked
+from dagster_sparkscale.state.plan import Asked
 from dagster_sparkscale.state.reconfigure import Request, reconfigure
 from tests.state.saying import stateful
 from tests.waiting import HANGS

@@ -7,7 +7,7 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.requests import NotDone
-from dagster_sparkscale.state.following import OutOfTime
+from dagster_sparkscale.state.follow import OutOfTime
 from tests.state.following import STREAM, Run, submissions
 from tests.state.saying import change, dies, kept_by, plays, runs, tells
 

@@ -8,7 +8,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.state.aims import Asked, Settled
+from dagster_sparkscale.state.plan import Asked, Settled
 from dagster_sparkscale.state.reconfigure import CAUSE, Request, reconfigure
 from tests.fakes import QUERY
 from tests.in_memory.cluster import World

@@ -10,7 +10,7 @@ from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import MINUTES, PREFIX
 from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
-from dagster_sparkscale.watch.fleet_events import fleet_key, problems_told
+from dagster_sparkscale.watch.fleet.events import fleet_key, problems_told
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import scaled
 from tests.in_memory.cluster import World

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from dagster_sparkscale.watch.fleet import STATES, Failing, Row
+from dagster_sparkscale.watch.fleet.rows import STATES, Failing, Row
 
 NOW = 2000.0
 

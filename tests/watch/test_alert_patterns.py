@@ -10,14 +10,21 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.clusters.starts import ATTEMPT
-from dagster_sparkscale.clusters.store import Submission
+from dagster_sparkscale.clusters.records.starts import ATTEMPT
+from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
-from dagster_sparkscale.watch.alerts import AFTER, Alert, AlertMemory, News, Occurrence, Outcome
-from dagster_sparkscale.watch.fleet import Failing, Row, loops
-from dagster_sparkscale.watch.fleet_memory import FleetMemory
+from dagster_sparkscale.watch.alerts.alerts import (
+    AFTER,
+    Alert,
+    AlertMemory,
+    News,
+    Occurrence,
+    Outcome,
+)
+from dagster_sparkscale.watch.fleet.memory import FleetMemory
+from dagster_sparkscale.watch.fleet.rows import Failing, Row, loops
 from dagster_sparkscale.watch.health import Health
 
 BEGIN = 1_000_000.0

@@ -9,10 +9,10 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin
 
 from dagster_sparkscale import DeclarationError, SlackWebhook, Webhook, alert_sensor, build_defs
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.watch import alert_sensor as alert_sensor_module
-from dagster_sparkscale.watch.alerts import AFTER, AlertMemory
-from dagster_sparkscale.watch.fleet import SETTLED
-from dagster_sparkscale.watch.fleet_events import fleet_key, observation
+from dagster_sparkscale.watch.alerts import sensor as alert_sensor_module
+from dagster_sparkscale.watch.alerts.alerts import AFTER, AlertMemory
+from dagster_sparkscale.watch.fleet.events import fleet_key, observation
+from dagster_sparkscale.watch.fleet.rows import SETTLED
 from tests.fakes import scaled
 from tests.in_memory.cluster import World
 from tests.watch.deployment import Deployment

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.durations import parse_duration
-from dagster_sparkscale.watch.alerts import (
+from dagster_sparkscale.watch.alerts.alerts import (
     AFTER,
     AGAIN,
     REFUSALS,
@@ -23,7 +23,7 @@ from dagster_sparkscale.watch.alerts import (
     Occurrence,
     Outcome,
 )
-from dagster_sparkscale.watch.problems import PROBLEMS
+from dagster_sparkscale.watch.fleet.problems import PROBLEMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "alerts.md"
 NOW = 100_000.0

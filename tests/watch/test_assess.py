@@ -3,7 +3,7 @@ import pytest
 from dagster_sparkscale import RatioPolicy, State
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
-from dagster_sparkscale.clusters.store import Submission
+from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import DEFAULT_WINDOW
 from dagster_sparkscale.observe.status import MalformedStatus, Query, QueryState

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.clusters.in_force import LimitInForce
 from dagster_sparkscale.observe.status import Limit, Query
 from dagster_sparkscale.watch.backpressure import of_sources, set_by
-from dagster_sparkscale.watch.words import INLINE
+from dagster_sparkscale.watch.page.markdown import INLINE
 from tests.fakes import QUERY, status
 from tests.watch.reader import written
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.history import History
+from dagster_sparkscale.driver.batches.history import History
 from dagster_sparkscale.observe.evaluation import evaluate
 from dagster_sparkscale.watch.coverage import (
     DELAY,

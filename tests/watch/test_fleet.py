@@ -9,12 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.store import DurableHold, Submission
+from dagster_sparkscale.clusters.records.store import DurableHold, Submission
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.observe.status import Limit, Query
 from dagster_sparkscale.watch.assess import assess
-from dagster_sparkscale.watch.fleet import Row, as_dicts, in_trouble, orphan_row, row, worst_first
-from dagster_sparkscale.watch.orphans import Orphan
+from dagster_sparkscale.watch.fleet.orphans import Orphan
+from dagster_sparkscale.watch.fleet.rows import (
+    Row,
+    as_dicts,
+    in_trouble,
+    orphan_row,
+    row,
+    worst_first,
+)
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, batch, driver, scaled, status, structured
 from tests.state.saying import change

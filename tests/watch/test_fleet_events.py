@@ -15,10 +15,10 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.in_flight import InFlight
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.operations import Streams
-from dagster_sparkscale.watch import fleet_events
-from dagster_sparkscale.watch.fleet import Failing, Row
-from dagster_sparkscale.watch.fleet_events import observation, problems_told, told_of_fleet
-from dagster_sparkscale.watch.fleet_memory import FleetMemory
+from dagster_sparkscale.watch.fleet import events
+from dagster_sparkscale.watch.fleet.events import observation, problems_told, told_of_fleet
+from dagster_sparkscale.watch.fleet.memory import FleetMemory
+from dagster_sparkscale.watch.fleet.rows import Failing, Row
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import scaled, structured
 from tests.in_memory.cluster import World
@@ -224,7 +224,7 @@ class TestWhat:
 
     def test_an_operation_in_flight_is_what_a_stream_waits_for(self, monkeypatch):
         busy = {"clicks": InFlight("rescale run 1a2b")}
-        monkeypatch.setattr(fleet_events, "in_flight", lambda *_: busy)
+        monkeypatch.setattr(events, "in_flight", lambda *_: busy)
         shown = Told().at(0, line(), line("orders"))["what is up"]
         assert shown == "- [clicks](/assets/clicks): rescale run 1a2b is in progress\n"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.watch.fleet_words import (
+from dagster_sparkscale.watch.fleet.text import (
     HEAD,
     HEAD_OF_ALL,
     asset_path,

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.starts import ATTEMPT
-from dagster_sparkscale.clusters.store import Submission
+from dagster_sparkscale.clusters.records.starts import ATTEMPT
+from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.status import Executor, Query, Receiver

@@ -13,8 +13,8 @@ from dagster_sparkscale.definitions import OPERATIONS
 from dagster_sparkscale.observe.history import newest
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Operations, Streams
-from dagster_sparkscale.watch import recent
 from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.page import recent
 from dagster_sparkscale.watch.sensor import autoscale_sensor
 from tests.fakes import QUERY, scaled
 from tests.waiting import HANGS

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.picture import BUCKETS, FEW, WIDTHS, Bucket, Buckets, picture
+from dagster_sparkscale.watch.page.picture import BUCKETS, FEW, WIDTHS, Bucket, Buckets, picture
 
 FIRST, SECOND, WIDEST = WIDTHS
 STEP = 330 // BUCKETS

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.watch.fleet import SETTLED, STATES, Failing, Row
-from dagster_sparkscale.watch.health import Health
-from dagster_sparkscale.watch.problems import (
+from dagster_sparkscale.watch.fleet.problems import (
     PROBLEMS,
     TEXT,
     UNTOLD_FOR,
@@ -14,6 +12,8 @@ from dagster_sparkscale.watch.problems import (
     is_over,
     problems,
 )
+from dagster_sparkscale.watch.fleet.rows import SETTLED, STATES, Failing, Row
+from dagster_sparkscale.watch.health import Health
 
 NOW = 100_000.0
 MARKED = "no_data_lost"

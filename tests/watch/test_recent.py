@@ -7,11 +7,11 @@ import pytest
 
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch import recent as recent_module
-from dagster_sparkscale.watch.glance import Decided
 from dagster_sparkscale.watch.memory import StreamMemory
-from dagster_sparkscale.watch.picture import WIDTHS
-from dagster_sparkscale.watch.recent import Recent, Recents
+from dagster_sparkscale.watch.page import recent as recent_module
+from dagster_sparkscale.watch.page.overview import Decided
+from dagster_sparkscale.watch.page.picture import WIDTHS
+from dagster_sparkscale.watch.page.recent import Recent, Recents
 from tests.observe.stored import store
 
 BUCKET = WIDTHS[0]

@@ -8,7 +8,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.store import Limited
+from dagster_sparkscale.clusters.records.store import Limited
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.names import PREFIX

@@ -15,8 +15,8 @@ from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Operations, Streams
-from dagster_sparkscale.watch import events as events_module
 from dagster_sparkscale.watch import sensor as sensor_module
+from dagster_sparkscale.watch.page import events as events_module
 from tests.fakes import QUERY, scaled, structured
 from tests.in_memory.cluster import World
 from tests.watch.deployment import HOUR, Deployment, grown, overload

@@ -7,9 +7,9 @@ import pytest
 import requests
 
 from dagster_sparkscale import DeclarationError
-from dagster_sparkscale.watch import webhooks
-from dagster_sparkscale.watch.alerts import Alert, Occurrence, Outcome
-from dagster_sparkscale.watch.webhooks import SlackWebhook, Webhook
+from dagster_sparkscale.watch.alerts import webhooks
+from dagster_sparkscale.watch.alerts.alerts import Alert, Occurrence, Outcome
+from dagster_sparkscale.watch.alerts.webhooks import SlackWebhook, Webhook
 from tests.watch.hook_server import SECRET, free_port, serving
 
 ONE = Occurrence("clicks", "failed", 1_000_000.0, "exit <code> & 1", "/assets/clicks")

@@ -3,8 +3,8 @@
 import ssl
 from collections.abc import Mapping
 
-from dagster_sparkscale.clusters import credentials
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents import credentials
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
 

@@ -15,11 +15,10 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import class_data, starts
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.driver_options import fence_options
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.agent_files import agent_of
@@ -32,15 +31,17 @@ from dagster_sparkscale.clusters.host.conditions import (
 )
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folders import is_name
+from dagster_sparkscale.clusters.host.foreign_drivers import Stranger, strangers_on
 from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.host.processes import marker
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
-from dagster_sparkscale.clusters.host.strangers import Stranger, strangers_on
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.spark_settings import settings
-from dagster_sparkscale.clusters.starts import Start
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.launch.driver_options import fence_options
+from dagster_sparkscale.clusters.launch.spark_settings import settings
+from dagster_sparkscale.clusters.records import starts
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare import checkpoints
 from dagster_sparkscale.declare.stream import Stream
 
@@ -103,7 +104,7 @@ class HostedCluster(StateFolderCluster):
                 f"class_data_archive = {value!r}: must be an absolute path, for workers have "
                 "other working folders"
             )
-        if given and not class_data.can_be_named(Path(value)):
+        if given and not archives.can_be_named(Path(value)):
             raise ValueError(
                 f"class_data_archive = {value!r}: must be a path of letters, digits, blanks and "
                 "./+,=@%~_- only: options of a JVM can't have others"
@@ -230,12 +231,12 @@ class HostedCluster(StateFolderCluster):
         if not self.class_data_archive:
             return {}
         archive = Path(self.class_data_archive)
-        roles = {"executor": class_data.options(archive)}
+        roles = {"executor": archives.options(archive)}
         try:
             here = archive.is_file()
         except OSError:
             here = False
-        if here and not class_data.decided_by(os.environ):
+        if here and not archives.decided_by(os.environ):
             roles["driver"] = roles["executor"]
         if not here:
             _log.warning(

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Seen
-from dagster_sparkscale.clusters.host import fates, places, processes
+from dagster_sparkscale.clusters.host import places, process_fates, processes
 from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in, write_credentials
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
+from dagster_sparkscale.clusters.host.foreign_drivers import marks
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
-from dagster_sparkscale.clusters.host.strangers import marks
-from dagster_sparkscale.clusters.spark_settings import properties
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.launch.spark_settings import properties
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.declare.stream import Stream
 
@@ -97,7 +97,7 @@ class HostedDriver(SubmittedDriver):
                 return False
             return True
 
-        fate = fates.observe(record, files, running_there)
+        fate = process_fates.observe(record, files, running_there)
         if (fate.reason or "").startswith("exit code") and (
             last := files.died_of(self.log(LAST_LINES))
         ):

@@ -20,7 +20,7 @@ from dagster_sparkscale.clusters.host.folders import (
     newer_or,
 )
 from dagster_sparkscale.clusters.host.registers import Register
-from dagster_sparkscale.clusters.store import Claim, Process, Record
+from dagster_sparkscale.clusters.records.store import Claim, Process, Record
 
 _CLAIM = TypeAdapter(Claim)
 

@@ -28,10 +28,11 @@ from dagster_sparkscale import typed_json
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import Register
 from dagster_sparkscale.clusters.host.supervisor import numbers_in
-from dagster_sparkscale.clusters.store import Conflict, Record
-from dagster_sparkscale.driver import fence, last_words, stopped
-from dagster_sparkscale.observe.last_words import raised
-from dagster_sparkscale.observe.stopped import Stopped, read_stopped
+from dagster_sparkscale.clusters.records.store import Conflict, Record
+from dagster_sparkscale.driver.begin import fence
+from dagster_sparkscale.driver.ending import end_report, stop_report
+from dagster_sparkscale.observe.end_report import raised
+from dagster_sparkscale.observe.stop_report import Stopped, read_stopped
 
 HISTORY = 50
 KEPT_SUBMISSIONS = 5
@@ -147,9 +148,9 @@ class SubmissionFolder:
     driver = _File("driver.json")
     supervisor = _File("supervisor.json")
     exit = _File("exit.json")
-    stopped = _File(stopped.FILE)
+    stopped = _File(stop_report.FILE)
     """Left by a driver that was asked to stop."""
-    raised = _File(last_words.FILE)
+    raised = _File(end_report.FILE)
     """Left by a driver whose program, or start, has died of something."""
     fenced = _File(fence.WORD)
     """Left by a driver that may not have its checkpoint."""

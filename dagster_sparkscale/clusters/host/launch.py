@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dagster_sparkscale.clusters.driver_options import driver_options
 from dagster_sparkscale.clusters.host import environments, processes
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.launch.driver_options import driver_options
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.stream import Stream
 
 

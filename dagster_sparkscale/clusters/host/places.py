@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from dagster_sparkscale.clusters.host.supervisor import birth, boot
-from dagster_sparkscale.clusters.store import Process
+from dagster_sparkscale.clusters.records.store import Process
 
 
 def this_process() -> Process:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.supervisor import numbers_in, sync_folder
-from dagster_sparkscale.clusters.store import Conflict
+from dagster_sparkscale.clusters.records.store import Conflict
 
 KEPT = 8
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)

@@ -17,8 +17,8 @@ from dagster_sparkscale.clusters.kubernetes.application_driver import Applicatio
 from dagster_sparkscale.clusters.kubernetes.applications import ApplicationObjects
 from dagster_sparkscale.clusters.kubernetes.cluster import KubernetesCluster
 from dagster_sparkscale.clusters.kubernetes.conditions import conditions
-from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.kubernetes.snapshot import Glance, glance
+from dagster_sparkscale.clusters.records.store import Record
 
 _VERSION = re.compile(r"[0-9]+\.[0-9][-.a-zA-Z0-9]*")
 

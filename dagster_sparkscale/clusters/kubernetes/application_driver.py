@@ -7,12 +7,12 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning
 from dagster_sparkscale.clusters.fate import Fate
-from dagster_sparkscale.clusters.kubernetes import applications, names, notes, telling
+from dagster_sparkscale.clusters.kubernetes import applications, names, notes, pod_fate
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import KILL_SECONDS, PodDriver
-from dagster_sparkscale.clusters.kubernetes.glance import Glance
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS, Objects, Placing
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
+from dagster_sparkscale.clusters.records.store import Record
 
 LET_GO_SECONDS = 15.0
 """Within which an operator that runs lets go of an application that is deleted."""
@@ -49,7 +49,7 @@ class ApplicationDriver(PodDriver):
             return True  # it can't be told
         if application is not None:
             return not applications.may_start(application)
-        return pod is None or not telling.never_began(pod)
+        return pod is None or not pod_fate.never_began(pod)
 
     def make_way(self) -> None:
         """As of any pod; besides, no application may be left that is not remembered.

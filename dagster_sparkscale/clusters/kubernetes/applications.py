@@ -23,7 +23,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     heap_mib,
     memory_mib,
 )
-from dagster_sparkscale.clusters.kubernetes.telling import time_of
+from dagster_sparkscale.clusters.kubernetes.pod_fate import time_of
 
 KUBEFLOW, APACHE = "kubeflow", "apache"
 VERSIONS = {KUBEFLOW: "sparkoperator.k8s.io/v1beta2", APACHE: "spark.apache.org/v1"}

@@ -14,12 +14,11 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from dagster_sparkscale.clusters import credentials, leases
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents import credentials
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.conditions import programs
@@ -27,7 +26,6 @@ from dagster_sparkscale.clusters.kubernetes import checkpoints, names, room, spa
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
 from dagster_sparkscale.clusters.kubernetes.conditions import conditions
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
-from dagster_sparkscale.clusters.kubernetes.glance import Glance, glance
 from dagster_sparkscale.clusters.kubernetes.launch import STRICT, Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import (
     BEGIN,
@@ -45,17 +43,20 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     asks_for_no_more,
     memory_mib,
 )
+from dagster_sparkscale.clusters.kubernetes.pod_fate import fate_of
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_pod
+from dagster_sparkscale.clusters.kubernetes.snapshot import Glance, glance
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
-from dagster_sparkscale.clusters.kubernetes.telling import fate_of
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.parcel import parcel
+from dagster_sparkscale.clusters.launch.driver_options import driver_options, fence_options
+from dagster_sparkscale.clusters.launch.driver_zip import parcel
+from dagster_sparkscale.clusters.launch.spark_settings import properties
+from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
-from dagster_sparkscale.clusters.spark_settings import properties
-from dagster_sparkscale.clusters.starts import Start
-from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.stream import Stream
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -3,21 +3,21 @@
 import time
 from typing import ClassVar
 
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Fate, Seen
-from dagster_sparkscale.clusters.kubernetes import executors, names, notes, spark, telling
+from dagster_sparkscale.clusters.kubernetes import executors, names, notes, pod_fate, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.forward import forwarded
-from dagster_sparkscale.clusters.kubernetes.glance import DRIVERS, Glance
 from dagster_sparkscale.clusters.kubernetes.manifests import (
     CERTIFICATE,
     CONTAINER,
     TOKEN,
     text_of,
 )
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.kubernetes.snapshot import DRIVERS, Glance
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 
 LAUNCHING = 15.0
@@ -61,11 +61,11 @@ class PodDriver(SubmittedDriver):
             pod, fate, waits_for = None, Fate(DriverState.UNKNOWN, reason=str(error)), ""
         if fate.state is DriverState.UNKNOWN:
             fate = self._doubted(fate)
-        words = None if pod is None else telling.last_words(pod)
+        words = None if pod is None else pod_fate.last_words(pod)
         if words and words.raised and (fate.reason or "").startswith("exit code"):
-            why = telling.raised_in_words(words.raised)
+            why = pod_fate.raised_in_words(words.raised)
             fate = Fate(fate.state, None, fate.ended_at, f"{fate.reason}: {why}")
-        place = telling.place_of(pod, self.api.namespace, self.name, waits_for)
+        place = pod_fate.place_of(pod, self.api.namespace, self.name, waits_for)
         record, alive = self.record, fate.state is DriverState.RUNNING
         return Seen(
             fate,
@@ -79,7 +79,7 @@ class PodDriver(SubmittedDriver):
 
     def agent(self) -> RemoteAgent:
         pod = self._find("pods")
-        if pod is not None and telling.never_began(pod):
+        if pod is not None and pod_fate.never_began(pod):
             why = self._waits_for(pod) or "it was made a moment ago"
             raise AgentUnreachable(
                 f"the agent of {self.stream!r} has not begun, its pod waits: {why}"
@@ -133,7 +133,7 @@ class PodDriver(SubmittedDriver):
             name = pod["metadata"]["name"]
             if name == self.name or self._was_declared_gone(pod):
                 continue
-            if telling.fate_of(pod, time.time()).state.alive:
+            if pod_fate.fate_of(pod, time.time()).state.alive:
                 raise AlreadyRunning(
                     f"the pod {self.api.namespace}/{name} is of a driver of {self.stream!r} that "
                     f"is not the one remembered (epoch {self.record.epoch}): was its ConfigMap "
@@ -149,10 +149,10 @@ class PodDriver(SubmittedDriver):
             ClusterError: its node does not answer; says what to do.
         """
         pod = self.api.get("pods", self.name)
-        fate = Fate(DriverState.RUNNING) if pod is None else telling.fate_of(pod, time.time())
+        fate = Fate(DriverState.RUNNING) if pod is None else pod_fate.fate_of(pod, time.time())
         if fate.state is DriverState.UNKNOWN:
             raise ClusterError(
-                f"{self.stream!r}: {telling.place_of(pod, self.api.namespace, self.name)}: "
+                f"{self.stream!r}: {pod_fate.place_of(pod, self.api.namespace, self.name)}: "
                 f"{fate.reason}. Stopped now, it would not be known to have ended, and no other "
                 "could be started. Wait until the node is back or, when you are certain that it is "
                 f"dead, {self._cure}"
@@ -164,15 +164,15 @@ class PodDriver(SubmittedDriver):
             pod = self.api.get("pods", self.name)
         except (Unreachable, Refused):
             return True  # it can't be told
-        return pod is None or not telling.never_began(pod)
+        return pod is None or not pod_fate.never_began(pod)
 
     def kill(self) -> None:
         pod = self.api.get("pods", self.name)
         # One that has just ended by itself tells how.
-        if pod is not None and telling.fate_of(pod, time.time()).state.alive:
+        if pod is not None and pod_fate.fate_of(pod, time.time()).state.alive:
             log = self._log_or_nothing()
             # It may begin, or tell more, until it is gone.
-            took = telling.took(self._delete_and_wait() or pod)
+            took = pod_fate.took(self._delete_and_wait() or pod)
             note = notes.Note(time.time(), "killed", log, took)
             notes.leave(self.api, self.name, note)
         self.clear()
@@ -199,21 +199,21 @@ class PodDriver(SubmittedDriver):
         by force, or that went with its node, does not."""
         pod = self.api.get("pods", self.name)
         if pod is not None:
-            return not telling.fate_of(pod, time.time()).state.alive
+            return not pod_fate.fate_of(pod, time.time()).state.alive
         return self._has_note()
 
     def took(self) -> bool:
         """As `SparkCluster.took`."""
         if (pod := self.api.get("pods", self.name)) is not None:
-            silent = telling.fate_of(pod, time.time()).state.alive
-            return (silent and self._is_declared_gone) or telling.took(pod)
+            silent = pod_fate.fate_of(pod, time.time()).state.alive
+            return (silent and self._is_declared_gone) or pod_fate.took(pod)
         note = notes.read(self.api.get("secrets", self.name))
         return note is None or note.took
 
     def _fate(self, pod: Object | None) -> tuple[Fate, str]:
         """What has become of it, and what it waits for."""
         if pod is not None:
-            fate = telling.fate_of(pod, time.time())
+            fate = pod_fate.fate_of(pod, time.time())
             if fate.state.alive and self._is_declared_gone:
                 return self._declared_gone(), ""
             if fate.state is not DriverState.STARTING:
@@ -229,11 +229,11 @@ class PodDriver(SubmittedDriver):
 
     def _fate_without_pod(self) -> tuple[Fate, str]:
         """The same, of one that has no pod though it was launched."""
-        return Fate(DriverState.FAILED, reason=telling.end_without_pod(self._events(None))), ""
+        return Fate(DriverState.FAILED, reason=pod_fate.end_without_pod(self._events(None))), ""
 
     def _waits_for(self, pod: Object) -> str:
         """What keeps its pod from running."""
-        return telling.waits_for(pod, self._events(pod))
+        return pod_fate.waits_for(pod, self._events(pod))
 
     def _is_being_launched(self) -> bool:
         """Whether who has given it its epoch still has the lease, and may be about to make its
@@ -281,7 +281,7 @@ class PodDriver(SubmittedDriver):
 
     def _see_that_it_has_ended(self, pod: Object) -> None:
         """Who was held up may have made it since it was looked for and not found."""
-        if not telling.fate_of(pod, time.time()).state.alive:
+        if not pod_fate.fate_of(pod, time.time()).state.alive:
             return
         raise AlreadyRunning(
             f"the pod {self.api.namespace}/{self.name} of {self.stream!r} was made just now, by an "
@@ -317,7 +317,7 @@ class PodDriver(SubmittedDriver):
         """A person has said that it is gone: what Kubernetes keeps of it and of its executors, as
         their nodes do not say that they have ended, is deleted without waiting for that."""
         pod = self.api.get("pods", self.name)
-        if pod is not None and telling.fate_of(pod, time.time()).state.alive:
+        if pod is not None and pod_fate.fate_of(pod, time.time()).state.alive:
             self.api.delete("pods", self.name, grace=0)
         self.api.delete_all("pods", grace=0, labelSelector=executors.selector(self._labels))
 

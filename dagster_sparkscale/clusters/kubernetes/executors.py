@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.kubernetes import names, telling
+from dagster_sparkscale.clusters.kubernetes import names, pod_fate
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Unreachable
 from dagster_sparkscale.clusters.kubernetes.manifests import EXECUTOR
 
@@ -42,7 +42,7 @@ def end(
         late = time.monotonic() > deadline
         try:
             left = api.find("pods", labelSelector=query)
-            waited_for = [pod for pod in left if not telling.silence_of(pod, time.time())]
+            waited_for = [pod for pod in left if not pod_fate.silence_of(pod, time.time())]
             if any("deletionTimestamp" not in pod["metadata"] for pod in left):
                 api.delete_all("pods", grace=1, labelSelector=query)
             if not left:
@@ -83,7 +83,7 @@ def conditions(api: Api) -> Iterator[Condition]:
 
 def _silent(api: Api, query: str) -> list[Object]:
     now = time.time()
-    return [pod for pod in api.find("pods", labelSelector=query) if telling.silence_of(pod, now)]
+    return [pod for pod in api.find("pods", labelSelector=query) if pod_fate.silence_of(pod, now)]
 
 
 def _told(api: Api, pods: Sequence[Object], query: str) -> str:

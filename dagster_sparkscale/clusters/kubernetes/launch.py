@@ -26,8 +26,8 @@ by the next start.
 Where an operator makes the pod, 4 makes SparkApplication N instead, owned by the Secret likewise.
 Then Pod N comes at any time after that, once or more than once, and may be looked for in vain just
 before. Two things make up for it. Each process that begins as driver N makes ConfigMap N-begun, or
-ends itself where that is there (`driver/begun.py`). And whoever ends driver N, or starts another
-after it, makes it himself before he looks for Pod N for the last time:
+ends itself where that is there (`driver/begin/once.py`). And whoever ends driver N, or starts
+another after it, makes it himself before he looks for Pod N for the last time:
 
     Pod N was made before that look     it is found, and counts as what it is
     it is made later                    what begins in it finds N-begun, or no Secret, and ends
@@ -46,7 +46,7 @@ from dagster_sparkscale.clusters.errors import ClusterError, LeaseLost
 from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused
 from dagster_sparkscale.clusters.kubernetes.manifests import Manifest, Objects
-from dagster_sparkscale.clusters.store import Record, Store
+from dagster_sparkscale.clusters.records.store import Record, Store
 
 STRICT = {"fieldValidation": "Strict"}
 """Else what a pod template has that pods have not, such as a typing error, is passed over."""

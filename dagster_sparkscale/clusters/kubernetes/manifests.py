@@ -136,7 +136,7 @@ class Objects:
 
     def begun(self, owner: str) -> Manifest:
         """What the driver makes when it begins, and who bars it from beginning: but for who that is
-        (`driver/begun.py`)."""
+        (`driver/begin/once.py`)."""
         metadata = self._metadata(owner)
         metadata["name"] = f"{self.name}-begun"
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}

@@ -7,7 +7,7 @@ everything else is the user's where he has set it.
 from collections.abc import Mapping, Sequence
 
 from dagster_sparkscale.clusters.kubernetes import names
-from dagster_sparkscale.clusters.spark_settings import settings
+from dagster_sparkscale.clusters.launch.spark_settings import settings
 from dagster_sparkscale.declare.stream import Stream
 
 MASTER = "k8s://https://kubernetes.default.svc"

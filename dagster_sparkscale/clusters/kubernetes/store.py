@@ -23,7 +23,7 @@ from dagster_sparkscale.clusters.host import places
 from dagster_sparkscale.clusters.host.folders import HISTORY, newer_or
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused
-from dagster_sparkscale.clusters.store import Claim, Conflict, Process, Record
+from dagster_sparkscale.clusters.records.store import Claim, Conflict, Process, Record
 
 T = TypeVar("T", Record, Claim)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from http.client import HTTPException
 from typing import Any
 
-from dagster_sparkscale.clusters import timed_urls
+from dagster_sparkscale.clusters.agents import timed_urls
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 
 _MASTER = re.compile(r"^(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})$")

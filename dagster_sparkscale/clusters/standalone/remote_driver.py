@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.fate import Fate, Seen
-from dagster_sparkscale.clusters.host import fates
+from dagster_sparkscale.clusters.host import process_fates
 from dagster_sparkscale.clusters.host.folders import (
     StreamFolder,
     SubmissionFolder,
@@ -28,12 +28,12 @@ from dagster_sparkscale.clusters.host.folders import (
     read_json,
 )
 from dagster_sparkscale.clusters.host.supervisor import write_json
-from dagster_sparkscale.clusters.standalone import rest, told
-from dagster_sparkscale.clusters.standalone.told import Told
+from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.clusters.standalone import master_page, rest
+from dagster_sparkscale.clusters.standalone.master_page import Told
 from dagster_sparkscale.clusters.standalone.worker_pages import Output
-from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
-from dagster_sparkscale.driver import shipped
+from dagster_sparkscale.driver.begin import shipped
 
 LAUNCH_SECONDS = 60.0
 """How long a start may take until its driver is known to the master."""
@@ -90,7 +90,7 @@ class RemoteDriver(SubmittedDriver):
             ClusterError: the master refused it; nothing of it runs.
         """
         overview = self.masters.overview() or {}
-        self._note("posted", {"known": sorted(told.drivers(overview))})
+        self._note("posted", {"known": sorted(master_page.drivers(overview))})
         try:
             id = rest.create(self.masters.rest_urls, body)
         except rest.Unanswered:
@@ -104,7 +104,7 @@ class RemoteDriver(SubmittedDriver):
     # How it is.
 
     def look(self) -> Seen:
-        ended = fates.ended(self.files)
+        ended = process_fates.ended(self.files)
         if ended is None and self.record.gone == self.record.epoch:
             ended = Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")
         if ended is not None:
@@ -118,7 +118,7 @@ class RemoteDriver(SubmittedDriver):
         return self._seen(self._fate(overview, id))
 
     def _fate(self, overview: Overview, id: str) -> Fate:
-        known = told.drivers(overview).get(id, Told(id, "forgotten", None, True))
+        known = master_page.drivers(overview).get(id, Told(id, "forgotten", None, True))
         self._note_worker(overview, known)
         if known.state == "SUBMITTED":
             return Fate(DriverState.STARTING, reason="waits for a worker with room for it")
@@ -126,7 +126,7 @@ class RemoteDriver(SubmittedDriver):
             self._note_agent(overview)
             announced = read_json(self.files.agent) is not None
             return Fate(DriverState.RUNNING if announced else DriverState.STARTING)
-        if known.state in told.ENDED:
+        if known.state in master_page.ENDED:
             return self._ended(overview, _REASONS[known.state])
         if (self._output(overview).last_word() or {}).get(shipped.EXIT):
             return self._ended(overview, {})
@@ -194,17 +194,19 @@ class RemoteDriver(SubmittedDriver):
         posted = read_json(self.files.posted)
         if posted is None:
             return None
-        for each in told.drivers(overview).values():
+        for each in master_page.drivers(overview).values():
             if not each.ours or each.id in posted["known"]:
                 continue
-            if Output(each.id, told.web_uis(overview, each.worker, None)).is_marked(self.mark):
+            if Output(each.id, master_page.web_uis(overview, each.worker, None)).is_marked(
+                self.mark
+            ):
                 self._note("remote", {"id": each.id})
                 return each.id
         return None
 
     def _note_worker(self, overview: Overview, driver: Told) -> None:
         remote = read_json(self.files.remote) or {"id": driver.id}
-        host = told.host_of(overview, driver.worker)
+        host = master_page.host_of(overview, driver.worker)
         if host is not None and remote.get("worker") != driver.worker:
             self._note("remote", {"id": driver.id, "worker": driver.worker, "host": host})
 
@@ -249,7 +251,7 @@ class RemoteDriver(SubmittedDriver):
         ):
             note["reason"] = f"exit code {note['code']}: {last}"
         self._note("exit", note)
-        ended = fates.ended(self.files)
+        ended = process_fates.ended(self.files)
         assert ended is not None
         return ended
 
@@ -305,7 +307,7 @@ class RemoteDriver(SubmittedDriver):
 
     def _output(self, overview: Overview) -> Output:
         remote = read_json(self.files.remote) or {}
-        urls = told.web_uis(overview, remote.get("worker"), remote.get("host"))
+        urls = master_page.web_uis(overview, remote.get("worker"), remote.get("host"))
         return Output(str(remote.get("id")), urls)
 
 

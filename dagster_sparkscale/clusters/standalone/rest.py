@@ -10,8 +10,8 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
+from dagster_sparkscale.clusters.agents.timed_http import Connection, SecureConnection
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.timed_http import Connection, SecureConnection
 
 TIMEOUT = 15.0
 """Seconds for each request and all of its answer: a master asks itself for up to ten."""

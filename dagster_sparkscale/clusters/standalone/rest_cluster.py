@@ -7,19 +7,21 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from dagster_sparkscale.clusters import credentials
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents import credentials
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.conditions import program_here, programs, state_folder
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
-from dagster_sparkscale.clusters.parcel import parcel
-from dagster_sparkscale.clusters.spark_settings import settings
+from dagster_sparkscale.clusters.launch.driver_options import driver_options, fence_options
+from dagster_sparkscale.clusters.launch.driver_zip import parcel
+from dagster_sparkscale.clusters.launch.spark_settings import settings
+from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.standalone import masters, rest
 from dagster_sparkscale.clusters.standalone.remote_driver import Masters, Overview, RemoteDriver
 from dagster_sparkscale.clusters.standalone.submission import (
@@ -27,10 +29,8 @@ from dagster_sparkscale.clusters.standalone.submission import (
     refuse_if_too_large,
     submission,
 )
-from dagster_sparkscale.clusters.starts import Start
-from dagster_sparkscale.clusters.store import Record
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.driver import shipped
+from dagster_sparkscale.driver.begin import shipped
 
 ON_WORKERS = "local://"
 """Begins the path of a program that lies on the workers."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dagster_sparkscale.clusters.host import environments
 from dagster_sparkscale.clusters.host.folders import make_private
-from dagster_sparkscale.clusters.spark_settings import in_one_line
+from dagster_sparkscale.clusters.launch.spark_settings import in_one_line
 
 MARKER = "SPARKSCALE_CLUSTER"
 """Environment variable of the daemons, which their executors inherit."""

@@ -82,7 +82,7 @@ def submission(
         python: of driver and executors: a path on the workers, or a name to be found there.
         settings: all of Spark's; of these it has what is needed before Python runs.
         environment: of the driver. May be secret.
-        code: what the driver needs and the worker may not have (`clusters/parcel.py`).
+        code: what the driver needs and the worker may not have (`clusters/launch/driver_zip.py`).
         start: what `driver.shipped_main.main` is given. May be secret.
     """
     sent = {**_parts(_CODE, code), **_parts(_START, start)}

@@ -6,9 +6,9 @@ from http.client import HTTPException
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from dagster_sparkscale.clusters import timed_urls
-from dagster_sparkscale.clusters.standalone.told import reached_at
-from dagster_sparkscale.driver import shipped
+from dagster_sparkscale.clusters.agents import timed_urls
+from dagster_sparkscale.clusters.standalone.master_page import reached_at
+from dagster_sparkscale.driver.begin import shipped
 
 MOST = 65_536
 """Bytes that are looked through at either end of what was written."""

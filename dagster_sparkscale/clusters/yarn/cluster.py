@@ -9,11 +9,10 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
-from dagster_sparkscale.clusters.driver_options import fence_options
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.agent_files import agent_of
@@ -22,13 +21,14 @@ from dagster_sparkscale.clusters.host.conditions import conditions_here, program
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.leases import Lease
-from dagster_sparkscale.clusters.starts import Start
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.launch.driver_options import fence_options
+from dagster_sparkscale.clusters.records.leases import Lease
+from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.yarn import applications
+from dagster_sparkscale.clusters.yarn.application_fate import Yarn
 from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
-from dagster_sparkscale.clusters.yarn.looking import Yarn
 from dagster_sparkscale.clusters.yarn.resource_manager import (
     ResourceManager,
     Unanswered,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Seen
 from dagster_sparkscale.clusters.host import places, processes
@@ -18,14 +18,14 @@ from dagster_sparkscale.clusters.host.folders import (
     explained,
     read_json,
 )
-from dagster_sparkscale.clusters.parcel import NAME, parcel
-from dagster_sparkscale.clusters.spark_settings import properties
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.launch.driver_zip import NAME, parcel
+from dagster_sparkscale.clusters.launch.spark_settings import properties
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn import resource_manager as managers
+from dagster_sparkscale.clusters.yarn.application_fate import Sight, Yarn, note
 from dagster_sparkscale.clusters.yarn.applications import Application
-from dagster_sparkscale.clusters.yarn.looking import Sight, Yarn, note
 from dagster_sparkscale.clusters.yarn.resource_manager import Unanswered
 from dagster_sparkscale.clusters.yarn.submission import MAIN, Files
 from dagster_sparkscale.driver import __file__ as driver_package

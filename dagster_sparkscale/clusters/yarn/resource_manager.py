@@ -14,7 +14,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from dagster_sparkscale.clusters import timed_urls
+from dagster_sparkscale.clusters.agents import timed_urls
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.yarn import applications

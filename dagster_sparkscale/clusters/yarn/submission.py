@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from dagster_sparkscale.clusters.driver_options import driver_options
-from dagster_sparkscale.clusters.spark_settings import settings
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.launch.driver_options import driver_options
+from dagster_sparkscale.clusters.launch.spark_settings import settings
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.declare.stream import Stream
 

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dagster_sparkscale.driver.history import History
-from dagster_sparkscale.driver.jvm import Jvm, PerContext
+from dagster_sparkscale.driver.backpressure.rates import BadRates, Rates, rates_of
+from dagster_sparkscale.driver.batches.history import History
+from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.looks import EVERY as SELDOM
-from dagster_sparkscale.driver.looks import Look
-from dagster_sparkscale.driver.private_spark import PrivateSpark
-from dagster_sparkscale.driver.rates import BadRates, Rates, rates_of
-from dagster_sparkscale.driver.reports import Input
+from dagster_sparkscale.driver.spark.features import PrivateSpark
+from dagster_sparkscale.driver.spark.jvm import Jvm, PerContext
+from dagster_sparkscale.driver.spark.looks import EVERY as SELDOM
+from dagster_sparkscale.driver.spark.looks import Look
 from dagster_sparkscale.driver.wire import (
     BACKPRESSURE,
     DECLARED_FIRST_RATE,

@@ -6,8 +6,8 @@ has no clock: all that it knows is what it is given.
 
 from typing import Protocol
 
+from .measured import Estimate, Seen
 from .pid import Pid, PidRateEstimator
-from .seen import Estimate, Seen
 from .work import Work
 
 KINDS = ("work", "pid")

@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.live_limits import ESTIMATED
-from dagster_sparkscale.driver.reports import Input
 from dagster_sparkscale.driver.wire import Batch, Limit
 
 from .estimators import Estimator, estimator_of
+from .measured import Estimate, Seen
 from .plan import Plan
-from .seen import Estimate, Seen
 from .sharing import Want, share
 from .source import EVERY, Given, Source, is_receiver, receivers_first, set_rate, set_records
 

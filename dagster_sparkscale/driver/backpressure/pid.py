@@ -14,7 +14,7 @@ fixed costs of a batch outweigh its records, have a low one.
 
 import math
 
-from .seen import Estimate, Seen, check_rates
+from .measured import Estimate, Seen, check_rates
 
 
 class PidRateEstimator:

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dagster_sparkscale.driver.dstreams import QUERY
-from dagster_sparkscale.driver.jvm import Jvm
-from dagster_sparkscale.driver.private_spark import RECEIVER_LIMITS, PrivateSpark
-from dagster_sparkscale.driver.receivers import active_graph, placed_receivers
+from dagster_sparkscale.driver.batches.dstreams import QUERY
+from dagster_sparkscale.driver.receivers.tracker import active_graph, placed_receivers
+from dagster_sparkscale.driver.spark.features import RECEIVER_LIMITS, PrivateSpark
+from dagster_sparkscale.driver.spark.jvm import Jvm
 
 from .limiter import Limiter
 

@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Mapping
 
-from dagster_sparkscale.driver.reports import Input
+from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.wire import RECEIVER, Batch
 
 from .timeline import Timeline

@@ -24,7 +24,7 @@ from collections import deque
 
 from .batch_times import BatchTimes
 from .cost_model import CostModel
-from .seen import Estimate, Seen, check_rates
+from .measured import Estimate, Seen, check_rates
 
 DEAD_BAND, STILL = 0.04, 0.01
 """Where the work allows another rate that is nearer than the first share of it, it is approached

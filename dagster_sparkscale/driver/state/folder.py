@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
-from dagster_sparkscale.driver.fence import without_credentials
-from dagster_sparkscale.driver.jvm import is_missing_file
+from dagster_sparkscale.driver.begin.fence import without_credentials
+from dagster_sparkscale.driver.spark.jvm import is_missing_file
 
 # `FileStatus.toString`. What LocatedFileStatus is made of by HDFS, S3A (`...[eTag=...]`) and ABFS
 # (`...{etag='...'} LocatedFileStatus{...`) has this in it too.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.looks import first_line
+from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN, QueryState, Reconfiguration
 
 from . import layout, plans, reconfigure, sink

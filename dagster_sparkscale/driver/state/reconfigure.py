@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.looks import first_line
-from dagster_sparkscale.driver.releases import TooOld, need
+from dagster_sparkscale.driver.spark.looks import first_line
+from dagster_sparkscale.driver.spark.releases import TooOld, need
 
 from . import compare, layout, plans
 from .fingerprint import Fingerprint, Keyless, fingerprint, stores

@@ -4,7 +4,7 @@ checkpoint, so that it is known once the query has run a batch, and before anyth
 import json
 from collections.abc import Mapping
 
-from dagster_sparkscale.driver.fence import without_credentials
+from dagster_sparkscale.driver.begin.fence import without_credentials
 
 from . import layout
 from .folder import Folder

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.looks import first_line
+from dagster_sparkscale.driver.spark.looks import first_line
 
 from . import layout
 from .folder import Folder

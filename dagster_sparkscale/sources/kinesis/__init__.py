@@ -32,7 +32,7 @@ def register(spark: "SparkSession") -> None:
     """
     import pyspark
 
-    from dagster_sparkscale.driver.releases import need
+    from dagster_sparkscale.driver.spark.releases import need
 
     need('format("kinesis-direct")', "4.0 (4.2 for streaming queries)", pyspark.__version__)
     from pyspark.errors import AnalysisException

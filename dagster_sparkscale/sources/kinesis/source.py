@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from dagster_sparkscale.driver.releases import need
+from dagster_sparkscale.driver.spark.releases import need
 
 from .options import Options, OptionsError, parse
 from .plan_bounded import plan_bounded

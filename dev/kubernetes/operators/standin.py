@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.kubernetes.telling import time_of
+from dagster_sparkscale.clusters.kubernetes.pod_fate import time_of
 from dev.kubernetes.api import Object, Refused
 from dev.kubernetes.operators import submission
 from dev.kubernetes.running import Reached

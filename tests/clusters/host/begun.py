@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dagster_sparkscale.clusters import leases, starts
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records import leases, starts
+from dagster_sparkscale.clusters.records.store import Record
 
 
 def begun(state: Path, stream: str = "clicks", times: int = 1, **fields: Any) -> HostedDriver:

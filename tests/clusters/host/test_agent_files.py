@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters.credentials import Credentials
+from dagster_sparkscale.clusters.agents.credentials import Credentials
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.host.agent_files import agent_of, write_credentials
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder

@@ -21,13 +21,13 @@ from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
 from dagster_sparkscale.clusters.host.launch import Runtime, command, environment
-from dagster_sparkscale.clusters.store import Desired, Process, Record
+from dagster_sparkscale.clusters.records.store import Desired, Process, Record
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.agent import Agent
-from dagster_sparkscale.driver.announce import announce, url_of
-from dagster_sparkscale.driver.options import Options, parse
+from dagster_sparkscale.driver.begin.announce import announce, url_of
+from dagster_sparkscale.driver.begin.options import Options, parse
+from dagster_sparkscale.driver.ending.stop_report import Stopped
 from dagster_sparkscale.driver.server import Server
-from dagster_sparkscale.driver.stopped import Stopped
 from tests.clusters.host.begun import begun
 from tests.fakes import structured
 from tests.waiting import wait_for

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import HISTORY, StreamFolder
-from dagster_sparkscale.clusters.store import Process, Record, Submission
+from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.store import Process, Record, Submission
 
 
 @pytest.fixture

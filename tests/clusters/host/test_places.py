@@ -17,9 +17,9 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host import fates, places, processes
+from dagster_sparkscale.clusters.host import places, process_fates, processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
-from dagster_sparkscale.clusters.host.fates import Fate
+from dagster_sparkscale.clusters.host.process_fates import Fate
 from dagster_sparkscale.clusters.host.supervisor import birth
 from tests.clusters.host.begun import begun, changed
 from tests.clusters.host.test_processes import SLEEP, Started
@@ -55,7 +55,7 @@ def kill_both(started: Started) -> None:
 
 
 def seen(started: Started, answers: bool = False) -> Fate:
-    return fates.observe(started.record, started.submission, lambda: answers)
+    return process_fates.observe(started.record, started.submission, lambda: answers)
 
 
 def from_another_container(started: Started) -> str:
@@ -98,7 +98,7 @@ class TestAnotherContainerOfThisHost:
     def test_one_that_ended_long_ago_is_no_reason_to_wait(self, started: Started) -> None:
         started.launch(SLEEP).up()
         kill_both(started)
-        long_ago = time.time() - 2 * fates.QUIET_SECONDS
+        long_ago = time.time() - 2 * process_fates.QUIET_SECONDS
         os.utime(started.submission.alive, (long_ago, long_ago))
         assert from_another_container(started) == "free"
 
@@ -140,7 +140,7 @@ class TestBeforeARestartOfTheMachine:
         self, started: Started
     ) -> None:
         """It is not touched any more, and a clone would."""
-        self.touched(started, 2 * fates.QUIET_SECONDS)
+        self.touched(started, 2 * process_fates.QUIET_SECONDS)
         assert seen(started).state is DriverState.FAILED
         self.touched(started, -3600.0)  # is silent once the clock has come by
         assert seen(started).state is DriverState.UNKNOWN
@@ -149,7 +149,7 @@ class TestBeforeARestartOfTheMachine:
         self, started: Started
     ) -> None:
         """Its supervisor may have been killed."""
-        self.touched(started, 2 * fates.QUIET_SECONDS)
+        self.touched(started, 2 * process_fates.QUIET_SECONDS)
         with open(started.submission.alive) as alive:
             fcntl.flock(alive, fcntl.LOCK_EX)
             assert seen(started).state is DriverState.UNKNOWN

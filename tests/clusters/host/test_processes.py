@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.host import fates, processes
+from dagster_sparkscale.clusters.host import process_fates, processes
 from dagster_sparkscale.clusters.host.drivers import HostedDriver
-from dagster_sparkscale.clusters.host.fates import Fate
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder
+from dagster_sparkscale.clusters.host.process_fates import Fate
 from dagster_sparkscale.clusters.host.processes import MARKER, launch, marked, marker
 from dagster_sparkscale.clusters.host.supervisor import birth
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.store import Record
 from tests.clusters.host.begun import begun
 from tests.waiting import HANGS, wait_for
 
@@ -60,7 +60,7 @@ class Started:
         def asked() -> bool:
             raise AssertionError("only a driver elsewhere is asked")
 
-        return fates.observe(self.record, self.submission, asked)
+        return process_fates.observe(self.record, self.submission, asked)
 
     def ended(self) -> Fate:
         wait_for("the end", lambda: not self.fate().state.alive)
@@ -254,7 +254,7 @@ def elsewhere(started: Started) -> Started:
 def test_a_driver_elsewhere_is_what_its_agent_says(
     elsewhere: Started, answers: bool, state: DriverState
 ) -> None:
-    fate = fates.observe(elsewhere.record, elsewhere.submission, lambda: answers)
+    fate = process_fates.observe(elsewhere.record, elsewhere.submission, lambda: answers)
     assert fate.state is state
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.registers import KEPT, Register
-from dagster_sparkscale.clusters.store import Conflict
+from dagster_sparkscale.clusters.records.store import Conflict
 
 
 def texts(register: Register) -> str | None:
@@ -123,7 +123,7 @@ def test_processes_conflict_as_threads_do(register: Register) -> None:
     program = (
         "import sys, pathlib\n"
         "from dagster_sparkscale.clusters.host.registers import Register\n"
-        "from dagster_sparkscale.clusters.store import Conflict\n"
+        "from dagster_sparkscale.clusters.records.store import Conflict\n"
         "register = Register(pathlib.Path(sys.argv[1]))\n"
         "sys.stdin.readline()\n"
         "try:\n"

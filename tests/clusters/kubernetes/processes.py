@@ -14,14 +14,15 @@ import pytest
 from pydantic import PrivateAttr
 
 from dagster_sparkscale import KubernetesCluster
-from dagster_sparkscale.clusters import leases, spark_cluster
+from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.host import places
 from dagster_sparkscale.clusters.kubernetes import cluster as kubernetes_cluster
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
-from dagster_sparkscale.clusters.leases import LEASE_SECONDS, Lease
-from dagster_sparkscale.clusters.overtaking import Holder
-from dagster_sparkscale.clusters.store import Process
+from dagster_sparkscale.clusters.records import leases
+from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS, Lease
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Process
 from tests import clocks
 from tests.clusters import simulated
 from tests.clusters.kubernetes.memory import Client, Server

@@ -13,8 +13,8 @@ from dagster_sparkscale.clusters.kubernetes import notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused
 from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver
 from dagster_sparkscale.clusters.kubernetes.applications import KINDS
-from dagster_sparkscale.clusters.kubernetes.glance import Glance
-from dagster_sparkscale.clusters.store import Record, Submission
+from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
+from dagster_sparkscale.clusters.records.store import Record, Submission
 from tests.clusters.kubernetes.pods import ended, pod
 
 KIND = KINDS["kubeflow"]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale import DeclarationError, KubernetesCluster
-from dagster_sparkscale.clusters import leases
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import (
@@ -21,6 +20,7 @@ from dagster_sparkscale.clusters.kubernetes import names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import text_of
+from dagster_sparkscale.clusters.records import leases
 from dagster_sparkscale.clusters.requests import newest_now
 from tests import clocks
 from tests.clusters.kubernetes.memory import DELETED_AT, Client, Object

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.clusters.agents import RemoteAgent
+from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.clusters.kubernetes import drivers, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import LAUNCHING, NEW, PodDriver
-from dagster_sparkscale.clusters.kubernetes.glance import Glance
 from dagster_sparkscale.clusters.kubernetes.manifests import TOKEN
-from dagster_sparkscale.clusters.store import Holding, Process, Record, Submission
+from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
+from dagster_sparkscale.clusters.records.store import Holding, Process, Record, Submission
 from tests.clusters.kubernetes.launched import (
     HERE,
     NAME,

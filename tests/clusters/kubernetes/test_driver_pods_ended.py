@@ -11,7 +11,7 @@ from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.kubernetes import drivers, names, notes
 from dagster_sparkscale.clusters.kubernetes.api import Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import KEPT_LINES
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.store import Record
 from tests import clocks
 from tests.clusters.kubernetes.launched import (
     NAME,

@@ -11,12 +11,12 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import LAUNCHING, NEW, PodDriver
-from dagster_sparkscale.clusters.kubernetes.glance import Glance
 from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
-from dagster_sparkscale.clusters.store import Holding, Process, Record, Submission
-from dagster_sparkscale.observe.last_words import LastWords
-from dagster_sparkscale.observe.stopped import Stopped
+from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
+from dagster_sparkscale.clusters.records.store import Holding, Process, Record, Submission
+from dagster_sparkscale.observe.end_report import LastWords
+from dagster_sparkscale.observe.stop_report import Stopped
 from tests.clusters.kubernetes.pods import ended, pod
 from tests.clusters.running import stream
 

@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
-from dagster_sparkscale.clusters.store import Holding, Record
+from dagster_sparkscale.clusters.records.store import Holding, Record
 from tests.clusters.kubernetes.memory import Client, Server
 
 RECORD = Record("1" * 16, 3, "running", 0.0, "", (), lease=Holding("start", 7, 1.0), revision=1)

@@ -9,8 +9,8 @@ import pytest
 from dagster_sparkscale.clusters.errors import ClusterError, LeaseLost
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
-from dagster_sparkscale.clusters.leases import Lease, hold
-from dagster_sparkscale.clusters.store import Record, Submission
+from dagster_sparkscale.clusters.records.leases import Lease, hold
+from dagster_sparkscale.clusters.records.store import Record, Submission
 from tests.clusters.kubernetes.memory import Client, Server
 
 LOST = Unreachable("the API server gave no answer")

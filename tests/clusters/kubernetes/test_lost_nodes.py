@@ -8,8 +8,8 @@ import pytest
 from dagster_sparkscale import KubernetesCluster
 from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.kubernetes import names, telling
-from dagster_sparkscale.clusters.owners import Anothers
+from dagster_sparkscale.clusters.kubernetes import names, pod_fate
+from dagster_sparkscale.clusters.records.owners import Anothers
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.test_mishaps import other
@@ -23,7 +23,7 @@ NOWHERE = {"spec": {"nodeName": "lost"}}
 
 @pytest.fixture(autouse=True)
 def overdue_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "OVERDUE", 1.0)
+    monkeypatch.setattr(pod_fate, "OVERDUE", 1.0)
 
 
 def hangs(kubernetes: Cluster, space: str, cluster: KubernetesCluster, name: str) -> str:
@@ -42,7 +42,7 @@ def terminating(kubernetes: Cluster, space: str, name: str) -> str:
     path = f"/api/v1/namespaces/{space}/pods/{name}"
     kubernetes.api.delete(path, {"gracePeriodSeconds": 1})
     wait_for(
-        "it to be overdue", lambda: telling.silence_of(kubernetes.pod(space, name), time.time())
+        "it to be overdue", lambda: pod_fate.silence_of(kubernetes.pod(space, name), time.time())
     )
     return path
 

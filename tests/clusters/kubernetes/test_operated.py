@@ -7,7 +7,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.kubernetes import drivers, names
 from dagster_sparkscale.clusters.kubernetes.manifests import Objects
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.store import Record
 from dev.kubernetes.granted import USER, granted
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.operated import applications, operated, path_of

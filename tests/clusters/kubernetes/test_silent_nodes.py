@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.kubernetes import drivers, names
 from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver
 from dagster_sparkscale.clusters.kubernetes.applications import APACHE, KINDS
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.store import Record
 from tests import clocks
 from tests.clusters.kubernetes.launched import NAME, RECORD, driver, executor, launched, runs
 from tests.clusters.kubernetes.memory import Client, Server

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.host.folders import HISTORY
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.store import MapStore, records_of
-from dagster_sparkscale.clusters.store import Claim, Conflict, Record, Submission
+from dagster_sparkscale.clusters.records.store import Claim, Conflict, Record, Submission
 from tests.clusters.kubernetes.memory import Client, Server
 
 PLACE = "s3a://data/clicks"

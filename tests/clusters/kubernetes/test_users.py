@@ -12,7 +12,7 @@ import pytest
 from dagster_sparkscale import KubernetesCluster
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.kubernetes import names
-from dagster_sparkscale.driver.fence import FILE
+from dagster_sparkscale.driver.begin.fence import FILE
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.test_mishaps import RESTRICTED, other, restricted
 from tests.clusters.running import newest, see_to, status, stop, stream

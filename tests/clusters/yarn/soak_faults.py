@@ -9,7 +9,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.store import Record, Submission
+from dagster_sparkscale.clusters.records.store import Record, Submission
 from dagster_sparkscale.clusters.yarn import resource_manager
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dev.yarn.rig import Rig

@@ -14,10 +14,10 @@ from urllib.error import HTTPError
 import pytest
 
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.yarn.application_fate import Yarn
 from dagster_sparkscale.clusters.yarn.applications import Application
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dagster_sparkscale.clusters.yarn.launch import Client
-from dagster_sparkscale.clusters.yarn.looking import Yarn
 from dagster_sparkscale.clusters.yarn.resource_manager import (
     ResourceManager,
     Unanswered,

@@ -12,12 +12,12 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.host.places import this_process
-from dagster_sparkscale.clusters.store import Claim, Process, Record, Submission
+from dagster_sparkscale.clusters.records.store import Claim, Process, Record, Submission
 from dagster_sparkscale.clusters.yarn import aggregated, applications
+from dagster_sparkscale.clusters.yarn.application_fate import Yarn
 from dagster_sparkscale.clusters.yarn.cluster import YarnCluster
 from dagster_sparkscale.clusters.yarn.driver import YarnDriver
 from dagster_sparkscale.clusters.yarn.launch import Client
-from dagster_sparkscale.clusters.yarn.looking import Yarn
 from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Web
 from tests.clusters.running import PROGRAMS, stream, submit
 from tests.clusters.yarn.test_asking import answering

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_tests
 from hypothesis import strategies as st
 
-from dagster_sparkscale.clusters.store import Record
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.yarn import applications
 from dagster_sparkscale.clusters.yarn.submission import (
     Files,

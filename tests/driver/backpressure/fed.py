@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dagster_sparkscale.driver.backpressure.seen import Seen
+from dagster_sparkscale.driver.backpressure.measured import Seen
 from dagster_sparkscale.driver.backpressure.work import Work
 
 PER_SECOND = 1e12

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.driver.backpressure.estimators import KINDS, estimator_of
+from dagster_sparkscale.driver.backpressure.measured import Seen
 from dagster_sparkscale.driver.backpressure.pid import Pid
-from dagster_sparkscale.driver.backpressure.seen import Seen
 from dagster_sparkscale.driver.backpressure.work import Work
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dagster_sparkscale.driver.backpressure.limiter import MOST_SOURCES, Limiter
 from dagster_sparkscale.driver.backpressure.plan import Plan
-from dagster_sparkscale.driver.reports import Input
+from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.wire import Batch, Limit
 
 RECORDS, RATE, SPAN = "maxRecordsPerTrigger", "maxRate", "maxSpanPerTrigger"

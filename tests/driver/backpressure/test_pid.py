@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.driver.backpressure.measured import Seen
 from dagster_sparkscale.driver.backpressure.pid import Pid, PidRateEstimator
-from dagster_sparkscale.driver.backpressure.seen import Seen
 
 
 class TestByHand:

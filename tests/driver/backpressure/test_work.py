@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.seen import Seen
+from dagster_sparkscale.driver.backpressure.measured import Seen
 from dagster_sparkscale.driver.backpressure.work import Work
 from tests.driver.backpressure.fed import Fed, queued
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.backpressure.seen import Seen
+from dagster_sparkscale.driver.backpressure.measured import Seen
 from dagster_sparkscale.driver.backpressure.work import Work
 
 batches = st.builds(

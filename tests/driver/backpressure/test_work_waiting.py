@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.seen import Seen
+from dagster_sparkscale.driver.backpressure.measured import Seen
 from dagster_sparkscale.driver.backpressure.work import Work
 from tests.driver.backpressure.fed import queued
 

@@ -3,7 +3,9 @@
 from pyspark.sql import SparkSession
 from pyspark.streaming import StreamingContext
 
-from dagster_sparkscale.driver import dstreams, executors, receivers, structured
+from dagster_sparkscale.driver.batches import dstreams, structured
+from dagster_sparkscale.driver.executors import executors
+from dagster_sparkscale.driver.receivers import tracker
 
 # Each asks the real JVM for what it has not: a member, an overload, a class.
 executors.Executors._details = lambda self: self._jvm.spark.noStatusStore()
@@ -12,7 +14,7 @@ structured.StructuredStreaming._note_interval = lambda self, query: self._privat
     structured.INTERVAL, query.noStreamingQuery, None
 )
 dstreams.DStreams._observe = lambda self, streaming: self._jvm.view.org.apache.spark.NoSuchClass(1)
-receivers.ReceiverTracker._allocated = lambda self, streaming: streaming.noScheduler()
+tracker.ReceiverTracker._allocated = lambda self, streaming: streaming.noScheduler()
 
 spark = SparkSession.builder.getOrCreate()
 query = spark.readStream.format("rate").load().writeStream.format("noop")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.history import History
-from dagster_sparkscale.driver.queries import Queries
+from dagster_sparkscale.driver.batches.history import History
+from dagster_sparkscale.driver.batches.queries import Queries
 from dagster_sparkscale.driver.state import hook, layout
 from dagster_sparkscale.driver.state.hook import Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from dagster_sparkscale.driver.releases import TooOld
+from dagster_sparkscale.driver.spark.releases import TooOld
 from dagster_sparkscale.sources import kinesis
 from tests.releases import has
 from tests.sources.kinesis.delivered import row

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dagster_sparkscale.driver.reports import input_of
+from dagster_sparkscale.driver.batches.reports import input_of
 from dagster_sparkscale.driver.wire import RATES_FILE
 from dagster_sparkscale.sources import kinesis
 from tests.sources.kinesis.stream import Stream

@@ -1,0 +1,221 @@
+"""How other limits of a stream get into force: by its record, live, or by a restart. No Dagster.
+
+What is tuned is remembered in the stream's record before anything heeds it, under the lease: a
+start that comes in between, whoever's it is, has it. A start that fails on it goes back.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dagster_sparkscale.backpressure.fallback import CAUSE, go_back, is_set
+from dagster_sparkscale.backpressure.plan import How
+from dagster_sparkscale.backpressure.preflight import Looked, Request
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.store import Record, Tuning
+from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
+from dagster_sparkscale.clusters.tuned import with_tuning
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.lifecycle.reconcile import reconcile
+
+FOLLOW = 60.0
+"""Seconds for which a driver with other limits is followed, or until its first batch is through."""
+_POLL = 0.5
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened. The run's page is made of this."""
+
+    driver: Driver | None
+    """The newest one now; None: none is known."""
+    how: How
+    seconds: float
+    verify_at: float | None
+    """Seconds since the epoch; None: it is not verified."""
+    notes: tuple[str, ...] = ()
+
+
+def unchanged(record: Record, tuning: Tuning | None, stream: str) -> None:
+    """Make sure that nobody has tuned the stream in the meantime.
+
+    Raises:
+        Refused: somebody has.
+    """
+    if record.tuning != tuning:
+        whose = record.tuning.by if record.tuning is not None else "nobody"
+        raise Refused(
+            f"{stream!r} was tuned by {whose or 'a start'} in the meantime: nothing was done"
+        )
+
+
+def apply(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    looked: Looked,
+    tuning: Tuning,
+    how: How,
+    holder: Holder,
+    tell: Callable[[str], None],
+    lease_wait: float,
+) -> Story:
+    """Have what was tuned, as `how` says.
+
+    Raises:
+        Refused: it is not as it was looked at any more; nothing was touched.
+        StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        NotDone: the driver did not take it, or a start failed; says what is in force now.
+        ClusterError: the cluster manager could not do its part.
+    """
+    begun = time.monotonic()
+    driver = looked.driver
+    if how == "restart":
+        driver = _restart(cluster, stream, request, looked, tuning, holder, tell, lease_wait)
+    else:
+        _live(cluster, stream, looked, tuning, holder, lease_wait)
+        tell("remembered for the next start" if how == "start" else f"limits set: {tuning.rates}")
+    return Story(driver, how, time.monotonic() - begun, tuning.verify_at)
+
+
+def _live(
+    cluster: ClusterManager,
+    stream: Stream,
+    looked: Looked,
+    tuning: Tuning,
+    holder: Holder,
+    lease_wait: float,
+) -> None:
+    """Remember what was tuned, and set live limits where they are others.
+
+    Raises:
+        NotDone: the driver did not take them: those of before stay in force.
+    """
+    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        cluster.newest_record(looked.driver)
+        before = lease.record
+        unchanged(before, looked.record.tuning, stream.name)
+        after = lease.write(with_tuning(before, tuning))
+        if after.rates == before.rates:
+            return
+        try:
+            cluster.set_rates(looked.driver, after.rates or {}, lease=lease)
+        except (AgentUnreachable, AgentRefused) as error:
+            # It may have taken them all the same, with its answer lost.
+            with contextlib.suppress(AgentUnreachable, AgentRefused):
+                cluster.set_rates(looked.driver, before.rates or {}, lease=lease)
+            lease.write(replace(lease.record, tuning=before.tuning, rates=before.rates))
+            raise NotDone(
+                f"{stream.name!r}: its driver did not say that it has taken the limits, and what "
+                f"was before is remembered: {error}"
+            ) from error
+
+
+def _restart(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    looked: Looked,
+    tuning: Tuning,
+    holder: Holder,
+    tell: Callable[[str], None],
+    lease_wait: float,
+) -> Driver:
+    """Start a driver with what was tuned, and see its first batch through.
+
+    Raises:
+        NotDone: it ended before that, and one with the limits of before was started; or it lives,
+            and what it has stays set.
+    """
+    before = looked.record
+
+    def remember(record: Record) -> Record:
+        unchanged(record, before.tuning, stream.name)
+        return with_tuning(record, tuning)
+
+    try:
+        outcome = reconcile(
+            cluster,
+            stream,
+            holder=holder,
+            restart=True,
+            cause=CAUSE,
+            epoch=looked.driver.epoch,
+            owner=request.owner,
+            lease_wait=lease_wait,
+            remember=remember,
+        )
+        tell(f"driver {outcome.driver.epoch} was started with these limits")
+        _follow(cluster, outcome.driver)
+        return outcome.driver
+    except ClusterError as error:
+        if not is_set(cluster, stream.name, tuning, error):
+            raise  # nothing was touched
+        tell(f"a start with these limits failed, those of before are put back: {error}")
+        go_back(cluster, stream, request, looked, tuning, error, holder, lease_wait)
+
+
+def start_again(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    failed: Driver,
+    holder: Holder,
+    tell: Callable[[str], None],
+    lease_wait: float,
+) -> Story:
+    """Start a stream that has failed of what was tuned, with what is remembered by now. Its
+    recovery may have given up, and would leave it so.
+
+    Raises:
+        StaleEpoch: another driver has come since, or it was stopped.
+        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        ClusterError: it could not be started.
+    """
+    begun = time.monotonic()
+    outcome = reconcile(
+        cluster,
+        stream,
+        holder=str(holder),  # it has begun: nothing overtakes its end
+        cause=CAUSE,
+        epoch=failed.epoch,
+        unless_stopped=True,
+        owner=request.owner,
+        lease_wait=lease_wait,
+    )
+    if outcome.reason is not None:
+        tell(outcome.reason)
+        return Story(failed, "start", time.monotonic() - begun, None)
+    tell(f"driver {outcome.driver.epoch} was started with them")
+    return Story(outcome.driver, "restart", time.monotonic() - begun, None)
+
+
+def _follow(cluster: ClusterManager, driver: Driver) -> None:
+    """Wait until a batch of the driver is through, or nothing is to be waited for any more.
+
+    Raises:
+        NotDone: it has ended by itself.
+    """
+    deadline = time.monotonic() + FOLLOW
+    while time.monotonic() < deadline:
+        newest = newest_now(cluster, driver)
+        if newest is None or newest.epoch != driver.epoch:
+            return
+        if newest.state is DriverState.FAILED:
+            raise NotDone(
+                f"driver {newest.epoch} ended before its first batch was through "
+                f"({newest.exit_reason}). Its last log lines:\n{cluster.logs(newest, 40)}"
+            )
+        if newest.state is DriverState.STOPPED:
+            return
+        try:
+            status = cluster.status(newest)
+        except ClusterError:
+            status = None
+        if status is not None and any(not batch.failed for batch in status.batches):
+            return
+        time.sleep(_POLL)

@@ -1,0 +1,231 @@
+"""What is to be done about a stream's limits, and what bars it. Changes nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dagster_sparkscale.backpressure.advice import gains, shown
+from dagster_sparkscale.backpressure.plan import (
+    Change,
+    Present,
+    by_hand,
+    change,
+    present,
+    situation,
+)
+from dagster_sparkscale.backpressure.recommend import Advice, recommend
+from dagster_sparkscale.backpressure.tunables import with_values
+from dagster_sparkscale.backpressure.verify import measured
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
+from dagster_sparkscale.clusters.in_force import set_by_a_person
+from dagster_sparkscale.clusters.records.store import Record, Tuning
+from dagster_sparkscale.clusters.requests import Refused
+from dagster_sparkscale.declare.backpressure import Retune
+from dagster_sparkscale.declare.drift import drift
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.observe.status import Status
+
+BASELINE = 86400.0
+"""Seconds before a change that are compared with the time after it: a day has all its loads."""
+
+
+@dataclass(frozen=True)
+class Request:
+    id: str
+    """Who changes it, for people, as it is remembered."""
+    values: Mapping[str, float] | None = None
+    """By knob, as a person gives them. None: as the history recommends."""
+    by_hand: bool = True
+    """Whether a person has asked for it: what they have said before does not bind them."""
+    epoch: int | None = None
+    """The driver the request was made for; None: whichever runs."""
+    owner: str = ""
+    """Who declares the stream."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A stream that may be retuned, and what is to be done about its limits."""
+
+    driver: Driver
+    status: Status
+    record: Record
+    now: Present
+    change: Change | None
+    """None: nothing is to be done."""
+    why_not: str
+    notes: tuple[str, ...]
+    baseline: Mapping[str, float]
+
+
+def rules(stream: Stream) -> Retune:
+    """How it is retuned; as a person may have it, too, where the stream declares nothing of it."""
+    return stream.retune if stream.retune is not None else Retune(schedule=None)
+
+
+def look(
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    minutes: Sequence[Minute],
+    *,
+    now: float,
+    timeout: float = 10.0,
+) -> Looked:
+    """What is to be done about the limits of `stream`. Changes nothing.
+
+    Args:
+        minutes: its history, in order of time.
+        now: seconds since the epoch.
+        timeout: seconds that the agent has to answer.
+
+    Raises:
+        Refused: nothing can be done about it, or not now; says why.
+        DeclarationError: a value that a person gave makes no sense.
+        ClusterError: the cluster manager can't be asked.
+    """
+    driver, status, record = running(cluster, stream, request.epoch, timeout)
+    if not request.by_hand:
+        _refuse_by_itself(stream, driver, record, now)
+    here = present(stream, record)
+    if not here.values:
+        raise Refused(
+            f"{stream.name!r} declares no limits that could be retuned: give it limits, which its "
+            "program takes by stream_options(), or backpressure"
+        )
+    if request.values is not None:
+        wanted = by_hand(request.values, here)
+        advice = Advice(wanted, why_not="" if wanted else "these values are in force already")
+        with_values(stream, here.values, request.values)  # also one that is in force already
+    else:
+        advice = recommend(
+            minutes, situation(stream, record, here, status), rules(stream).least_gain
+        )
+    found = None
+    if advice.recommended:
+        found = change(stream, here, advice.recommended, status, record.rates or {})
+    lately = [minute for minute in minutes if minute.at >= now - BASELINE]
+    looked = Looked(
+        driver, status, record, here, found, advice.why_not, advice.notes, measured(lately)
+    )
+    if not request.by_hand and found is not None:
+        _refuse_what_was_put_back(stream, record, found, here)
+    if not request.by_hand and found is not None and found.how == "restart":
+        _refuse_other_changes(stream, driver)
+    return looked
+
+
+def running(
+    cluster: ClusterManager, stream: Stream, epoch: int | None, timeout: float
+) -> tuple[Driver, Status, Record]:
+    """The driver of a stream that runs and does well enough to be changed.
+
+    Args:
+        epoch: that it must be of; None: any.
+
+    Raises:
+        Refused: there is none; says why.
+    """
+    name = stream.name
+    driver, record = cluster.find(name), cluster.store().read(name)
+    if driver is None or record is None:
+        raise Refused(f"{name!r} is not started: materialize its asset to start it")
+    if epoch is not None and driver.epoch != epoch:
+        raise Refused(
+            f"{name!r}: this was asked for driver {epoch}, and driver {driver.epoch} has come since"
+        )
+    if driver.hold is not None:
+        raise Refused(f"{name!r} is held by {driver.hold.by}, in the middle of: {driver.hold.step}")
+    if driver.state is not DriverState.RUNNING:
+        raise Refused(f"{name!r} is {driver.state.value}: only one that runs is retuned")
+    try:
+        status = cluster.status(driver, timeout=timeout)
+    except (AgentUnreachable, AgentRefused) as error:
+        raise Refused(f"{name!r}: its driver can't be asked: {error}") from None
+    if status.reconfiguring is not None:
+        raise Refused(f"{name!r}: its state is being reconfigured: retune it when that is over")
+    if status.phase != "running":
+        raise Refused(f"{name!r}: its driver is {status.phase}")
+    if not any(query.active for query in status.queries):
+        raise Refused(f"{name!r}: no query of it is active")
+    return driver, status, record
+
+
+def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float) -> None:
+    """Refuse what only a person may do at present.
+
+    Raises:
+        Refused: it is so.
+    """
+    tuning, hands_off = record.tuning, rules(stream).hands_off
+    for source, each in set_by_a_person(record).items():
+        raise Refused(
+            f"{stream.name!r}: hands off: a live limit of {source!r} was set {each.in_words}"
+        )
+    # A clock that wrote a moment may have been ahead.
+    limited_at = now - hands_off if record.limited_at is None else min(record.limited_at, now)
+    if (left := limited_at + hands_off - now) > 0:
+        raise Refused(
+            f"{stream.name!r}: hands off for {left / 3600:.1f} h more: a person has set live "
+            "limits of it"
+        )
+    if tuning is None:
+        return
+    if tuning.verify_at is not None:
+        raise Refused(
+            f"{stream.name!r}: what {tuning.by} has changed is still being verified: "
+            + (tuning.outcome or "it was not looked at yet")
+        )
+    left = min(tuning.at, now) + hands_off - now
+    if tuning.by_hand and left > 0:
+        whose = tuning.by or "a person"
+        raise Refused(
+            f"{stream.name!r}: hands off for {left / 3600:.1f} h more: its limits were set by "
+            f"{whose}"
+        )
+    if tuning.put_back and left > 0:
+        raise Refused(
+            f"{stream.name!r}: hands off for {left / 3600:.1f} h more: its limits were put back "
+            f"({tuning.outcome})"
+        )
+
+
+def _refuse_what_was_put_back(stream: Stream, record: Record, found: Change, here: Present) -> None:
+    """Refuse what was tried and put back: by the same history it would be tried for ever, and put
+    back each time, with two restarts.
+
+    Raises:
+        Refused: it is much the same for one of the limits.
+    """
+    tuning = record.tuning
+    if tuning is None or not tuning.put_back:
+        return
+    tried = present(stream, replace(record, tuning=_tried(tuning))).values
+    for each in found.recommended:
+        was = tried.get(each.knob)
+        if was is None or was == here.values.get(each.knob):
+            continue
+        if not gains(was, each.after, rules(stream).least_gain):
+            raise Refused(
+                f"{stream.name!r}: {each.knob} = {shown(was)} was in force before, and was put "
+                f"back ({tuning.outcome}): retune it by hand, or declare another value"
+            )
+
+
+def _tried(tuning: Tuning) -> Tuning:
+    """What was put back."""
+    return replace(tuning, settings=tuning.before, rates=tuning.rates_before)
+
+
+def _refuse_other_changes(stream: Stream, driver: Driver) -> None:
+    """Refuse a restart that nobody has asked for, if it would bring more than limits.
+
+    Raises:
+        Refused: it would.
+    """
+    if lines := drift(driver.declared, stream):
+        raise Refused(
+            f"{stream.name!r}: a restart would change more than limits, as its declaration has "
+            f"changed: {'; '.join(lines)}. Restart it, or retune it by hand"
+        )

@@ -1,0 +1,1 @@
+"""How a driver's agent is reached."""

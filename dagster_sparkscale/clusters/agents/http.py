@@ -1,0 +1,190 @@
+"""HTTP to the agents inside the drivers.
+
+The sensor asks up to a thousand agents a minute and a tracked run asks one, so both a call and the
+import must cost next to nothing: this is `http.client`, with connections kept open.
+
+What must not change: no proxy is ever used (an agent on the loopback must not be asked through
+one) and no redirect followed (the token would travel with it); the token shows in no text, error or
+repr; an answer is bounded in size and time; no answer is AgentUnreachable, never a made-up status.
+"""
+
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from http.client import HTTPException, HTTPResponse, RemoteDisconnected
+from typing import Any
+from urllib.parse import urlsplit
+
+from dagster_sparkscale.clusters.agents.connection import Address, Server, connection_to
+from dagster_sparkscale.clusters.agents.timed_http import Connection
+from dagster_sparkscale.clusters.errors import (
+    AgentRefused,
+    AgentUnreachable,
+    StaleEpoch,
+    Superseded,
+)
+
+MAX_ANSWER = 16_000_000
+IDLE_CONNECTIONS = 256
+"""Connections kept open between calls: below the usual limit of 1024 open files of a process."""
+
+
+class Connections:
+    """Calls agents. One for the whole process; may be used from many threads at once."""
+
+    def __init__(self, idle: int = IDLE_CONNECTIONS) -> None:
+        self._limit = idle
+        # The one that has been idle for longest first, with the address that each leads to.
+        self._idle: dict[Connection, Server] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connections that are kept open. The client can go on being used."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connection in idle:
+            connection.close()
+
+    def call(
+        self,
+        who: str,
+        address: Address,
+        token: str,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        timeout: float,
+    ) -> bytes:
+        """What the agent answers.
+
+        Args:
+            who: the agent, for people.
+            address: of the agent. A URL with a path, such as an ingress gives it, is asked below
+                that.
+            path: of what is asked, from the agent's own root on.
+            timeout: seconds for all of it, from connecting to the answer's last byte. What the
+                system takes to look a host name up can't be bounded from here.
+
+        Raises:
+            AgentUnreachable: no answer, or no usable one, in time.
+            AgentRefused, StaleEpoch, Superseded: it answered and refused.
+        """
+        headers = {"Authorization": f"Bearer {token}", "Connection": "keep-alive"}
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        deadline = time.monotonic() + timeout
+        connection = self._take(address.server)
+        reused = connection is not None
+        while True:
+            try:
+                connection = connection or connection_to(address)
+                connection.bound(deadline)
+                below = urlsplit(address.url).path.rstrip("/")
+                connection.request(method, below + path, data, headers)
+                response = connection.getresponse()
+                answer = _read(response)
+                break
+            except (OSError, HTTPException, ValueError) as error:
+                if connection is not None:
+                    connection.close()
+                # The agent may have closed an idle connection. Every call is idempotent, so one
+                # that failed on a kept connection may be made again on a fresh one.
+                if reused and not isinstance(error, TimeoutError):
+                    connection, reused = None, False
+                    continue
+                raise AgentUnreachable(f"{who} gave no answer: {_reason(error, timeout)}") from None
+        if response.will_close:
+            connection.close()
+        else:
+            self._keep(address.server, connection)
+        return _judge(who, response.status, answer)
+
+    def _take(self, server: Server) -> Connection | None:
+        with self._lock:
+            # The latest first: it is the least likely to have been closed over there.
+            for connection in reversed(self._idle):
+                if self._idle[connection] == server:
+                    del self._idle[connection]
+                    return connection
+        return None
+
+    def _keep(self, server: Server, connection: Connection) -> None:
+        """Keep it for the next call. Of too many, that goes that has been idle for longest: its
+        driver may be gone, or have another address by now, and nobody will ask for it again."""
+        with self._lock:
+            self._idle[connection] = server
+            if len(self._idle) <= self._limit:
+                return
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+        oldest.close()
+
+
+def _read(response: HTTPResponse) -> bytes:
+    """The answer's body."""
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := response.read1(65536):
+        size += len(chunk)
+        if size > MAX_ANSWER:
+            raise ValueError(f"its answer is longer than {MAX_ANSWER} bytes")
+        chunks.append(chunk)
+    if response.length:
+        raise ValueError("its answer was cut short")
+    response.close()  # or the connection would count as busy and could not be kept
+    return b"".join(chunks)
+
+
+def _reason(error: Exception, timeout: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"nothing within {timeout:g} s"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, RemoteDisconnected):
+        return "it hung up without a word"
+    if isinstance(error, socket.gaierror):
+        return "its host name is unknown here"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed, {error.reason or error}: does another server answer there?"
+    if isinstance(error, OSError):
+        return error.strerror or str(error) or type(error).__name__
+    return str(error) or type(error).__name__
+
+
+def _judge(who: str, code: int, data: bytes) -> bytes:
+    """The answer, or the error that its status code means."""
+    if 200 <= code < 300:
+        return data
+    try:
+        answer = json.loads(data) if data else {}
+    except (ValueError, RecursionError):
+        answer = {}
+    said = answer.get("error") if isinstance(answer, dict) else None
+    text = str(said)[:500] if said else f"HTTP status {code}"
+    if code == 401:
+        raise AgentRefused(f"{who} refused the token: {text}")
+    if code == 409 and isinstance(answer, dict) and "operation" in answer:
+        raise Superseded(f"{who} has been changed by a later operation: {text}")
+    if code == 409:
+        raise StaleEpoch(f"{who} belongs to another start of the stream: {text}")
+    if code == 503:
+        raise AgentUnreachable(f"{who} can't do it now: {text}")
+    if code >= 500:
+        raise AgentUnreachable(f"{who} failed: {text}")
+    raise AgentRefused(f"{who} refused: {text}")
+
+
+_shared: Connections | None = None
+
+
+def shared_connections() -> Connections:
+    """Those of this process, so that they are kept open between the ticks of a sensor."""
+    global _shared
+    if _shared is None:
+        _shared = Connections()
+    return _shared

@@ -1,0 +1,1 @@
+"""Archives of loaded classes, which make JVMs start sooner."""

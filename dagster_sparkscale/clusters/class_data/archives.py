@@ -1,0 +1,363 @@
+"""Class-data sharing: an archive of loaded classes that JVMs of Spark map instead of parsing jars.
+
+    python -m dagster_sparkscale.clusters.class_data --folder F     makes one and prints its path
+
+    <folder>/spark-4.3.0-java-17.0.15-<hash>.jsa     the archive, of one Java and one set of jars
+    <folder>/spark-4.3.0-java-17.0.15-<hash>.json    its size and time, or why it could not be made
+
+What must not change: a JVM runs what an archive holds, so none is taken from a folder that another
+user can write; an archive appears whole or not at all, for Java 17 dies of a truncated one; where
+there is none to be had, nothing fails and no JVM prints a word of it.
+"""
+
+import argparse
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import re
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from dagster_sparkscale.clusters.class_data.maker import (
+    LIMIT_SECONDS,
+    MARKER,
+    CannotMake,
+    kill_marked,
+    make_archive,
+    marked,
+)
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.host import processes
+from dagster_sparkscale.clusters.host.folders import read_json
+from dagster_sparkscale.clusters.host.supervisor import write_json
+from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.launch.spark_settings import speaks_of_sharing
+
+DELAY_SECONDS = 60.0
+"""How long a background maker waits first: the streams being started have the machine then, and a
+cluster that is gone after a minute has cost nothing."""
+_RETRY_SECONDS = 24 * 3600.0
+_KEPT = 3
+# Another one whenever what the archive is made with changes.
+_RECIPE = "1"
+# Its warnings go to the standard output, where somebody may read something else.
+_QUIET = "-Xlog:cds*=off"
+_KILLED = "its maker was killed"
+VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""From which every JVM reads options."""
+
+_log = logging.getLogger(__name__)
+# Makers this process has started: kept so that they are reaped when they end.
+_launched: list[subprocess.Popen[bytes]] = []
+
+
+def options(archive: Path) -> list[str]:
+    """What a JVM is told, so that it uses `archive` where it can and is silent where it can't.
+
+    Of a file that is there: for one that is missing, Java 17 does without its own archive too.
+    """
+    return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", _QUIET]
+
+
+def can_be_named(path: Path) -> bool:
+    """Whether Java's options, Spark's settings and its scripts all take `path` for one word.
+
+    A colon parts two archives; quotes and backslashes end elsewhere than they should.
+    """
+    return re.fullmatch(r"[\w./+,=@%~ -]+", str(path)) is not None
+
+
+def decided_by(environ: Mapping[str, str]) -> bool:
+    """Whether what every JVM reads from its environment decides about class-data sharing."""
+    return any(speaks_of_sharing(environ.get(name, "")) for name in VARIABLES)
+
+
+def user_folder() -> Path:
+    """Where the archives of this user are kept.
+
+    Raises:
+        RuntimeError: this user has no home.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME")
+    # A relative one is to be ignored, says the XDG specification.
+    base = Path(cache) if cache and Path(cache).is_absolute() else Path("~/.cache").expanduser()
+    return base / "dagster-sparkscale" / "class-data"
+
+
+def archive_path(java: Path, spark: Path, folder: Path) -> Path:
+    """The archive for this Java and this Spark, whether or not it has been made.
+
+    Raises:
+        OSError: the one or the other can't be looked at.
+    """
+    release = _text(java / "release")
+    library = next(iter(sorted(java.glob("lib/**/libjvm.*"))), java / "bin/java")
+    jars = sorted((spark / "jars").glob("*.jar"))
+    parts = [_RECIPE, str(java.resolve()), release, str(spark.resolve())]
+    parts += [
+        f"{path.name} {found.st_size} {found.st_mtime_ns}"
+        for path in (library, *jars)
+        for found in [path.stat()]
+    ]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    core = next((jar.stem for jar in jars if jar.name.startswith("spark-core_")), "")
+    versions = core.rpartition("-")[2] or "unknown", _java_version(release)
+    return folder / f"spark-{versions[0]}-java-{versions[1]}-{digest}.jsa"
+
+
+def fault(folder: Path) -> str | None:
+    """Why nothing in `folder` may be given to a JVM; None if it may."""
+    try:
+        folder = folder.resolve(strict=True)
+        for each in (folder, *folder.parents):
+            found = each.stat()
+            if found.st_uid not in (os.geteuid(), 0):
+                return f"{each} belongs to another user"
+            sticky = each != folder and found.st_mode & stat.S_ISVTX
+            if found.st_mode & 0o022 and not sticky:
+                return f"{each} can be written by other users"
+    except (OSError, RuntimeError) as error:
+        return f"{folder}: {error}"
+    return None
+
+
+def is_whole(archive: Path) -> bool:
+    """Whether `archive` is as it was made."""
+    note = _note(archive)
+    try:
+        found = archive.stat()
+    except OSError:
+        return False
+    mine = found.st_uid in (os.geteuid(), 0) and not found.st_mode & 0o022
+    return mine and [note.get("size"), note.get("mtime_ns")] == [found.st_size, found.st_mtime_ns]
+
+
+def make(java: Path, spark: Path, folder: Path) -> Path | None:
+    """Make the archive unless there is one; waits for another process that makes it.
+
+    Returns:
+        The archive, or None if it can't be made; the log says why.
+    """
+    try:
+        return _make(java, spark, folder, wait=LIMIT_SECONDS)
+    except CannotMake as error:
+        _log.info("no archive of class data: %s", error)
+        return None
+
+
+def _make(java: Path, spark: Path, folder: Path, wait: float) -> Path:
+    try:
+        archive = archive_path(java, spark, _private(folder))
+        with FileLock(archive.with_suffix(".lock"), timeout=wait, mode=0o600):
+            if not is_whole(archive):
+                _make_anew(java, spark, archive)
+    except Timeout:
+        raise CannotMake(f"another process is making {archive}") from None
+    except (OSError, RuntimeError) as error:
+        raise CannotMake(str(error)) from error
+    return archive
+
+
+def _make_anew(java: Path, spark: Path, archive: Path) -> None:
+    # Until another note is there, there is no archive; and a maker that is killed, as where memory
+    # is short, is not followed by the next at every start.
+    _note_failure(archive, _KILLED)
+    try:
+        make_archive(java, spark, archive)
+        found = archive.stat()
+    except (CannotMake, OSError) as error:
+        with contextlib.suppress(OSError):
+            _note_failure(archive, str(error))
+        raise
+    except BaseException:
+        # It was told to end: the next start may try.
+        with contextlib.suppress(OSError):
+            _note_of(archive).unlink()
+        raise
+    write_json(_note_of(archive), {"size": found.st_size, "mtime_ns": found.st_mtime_ns})
+    with contextlib.suppress(OSError, RuntimeError):
+        _prune(archive)
+
+
+def _note_failure(archive: Path, reason: str) -> None:
+    write_json(_note_of(archive), {"failed_at": time.time(), "reason": reason})
+
+
+def _private(folder: Path) -> Path:
+    real = folder.resolve()
+    if not can_be_named(real):
+        raise CannotMake(f"{real}: the path has a character that options of a JVM can't have")
+    # Each by itself: the mode that mkdir is given is that of the last one only.
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(exist_ok=True, mode=0o700)
+    if reason := fault(folder):
+        raise CannotMake(reason)
+    return real
+
+
+def _prune(newest: Path) -> None:
+    """Remove what earlier versions of Java and Spark have left; a JVM that runs keeps its own.
+
+    Not in a folder that somebody has chosen: other clusters may name what is there.
+    """
+    if newest.parent != user_folder().resolve():
+        return
+    archives = [each for each in newest.parent.glob("spark-*.jsa") if each != newest]
+    archives.sort(key=lambda each: each.stat().st_mtime, reverse=True)
+    for old in archives[_KEPT - 1 :]:
+        for path in (old, _note_of(old)):
+            path.unlink(missing_ok=True)
+
+
+def see_to(java: Path, spark: Path, mark: str) -> Path | None:
+    """The archive in this user's folder; if it is not there, it is made in the background.
+
+    Args:
+        mark: what `end_making` ends the background maker by.
+
+    Returns:
+        None if there is none yet, or none to be had.
+    """
+    try:
+        folder = _private(user_folder())
+        archive = archive_path(java, spark, folder)
+        if is_whole(archive):
+            return archive
+        failed_at = _note(archive).get("failed_at")
+        # A clock that was set back does not keep it from being tried again.
+        if isinstance(failed_at, int | float) and 0 <= time.time() - failed_at < _RETRY_SECONDS:
+            return None
+        _start_making(java, spark, archive, mark)
+    except (CannotMake, ClusterError, OSError, RuntimeError) as error:
+        _log.debug("no archive of class data: %s", error)
+    return None
+
+
+def _start_making(java: Path, spark: Path, archive: Path, mark: str) -> None:
+    _launched[:] = [process for process in _launched if process.poll() is None]
+    if _is_held(archive.with_suffix(".waiting.lock")):
+        return  # a maker waits or works already
+    package = str(Path(__file__).parents[3])
+    command = [sys.executable, "-m", __name__, "--folder", str(archive.parent), "--background"]
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), package]))
+    process = subprocess.Popen(
+        [*command, "--java", str(java), "--spark", str(spark)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=archive.parent,
+        env={**os.environ, "PYTHONPATH": path, MARKER: mark},
+        start_new_session=True,
+    )
+    _launched.append(process)
+
+
+def end_making(mark: str) -> None:
+    """End the background maker with that mark, and what it has started. One that is told to end
+    clears away what it has; one that does not heed is killed."""
+    for process in marked(mark):
+        with contextlib.suppress(Exception):
+            process.terminate()  # psutil checks first that the pid is still the same process
+    processes.wait_until(lambda: not marked(mark), processes.TERM_SECONDS)
+    processes.wait_until(lambda: not kill_marked(mark), processes.TERM_SECONDS)
+
+
+def _in_background(java: Path, spark: Path, folder: Path) -> None:
+    archive = archive_path(java, spark, _private(folder))
+    with (
+        contextlib.suppress(Timeout),
+        FileLock(archive.with_suffix(".waiting.lock"), timeout=0, mode=0o600),
+    ):
+        os.nice(19)
+        # Where memory runs out, streams matter more than how fast they start.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        time.sleep(DELAY_SECONDS)
+        _make(java, spark, folder, wait=0)
+
+
+def _note_of(archive: Path) -> Path:
+    return archive.with_suffix(".json")
+
+
+def _note(archive: Path) -> dict[str, object]:
+    try:
+        return read_json(_note_of(archive)) or {}
+    except ClusterError:
+        return {}
+
+
+def describe(java: Path, spark: Path, folder: Path) -> str:
+    """What there is to say of the archive to somebody who asks."""
+    try:
+        archive = archive_path(java, spark, folder)
+        if reason := (fault(folder) if folder.exists() else None):
+            return f"none ({reason})"
+        if is_whole(archive):
+            return f"there is one: {archive}"
+        reason = str(_note(archive).get("reason") or "not made yet")
+        if reason == _KILLED and _is_held(archive.with_suffix(".lock")):
+            reason = "it is being made"
+    except OSError as error:
+        return f"none ({error})"
+    return f"none ({reason.splitlines()[0][:200]})"
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        with FileLock(lock, timeout=0, mode=0o600):
+            return False
+    except Timeout:
+        return True
+
+
+@functools.cache
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _java_version(release: str) -> str:
+    found = re.search(r'^JAVA_VERSION="([\w.+-]+)"', release, re.MULTILINE)
+    return found.group(1) if found else "unknown"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m dagster_sparkscale.clusters.class_data",
+        description="Make an archive of class data for a Java and a Spark, and print its path.",
+    )
+    parser.add_argument("--folder", type=Path, help="default: this user's cache folder")
+    parser.add_argument("--java", help="its home; default: the one that is found")
+    parser.add_argument("--spark", type=Path, help="its home; default: the pyspark package's")
+    parser.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    try:
+        spark = given.spark or spark_home()
+        java = java_home(given.java, spark)
+        folder = given.folder or user_folder()
+        for part in ("jars", "bin/spark-submit"):
+            if not (spark / part).exists():
+                raise CannotMake(f"--spark {spark}: has no {part}")
+        if given.background:
+            _in_background(java, spark, folder)
+        else:
+            archive = archive_path(java, spark.absolute(), folder.absolute())
+            if not is_whole(archive):
+                print(f"Making {archive}, which takes a minute or two ...", file=sys.stderr)
+            print(_make(java, spark.absolute(), folder.absolute(), LIMIT_SECONDS))
+    except (CannotMake, ClusterError, OSError, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,208 @@
+"""What has become of a driver of this host, as its files and processes tell it.
+
+What must not change: a driver is taken for ended only when nothing of it can be running any more;
+what can't be told is `unknown`, never ended.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.fate import Fate
+from dagster_sparkscale.clusters.host import folders, places
+from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
+from dagster_sparkscale.clusters.host.processes import lives, marked, marker
+from dagster_sparkscale.clusters.host.supervisor import birth
+from dagster_sparkscale.clusters.records.store import Record
+
+QUIET_SECONDS = 60.0
+"""A supervisor that has not touched its file for so long does not run under this kernel."""
+
+_NO_TRACE = (
+    "ended without a trace (killed together with its supervisor, or the machine was restarted)"
+)
+
+
+def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[], bool]) -> Fate:
+    """What has become of the newest submission. What can't be told is UNKNOWN, never an end.
+
+    `running_there` is asked only about a driver that was started where nothing can be seen of it
+    from here.
+
+    Raises:
+        ClusterError: a file of the submission can't be read; names it.
+    """
+    noted = ended(folder)
+    if noted:
+        return noted
+    try:
+        if record.gone == record.epoch:
+            fate = Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
+        else:
+            fate = _seen(record, folder)
+        if not fate.state.alive:
+            fate = replace(fate, heard_of_at=_touched_at(folder))
+    except OSError as error:
+        fate = Fate(DriverState.UNKNOWN, reason=f"it can't be told from here: {error}")
+    if fate.state is not DriverState.UNKNOWN:
+        # It may have left word between the two looks.
+        return fate if fate.state.alive else ended(folder) or fate
+    return Fate(DriverState.RUNNING) if running_there() else fate
+
+
+def _seen(record: Record, folder: SubmissionFolder) -> Fate:
+    """What can be seen from here of a submission that has left no word."""
+    started_by = record.submitter
+    if places.same_kernel(started_by):
+        if places.same_namespace(started_by):
+            return _seen_by_pids(record, folder)
+        locked = folders.is_locked(folder.alive)
+        if locked:
+            return Fate(_announced(folder), _pid_of(folder))
+        quiet_for = _quiet_for(folder)
+        # A driver's JVM may outlive it by a moment, and can't be seen from this container.
+        if locked is False and quiet_for is not None and quiet_for > QUIET_SECONDS:
+            return Fate(DriverState.FAILED, _pid_of(folder), reason=_NO_TRACE)
+        return Fate(DriverState.UNKNOWN, reason="it was started in another container")
+    if places.was_before_this_boot(started_by):
+        return _before_this_boot(record, folder)
+    return _far_away(record)
+
+
+def _far_away(record: Record) -> Fate:
+    return Fate(DriverState.UNKNOWN, reason=f"it was started on host {record.host}")
+
+
+def _before_this_boot(record: Record, folder: SubmissionFolder) -> Fate:
+    """Of a driver that was started on this machine before its restart; or on a machine that has
+    the same identity, being a clone, and then its supervisor still touches its file."""
+    up_since = places.up_since()
+    heard_of = max(record.submitted_at, _touched_at(folder) or 0.0)
+    if up_since is None or time.time() - up_since < QUIET_SECONDS:
+        return Fate(DriverState.UNKNOWN, reason="this machine was started a moment ago")
+    # Or the clock was ahead before the restart, and was set right since.
+    if heard_of >= up_since and not _is_silent(folder):
+        return Fate(
+            DriverState.UNKNOWN,
+            reason="by the clock it was heard of after this machine was started",
+        )
+    return Fate(DriverState.FAILED, reason="the machine was restarted")
+
+
+def _is_silent(folder: SubmissionFolder) -> bool:
+    """Whether it is known that nobody touches its file any more. By the clock of the file system:
+    that of another machine may be another than ours.
+
+    Raises:
+        OSError: it can't be told.
+    """
+    touched = _touched_at(folder)
+    if touched is None or folders.is_locked(folder.alive) is not False:
+        return False
+    with tempfile.TemporaryFile(dir=folder.path) as made_now:
+        return os.fstat(made_now.fileno()).st_mtime - touched > QUIET_SECONDS
+
+
+def _touched_at(folder: SubmissionFolder) -> float | None:
+    try:
+        return folder.alive.stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def _quiet_for(folder: SubmissionFolder) -> float | None:
+    """Seconds since the supervisor has shown that it lives; None if it never has."""
+    touched = _touched_at(folder)
+    return None if touched is None else max(0.0, time.time() - touched)
+
+
+def _announced(folder: SubmissionFolder) -> DriverState:
+    return DriverState.RUNNING if folder.agent.exists() else DriverState.STARTING
+
+
+def _pid_of(folder: SubmissionFolder) -> int | None:
+    driver = read_json(folder.driver)
+    return None if driver is None else _pid(driver, "pid", folder.driver)
+
+
+def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
+    """Where the process ids in the notes mean what they meant when they were written."""
+    driver = read_json(folder.driver)
+    watcher = read_json(folder.supervisor)
+    if driver is not None:
+        pid = _pid(driver, "pid", folder.driver)
+        # A supervisor that outlives its driver is still clearing away what the driver left.
+        if _is_there(driver, record) or _is_there(driver, record, "supervisor_"):
+            return Fate(_announced(folder), pid)
+        return Fate(DriverState.FAILED, pid, reason=_NO_TRACE)
+    if watcher is not None:
+        # A full disk may have kept it from noting whom it has started.
+        if lives(watcher) or _anything_runs(record):
+            return Fate(_announced(folder))
+        if folder.driver.exists():
+            return _seen_by_pids(record, folder)
+        reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
+        return Fate(DriverState.FAILED, reason=reason)
+    by = record.submitter
+    submitter_lives = birth(by.pid) == by.birth is not None
+    if submitter_lives or _anything_runs(record):
+        return Fate(DriverState.STARTING)
+    return Fate(DriverState.FAILED, reason="was never launched: the process submitting it died")
+
+
+def _anything_runs(record: Record) -> bool:
+    """Whether a process here carries the mark of the newest submission."""
+    return bool(marked(marker("", record.epoch, record.id)))
+
+
+def _is_there(note: Mapping[str, Any], record: Record, which: str = "") -> bool:
+    """Whether the process runs that `note` of the driver names. One whose birth could not be told
+    when it was written is known by its mark."""
+    if note.get(f"{which}birth", "") is not None:
+        return lives(note, f"{which}pid", f"{which}birth")
+    mark = marker("", record.epoch, record.id)
+    return any(process.pid == note.get(f"{which}pid") for process in marked(mark))
+
+
+def ended(folder: SubmissionFolder) -> Fate | None:
+    """How it has ended, as it was noted; None: nobody has seen that.
+
+    Raises:
+        ClusterError: the note can't be read.
+    """
+    note = read_json(folder.exit)
+    if note is None:
+        return None
+    code, number, at = note.get("code"), note.get("signal"), note.get("at")
+    if note.get("reason"):
+        reason = str(note["reason"])
+    elif number is not None:
+        reason = f"killed by signal {number}"
+    elif code == 0:
+        reason = "its program returned, exit code 0"
+    else:
+        reason = f"exit code {code}"
+    ended_at = float(at) if isinstance(at, int | float) else None
+    driver = read_json(folder.driver) or {}
+    return Fate(DriverState.FAILED, driver.get("pid"), ended_at, reason)
+
+
+def _pid(note: Mapping[str, Any], name: str, path: Path) -> int:
+    pid = note.get(name)
+    if not isinstance(pid, int) or pid <= 0:
+        raise ClusterError(f"{path}: {name} = {pid!r}: must be a process id")
+    return pid
+
+
+def _complaints(folder: SubmissionFolder) -> str:
+    try:
+        text = (folder.path / "supervisor.err").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+    return f": {text.splitlines()[-1]}" if text else ""

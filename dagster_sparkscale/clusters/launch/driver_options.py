@@ -1,0 +1,50 @@
+"""What a driver is told on its command line, wherever it runs. Pure.
+
+What must not change: nothing of it is secret, for command lines show in process lists and on the
+pages of cluster managers.
+"""
+
+from collections.abc import Sequence
+
+from dagster_sparkscale.clusters.launch.spark_settings import interval_ms
+from dagster_sparkscale.clusters.records.starts import Start
+from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.driver.begin.fence import ENDS_WITHIN
+
+
+def driver_options(stream: Stream, record: Record, fence: Sequence[str] = ()) -> list[str]:
+    """The options that say which driver it is and how it begins. Where its token is, where it
+    listens and what program it runs are the cluster manager's to add.
+
+    Args:
+        record: of this start.
+        fence: as `fence_options` makes them.
+    """
+    bounds = stream.bounds
+    executors = bounds.initial if record.executors is None else record.executors
+    maximum = [] if bounds.maximum is None else ["--max-executors", str(bounds.maximum)]
+    return [
+        *("--stream", stream.name, "--epoch", str(record.epoch)),
+        *("--interval-ms", str(interval_ms(stream))),
+        *("--initial-executors", str(executors)),
+        *maximum,
+        *fence,
+    ]
+
+
+def fence_options(start: Start, unseen: bool = False) -> list[str]:
+    """What the driver is told of the checkpoint that it may take.
+
+    Args:
+        unseen: whether nobody has seen the end of the driver that took it last.
+    """
+    if start.record.checkpoint is None:
+        return []
+    options = ["--record", start.record.id]
+    if start.succeeds is not None:
+        id, epoch = start.succeeds
+        options += ["--succeeds", f"{id}:{epoch}"]
+        if unseen or start.was_not_seen_to_end:
+            options += ["--outwait", str(ENDS_WITHIN)]
+    return options

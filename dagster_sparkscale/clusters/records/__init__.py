@@ -1,0 +1,1 @@
+"""What is remembered of each stream, and who may change it."""

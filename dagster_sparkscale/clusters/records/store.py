@@ -1,0 +1,277 @@
+"""What is remembered of streams between runs: records, claims on checkpoints, and their store.
+
+A folder is one (`host/folder_store.py`). What must hold of each: a record or claim is replaced as a
+whole, and only by who has seen the one it replaces (compare-and-swap): of two that have seen the
+same, one gets `Conflict`. What can't be read is an error, never taken for a stream that was never
+started, for that would put a second driver on its checkpoint.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, Self
+
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.records.owners import in_words
+
+Desired = Literal["running", "stopped", "restarting"]
+"""`restarting`: stopped to be started again at once. Whoever finds it so may complete it."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One line of a stream's history of starts."""
+
+    epoch: int
+    at: float
+    cause: str
+    """`manual` (a materialization or a restart by hand), `recovery` (after a failure), or
+    `recovery attempt`: one that has not come to a launch, `epoch` being of the driver that failed.
+    """
+    error: str = ""
+    """Of a recovery attempt: what it was refused with; empty: not known."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """Where something runs, so that it can be told later whether it still does."""
+
+    host: str = ""
+    """Name of the host, for people."""
+    pid: int = 0
+    birth: str | None = None
+    """Tells the process from a later one with its pid."""
+    machine: str = ""
+    """Identity of the machine's installation; a clone of it has the same."""
+    boot: str = ""
+    """Of the running kernel: changes with every restart."""
+    namespace: str = ""
+    """Of process ids: a container has one of its own."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A lease as it is recorded."""
+
+    holder: str
+    """Who holds it, for people: `rescale run 1a2b3c4d`."""
+    number: int
+    """The operation's fencing number."""
+    since: float
+    """Seconds since the epoch, by the holder's clock."""
+    process: Process = Process()
+    beat: int = 0
+    """Grows with every renewal: one that does not change for long enough has expired."""
+    renewed_at: float = 0.0
+    """When it was renewed last, as `since`: for who looks once. 0: it was not yet."""
+
+
+@dataclass(frozen=True)
+class DurableHold:
+    """Bars every start of a stream, whoever's lease ends, until it is lifted."""
+
+    by: str
+    """Who, for people."""
+    step: str
+    """What it is in the middle of."""
+    undo: str
+    """How it is finished or undone."""
+    since: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Settings that stand for those declared, until the declaration of them changes."""
+
+    settings: Mapping[str, str]
+    """Spark settings of every start."""
+    by: str
+    """Who, for people: `retune_backpressure run 1a2b3c4d`."""
+    at: float
+    """Seconds since the epoch."""
+    by_hand: bool = False
+    """Whether a person has said the values."""
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """What the declaration made of all limits then: where it makes something else of one, that is
+    in force again (`clusters/tuned.py`)."""
+    before: Mapping[str, str] = field(default_factory=dict)
+    """What was in force before, to go back to."""
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    """How the stream did before it, to compare with."""
+    verify_at: float | None = None
+    """When it is to be seen whether it did any good, seconds since the epoch; None: it was, or it
+    is not to be."""
+    outcome: str = ""
+    """What came of it, for people; empty: nothing yet."""
+    put_back: bool = False
+    """Whether this is what was in force before another tuning, which has done harm."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Live limits that were set with it, in records per second, by source."""
+    rates_before: Mapping[str, float] = field(default_factory=dict)
+    """Those that were tuned before, to go back to."""
+
+
+@dataclass(frozen=True)
+class Limited:
+    """That a person has set the live limit of a source."""
+
+    by: str
+    """For people: `set_limits run 1a2b3c4d`."""
+    at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is remembered of one stream. A field without a default is an error where it lacks."""
+
+    id: str
+    """Random, made with the record: tells this stream's processes from those of a stream of the
+    same name in another store."""
+    epoch: int
+    """Of the newest driver; 0: none was ever started."""
+    desired: Desired
+    desired_since: float
+    """Seconds since the epoch."""
+    host: str
+    """The host that the newest driver was started on."""
+    history: tuple[Submission, ...]
+    submitter: Process = Process()
+    """Who launched the newest driver."""
+    revision: int = 0
+    """Grows by one with every change."""
+    operations: int = 0
+    """How many leases were ever given: the newest operation's fencing number."""
+    lease: Holding | None = None
+    hold: DurableHold | None = None
+    checkpoint: str | None = None
+    """Of the newest driver, normalized; None where none was declared."""
+    gone: int = 0
+    """The driver of this epoch was declared gone by a person; 0: none."""
+    gone_by: str = ""
+    asked: Mapping[str, float] = field(default_factory=dict)
+    """When each change that was carried out was last asked for, seconds since the epoch, by
+    operation (`clusters/records/overtaking.py`)."""
+    declared: Mapping[str, str] | None = None
+    """What the newest driver was started with, as `declare.drift` tells it."""
+    owner: str = ""
+    """Code location and cluster that declared it when it was last started; empty: not known."""
+    asset: tuple[str, ...] = ()
+    """Its asset's key; empty: not known."""
+    identity: Mapping[str, str] | None = None
+    """What its owner declares that tells it from others of that name (`owners.py`); None: an
+    older release did not remember it."""
+    executors: int | None = None
+    """Last requested of the newest driver; None where there was none."""
+    rates: Mapping[str, Mapping[str, float]] | None = None
+    """Live limits of sources that were set last, by source and limit, for the next driver to begin
+    with; None: none ever were."""
+    limited_at: float | None = None
+    """When a person last set or took away a live limit, seconds since the epoch."""
+    limited: Mapping[str, Limited] = field(default_factory=dict)
+    """Who set the live limits that a person has set, by source."""
+    receivers: int | None = None
+    """How many receivers its next driver is to start; None: as declared."""
+    receivers_declared: int | None = None
+    """What was declared when that was set: a declaration that was changed since is in force."""
+    receivers_generation: int = 0
+    """Of the checkpoint folder with that number: each change begins another one."""
+    receivers_generations: int = 0
+    """The highest that there ever was: a folder that a failed start may have begun is not taken
+    again."""
+    tuning: Tuning | None = None
+    """What was tuned last; None: nothing ever was. Of a stream that is retuned there is one from
+    its first start on, without settings: it has what was declared then."""
+
+    @classmethod
+    def new(cls, id: str) -> Self:
+        """Of a stream that was never started."""
+        return cls(id, 0, "stopped", 0.0, "", ())
+
+    @property
+    def whose(self) -> str:
+        """Who declared it when it was last started, in words; empty: not known."""
+        return in_words(self.owner)
+
+    @property
+    def submitted_at(self) -> float:
+        starts = [each.at for each in self.history if each.epoch == self.epoch]
+        return starts[0] if starts else 0.0
+
+    @property
+    def cause(self) -> str | None:
+        """Why the newest driver was started; None: not known."""
+        causes = [each.cause for each in self.history if each.epoch == self.epoch]
+        return causes[0] if causes else None
+
+    @property
+    def asked_to_stop_at(self) -> float | None:
+        """When the stream was asked to stop; None: it is to run."""
+        return self.desired_since if self.desired == "stopped" else None
+
+    @property
+    def restarted_at(self) -> tuple[float, ...]:
+        """When recovery started it anew; an attempt that came to no launch is none."""
+        return tuple(each.at for each in self.history if each.cause == "recovery")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Which stream a checkpoint was last given to."""
+
+    checkpoint: str
+    """Normalized."""
+    stream: str
+    id: str
+    """Of the stream's record."""
+    revision: int = 0
+    """Grows by one with every change."""
+    taken_by: tuple[str, int] | None = None
+    """Record id and epoch of the last driver that has left word of taking it, of this stream or of
+    one that had it before; it has ended. Kept until the next one takes it: a start may end before
+    its driver does. None: nobody is known to have."""
+
+
+class Conflict(ClusterError):
+    """Somebody else has changed it meanwhile: what was read is not true any more."""
+
+
+class Store(Protocol):
+    """Keeps a record of each stream and a claim on each checkpoint."""
+
+    def streams(self) -> Sequence[str]:
+        """Names of the streams it knows."""
+
+    def read(self, stream: str) -> Record | None:
+        """The stream's record; None if nothing is remembered of it.
+
+        Raises:
+            ClusterError: it can't be read; says what to do about it.
+        """
+
+    def swap(self, stream: str, record: Record) -> None:
+        """Put `record` in the place of the one of the revision before, or, of revision 1, make it.
+
+        Raises:
+            Conflict: it is not of that revision any more.
+            ClusterError: it can't be written, or its epoch is lower than the one it replaces.
+        """
+
+    def claim(self, checkpoint: str) -> Claim | None:
+        """The claim on a checkpoint; None: nobody has ever had one.
+
+        Raises:
+            ClusterError: it can't be read; says what to do about it.
+        """
+
+    def swap_claim(self, claim: Claim) -> None:
+        """As `swap`, of the claim on its checkpoint."""
+
+    def new_id(self) -> str:
+        """A random id for a record."""
+
+    def process(self) -> Process:
+        """This process, as holders of leases are remembered."""
+
+    def has_ended(self, process: Process) -> bool:
+        """Whether a process is known to have ended. What can't be told is False."""

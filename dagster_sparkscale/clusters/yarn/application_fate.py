@@ -1,0 +1,308 @@
+"""What has become of a driver in cluster mode, as YARN, its agent and what was kept of it tell.
+
+What must not change: a driver has ended only when its application's state is final and its
+NodeManager has its container no more. An application that the ResourceManager does not know (any
+more), or one given up with its node, may run: it is unknown until somebody declares it gone.
+"""
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.clusters.fate import Fate, Seen
+from dagster_sparkscale.clusters.host import places, processes
+from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in
+from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
+from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.clusters.yarn import aggregated, applications
+from dagster_sparkscale.clusters.yarn import resource_manager as managers
+from dagster_sparkscale.clusters.yarn.applications import Application
+from dagster_sparkscale.clusters.yarn.launch import Client
+from dagster_sparkscale.clusters.yarn.resource_manager import ResourceManager, Unanswered
+from dagster_sparkscale.driver.begin.announce import announce
+from dagster_sparkscale.driver.begin.fence import FENCED
+from dagster_sparkscale.observe.end_report import LastWords, raised, read_last_words
+
+GATHER_SECONDS = 30.0
+"""How long after its end a driver's log may be on its way, neither on its node nor gathered."""
+_REPORT = "report_at_end"
+"""Which report its node had made when it was first seen to have ended."""
+_KEPT = 262_144
+"""Bytes of the log that are kept of a driver that has ended."""
+_FENCED = f"exit code {FENCED}"
+_LOGS = ("stdout", "stderr")
+"""In cluster mode the program's both go to `stdout`; `stderr` is the JVM's."""
+
+
+@dataclass(frozen=True)
+class Yarn:
+    """The cluster that an application runs on, as it is used from here."""
+
+    manager: ResourceManager
+    client: Client
+    staging_dir: str | None
+
+    def staging(self, app: Application) -> str:
+        """The folder that Spark keeps an application's files in."""
+        base = f"{self.staging_dir.rstrip('/')}/{app.user}/" if self.staging_dir else ""
+        return f"{base}.sparkStaging/{app.id}"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One submission, as it is seen from here.
+
+    Raises:
+        ClusterError: from each method: what is remembered of it can't be read or written.
+    """
+
+    stream: str
+    record: Record
+    files: SubmissionFolder
+    yarn: Yarn
+
+    @property
+    def tag(self) -> str:
+        return applications.of_epoch(self.record.id, self.record.epoch)
+
+    @property
+    def mark(self) -> str:
+        """Of the process that submits it."""
+        return processes.marker(self.stream, self.record.epoch, self.record.id)
+
+    def look(self) -> Seen:
+        """What is found of it now."""
+        record, files = self.record, self.files
+        if (told := read_json(files.ended)) is not None:
+            return _seen(told)
+        if (told := read_json(files.exit)) is not None:
+            at = told.get("at")
+            reason = str(told.get("reason", "could not be launched"))
+            return Seen(Fate(DriverState.FAILED, ended_at=at, reason=reason))
+        if record.gone == record.epoch:
+            reason = f"declared gone by {record.gone_by}"
+            return Seen(Fate(DriverState.FAILED, reason=reason))
+        try:
+            app = applications.newest(self.yarn.manager.tagged(self.tag), self.tag)
+            if app is None:
+                return self._not_found()
+            return self._ended(app) if app.final else self._alive(app)
+        except Unanswered as error:
+            return self._unknown(str(error))
+
+    def log(self, lines: int) -> str:
+        """The last lines of its log."""
+        files = self.files
+        if files.log.exists():
+            return files.tail(lines)
+        try:
+            app = applications.newest(self.yarn.manager.tagged(self.tag), self.tag)
+        except Unanswered:
+            return ""
+        size = 512 * max(lines, 1) + 65536
+        text = self._log_of(app, size) if app else None
+        if app is not None and app.final and text is None:
+            text = aggregated.log(app, _LOGS, size, self.yarn.client.environment())
+        return "\n".join((text or "").splitlines()[-lines:]) if lines > 0 else ""
+
+    def took(self) -> bool:
+        """Whether its mark may be in its checkpoint, and it has not told that it was lost."""
+        if (launch := read_json(self.files.exit)) is not None:
+            return bool(launch.get("ran"))
+        told = read_json(self.files.ended)
+        if told is None:  # its log is on its way, or nobody has looked since
+            seen = self.look()
+            gone = self.record.gone == self.record.epoch
+            return (seen.app_id is not None or gone) and seen.fenced is None
+        if (words := _words(told)) is not None:
+            return words.took and words.fenced is None
+        return not str(told.get("reason", "")).startswith(_FENCED)
+
+    def _not_found(self) -> Seen:
+        """Of an application that the ResourceManager does not know."""
+        known = read_json(self.files.application)
+        if known is not None:
+            return self._unknown(
+                f"the ResourceManager does not know {known.get('id') or 'it'} any more: it was "
+                "started anew and remembers nothing, has forgotten it among many, or does not show "
+                f"it to {self.yarn.manager.web.user!r}"
+            )
+        by = self.record.submitter
+        if not places.same_namespace(by):
+            return self._unknown(f"it was submitted from host {self.record.host}, or is about to")
+        if not places.has_ended(by) or processes.marked(self.mark):
+            return Seen(Fate(DriverState.STARTING), where="not submitted to YARN yet")
+        reason = "was never submitted: the process submitting it died"
+        return Seen(Fate(DriverState.FAILED, reason=reason))
+
+    def _unknown(self, reason: str) -> Seen:
+        """Of one of which YARN tells nothing: its agent may."""
+        known = read_json(self.files.application) or {}
+        where = str(known.get("where", "on YARN"))
+        state = DriverState.UNKNOWN
+        with contextlib.suppress(ClusterError):
+            agent_of(self.stream, self.record.epoch, self.files).status(timeout=2.0, window=0.0)
+            state = DriverState.RUNNING
+        return self._announced(Fate(state, reason=reason), where, known)
+
+    def _alive(self, app: Application) -> Seen:
+        if app.state != "RUNNING":
+            return self._announced(Fate(DriverState.STARTING), applications.waiting_for(app))
+        if app.host is None:
+            return self._unknown(self._hidden(app))
+        where = f"{app.id} on {app.host}"
+        files = self.files
+        known = {"id": app.id, "where": where, "pages": app.pages}
+        if not (read_json(files.application) or {}).get("id"):
+            note(files.application, known)
+        if not files.agent.exists():
+            try:
+                told = self.yarn.manager.environment(app).get("spark.sparkscale.agent.url")
+            except Unanswered as error:  # its pages come up after it
+                where = f"{where}: where its agent is can't be told yet, {error}"
+                return self._announced(Fate(DriverState.STARTING), where, known)
+            if told is None:
+                return self._announced(Fate(DriverState.STARTING), where, known)
+            # By the name that YARN knows its node by: the driver may know it by another.
+            parts = urlsplit(told)
+            if not parts.port:  # its name may be what looks like a secret
+                where = (
+                    f"{where}: where its agent is can't be told, its pages show {told!r}: does "
+                    "spark.redaction.regex match spark.sparkscale.agent.url, or the driver's host?"
+                )
+                return self._announced(Fate(DriverState.STARTING), where, known)
+            url = f"{parts.scheme}://{_bracketed(app.host)}:{parts.port}"
+            note(files.agent, {"url": url, "app_id": app.id})
+        return self._announced(Fate(DriverState.RUNNING), where, known)
+
+    def _hidden(self, app: Application) -> str:
+        """Of an application that is told of without its times and its node."""
+        return (
+            f"the ResourceManager does not let {self.yarn.manager.web.user!r} view {app.id}, which "
+            f"belongs to {app.user!r}: it tells neither where its driver is nor whether "
+            "it has ended"
+        )
+
+    def _announced(self, fate: Fate, where: str, known: Mapping[str, Any] | None = None) -> Seen:
+        """Of one that is not known to have ended.
+
+        Args:
+            known: of its application, as it is noted.
+        """
+        known = known or {}
+        url = text_in(read_json(self.files.agent) or {}, "url")
+        return Seen(fate, where, url, text_in(known, "id"), text_in(known, "pages"))
+
+    def _ended(self, app: Application) -> Seen:
+        """Of an application whose state is final: whether that is so of its containers."""
+        where = f"{app.id} on {app.host}" if app.host else app.id
+        if app.lost:
+            return self._unknown(f"its node was lost: {applications.in_one_line(app.diagnostics)}")
+        if app.container is None and app.finished_at is None:
+            return self._unknown(self._hidden(app))
+        if app.node_url and app.container:
+            there = managers.runs(app.node_url, app.container, self.yarn.manager.web)
+            if there:
+                return self._announced(
+                    Fate(DriverState.RUNNING), f"{where}, ending", {"id": app.id}
+                )
+            if there is None and not self._was_told_of(app):
+                return self._unknown(f"it has ended, but its node does not say so ({where})")
+        text, final = self._last_of(app)
+        words = read_last_words(text or "")
+        died_of = (words.raised if words else None) or raised(text or "")
+        found: dict[str, Any] = {
+            "reason": applications.ended(app, died_of),
+            "at": app.finished_at,
+            "app_id": app.id,
+            "where": where,
+            # One that could say that it was done has removed its files itself.
+            "staging": None if app.state == "FINISHED" else self.yarn.staging(app),
+            "words": words.as_json() if words else None,
+        }
+        if final:
+            if text is not None:
+                self.files.write_private(self.files.log, text)
+            note(self.files.ended, found)
+        return _seen(found)
+
+    def _was_told_of(self, app: Application) -> bool:
+        """Whether an application's node must have heard of its end, though it can't be asked.
+
+        It has where the ResourceManager got a report from it, in whose answer it says what is to
+        end, since the end was known. That one has come shows in its being another: by whose clock
+        it was written does not matter, nor after how long a node is given up.
+        """
+        report = None if app.node is None else self.yarn.manager.last_report(app.node)
+        if report is None:
+            return False
+        known = read_json(self.files.application) or {}
+        if (first := known.get(_REPORT)) is None:
+            note(self.files.application, {**known, _REPORT: report})
+        return first is not None and first != report
+
+    def _log_of(self, app: Application, size: int) -> str | None:
+        """The end of its driver's log, as its node has it; None: it has none (yet, or any more)."""
+        if app.node_url is None or app.container is None:
+            return None
+        found = None
+        for name in _LOGS:
+            text = managers.log(app.node_url, app.container, name, size, self.yarn.manager.web)
+            if text and text.strip():
+                return text
+            found = found if text is None else text
+        return found
+
+    def _last_of(self, app: Application) -> tuple[str | None, bool]:
+        """The end of the log of one that has ended, from its node or from where it was gathered,
+        and whether there will be no other."""
+        text = self._log_of(app, _KEPT)
+        if text is not None or app.container is None:
+            return text, True
+        try:
+            text = aggregated.seldom(app, _LOGS, _KEPT, self.yarn.client.environment())
+        except aggregated.Later:
+            return None, False
+        on_its_way = time.time() - (app.finished_at or 0.0) < GATHER_SECONDS
+        return text, text is not None or not on_its_way
+
+
+def note(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a note, whole or not at all, for this user only.
+
+    Raises:
+        ClusterError: it can't be written.
+    """
+    with explained("write", path):
+        announce(path, content)
+
+
+def _seen(note: Mapping[str, Any]) -> Seen:
+    """What was found of a driver that has ended."""
+    words = _words(note)
+    at, app_id = note.get("at"), note.get("app_id")
+    reason = str(note.get("reason") or "ended")
+    # Its log may be on its way, or lost; it must not be started again all the same.
+    lost = reason if reason.startswith(_FENCED) else None
+    return Seen(
+        Fate(DriverState.FAILED, ended_at=at, reason=reason),
+        where=str(note.get("where", "")),
+        app_id=app_id,
+        stopped=words.stopped if words else None,
+        fenced=words.fenced if words else lost,
+    )
+
+
+def _words(note: Mapping[str, Any]) -> LastWords | None:
+    text = note.get("words")
+    return read_last_words(text) if isinstance(text, str) else None
+
+
+def _bracketed(host: str | None) -> str:
+    return f"[{host}]" if host and ":" in host else str(host)

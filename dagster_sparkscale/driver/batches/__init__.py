@@ -1,0 +1,1 @@
+"""What batches of DStreams and of queries tell."""

@@ -1,0 +1,398 @@
+"""What is known of each Structured Streaming query, from its events. No Spark in here."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dagster_sparkscale.driver.kafka.lag import KafkaLag
+from dagster_sparkscale.driver.spark.jvm import Lifetime
+from dagster_sparkscale.driver.wire import Batch, Query, QueryState
+
+from .history import History
+from .progress import (
+    backlog,
+    limit_by_options,
+    milliseconds,
+    planning,
+    state_of,
+    why_it_died,
+)
+from .reports import NOTHING_TOLD, Input, SourceReport, inputs_of, report_of
+
+Completed = Callable[[Batch, int, Sequence[Input], bool], Batch]
+"""Is called with each batch that has completed, the interval of its query in milliseconds, what its
+sources gave it, and whether batches wait for each other. Returns it with what was known then."""
+
+
+def as_it_is(batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool) -> Batch:
+    """Adds nothing."""
+    return batch
+
+
+ENDED_KEPT = 50
+"""Queries that have ended and are still listed, at most."""
+MOST_DOING = 300
+"""Characters kept of what Spark says that a query does."""
+LAG_KEPT_MS = 60_000
+"""Milliseconds for which a lag of Kafka is told after the query was last heard of, or three batch
+intervals where these are more: where the broker is away the query is not heard of, and goes on
+falling behind."""
+
+
+@dataclass
+class TrackedQuery:
+    """A query as its events tell of it. All times in milliseconds, since the epoch where they are
+    points in time."""
+
+    label: str
+    run_id: str
+    started_ms: int
+    lifetime: Lifetime | None = None
+    """That of the SparkContext it runs in."""
+    active: bool = True
+    error: str | None = None
+    interval_ms: int | None = None
+    """The trigger's interval; None where it has none, or it is not known yet."""
+    kind: str | None = None
+    """Of trigger, as `Query.trigger`; None: not known yet."""
+    trigger_ms: int | None = None
+    """When the last trigger that is known of began."""
+    completed_ms: int | None = None
+    """When the last batch completed."""
+    processing_ms: int | None = None
+    """How long the last batch took; None after a trigger that found no data."""
+    batch_id: int | None = None
+    backlog: int | None = None
+    report: SourceReport = NOTHING_TOLD
+    """What its sources told of themselves when they were last asked."""
+    told: bool = False
+    """Whether they have been asked at all, since it started."""
+    idled: bool = False
+    """Whether it has found no data since: the report is then older than Spark's own."""
+    doing: str | None = None
+    """What Spark said that it does when it was last asked."""
+    most_rows: float | None = None
+    """Records that the options of its sources let a batch have; infinity: all there are. None: not
+    known."""
+    kafka: KafkaLag = field(default_factory=KafkaLag)
+    """How far it is behind what it reads from Kafka."""
+    state: QueryState | None = None
+    """What its last batch told of what it keeps; None: nothing."""
+    known: Callable[[QueryState], QueryState] | None = None
+    """Adds what was known of its state when it started."""
+    stateless: bool = False
+    """Whether it was known then that it keeps none."""
+
+    def end(self) -> None:
+        """It is not active any more. What is lost stays lost."""
+        self.active, self.backlog = False, None
+        self.report = SourceReport(lost=self.report.lost)
+        self.kafka.end()
+
+    def report_by(self, progress: Mapping[str, Any]) -> None:
+        """What its sources tell by a progress of it."""
+        by_offsets = self.kafka.see(milliseconds(progress["timestamp"]), progress)
+        self.backlog = backlog(progress)
+        report = report_of(progress, by_offsets)
+        if self.kafka.unknown is not None:
+            # Another source may tell of itself, and be less far behind.
+            report = replace(report, behind_ms=None)
+        self.report, self.told, self.idled = report, True, False
+
+    @property
+    def heard_ms(self) -> int:
+        """When it last completed a batch or found no data, or began."""
+        return max(self.started_ms, self.trigger_ms or 0, self.completed_ms or 0)
+
+    def next_trigger(self, interval_ms: int) -> int:
+        """When the trigger after the last one that is known of began, as Spark's
+        `ProcessingTimeExecutor` has it: at the next multiple of the interval, or as soon as a
+        batch that overran it was done."""
+        if self.trigger_ms is None:
+            return self.started_ms
+        due = (self.trigger_ms // interval_ms + 1) * interval_ms
+        return max(due, self.completed_ms or 0)
+
+
+class Queries:
+    """All queries of an application, fed with the JSON of their events. Safe for threads.
+
+    Args:
+        interval_ms: stands in where a trigger has no interval of its own, milliseconds.
+        completed: is told of each batch, and adds to it. It must not wait: Spark's bus of events
+            does meanwhile.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        interval_ms: int,
+        clock: Callable[[], float] = time.time,
+        completed: Completed = as_it_is,
+    ) -> None:
+        self._history = history
+        self._completed = completed
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._queries: dict[str, TrackedQuery] = {}
+
+    def started(self, event: Mapping[str, Any], lifetime: Lifetime | None = None) -> None:
+        """`QueryStartedEvent`, of a query that lives no longer than that."""
+        self.end_with_context()  # one of a context that is gone has given its name back
+        with self._lock:
+            label = self._label(event.get("name") or event["id"], event["id"])
+            self._queries.pop(label, None)  # started again, it is the newest
+            self._queries[label] = TrackedQuery(
+                label, event["runId"], milliseconds(event["timestamp"]), lifetime
+            )
+            ended = [query.label for query in self._queries.values() if not query.active]
+            for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
+                del self._queries[old]
+
+    def label(self, name: str, id: str) -> str:
+        """What a query is called that starts now."""
+        with self._lock:
+            return self._label(name, id)
+
+    def _label(self, name: str, id: str) -> str:
+        same = self._queries.get(name)
+        # Of two sessions: names are unique in one.
+        return f"{name} {id[:8]}" if same is not None and same.active else name
+
+    def progressed(self, event: Mapping[str, Any]) -> None:
+        """`QueryProgressEvent`: a trigger has run a batch."""
+        progress = event["progress"]
+        durations = progress["durationMs"]
+        told = durations.get("triggerExecution", progress.get("batchDuration"))  # 3.5: the first
+        if told is None:
+            return
+        took = int(told)
+        with self._lock:
+            query = self._find(progress["runId"])
+            if query is None or not query.active:
+                return
+            interval = query.interval_ms or self._interval_ms
+            overran = max(0, (query.processing_ms or 0) - interval)
+            began = milliseconds(progress["timestamp"])
+            # Spark posts no event for the odd trigger without data between two batches.
+            if query.trigger_ms is not None:
+                self._found_nothing(
+                    query, (began - query.next_trigger(interval)) // interval, began
+                )
+            query.trigger_ms = began
+            query.completed_ms = query.trigger_ms + took
+            query.processing_ms = took
+            query.batch_id = int(progress["batchId"])
+            query.report_by(progress)
+            query.state = state_of(progress) or query.state
+            batch = Batch(
+                query=query.label,
+                completed_at=query.completed_ms / 1000,
+                processing_ms=took,
+                scheduling_ms=overran,
+                records=int(progress["numInputRows"]),
+                batch_id=query.batch_id,
+                behind_ms=query.report.behind_ms,
+                planning_ms=planning(durations, took),
+            )
+            batch = self._completed(batch, interval, inputs_of(progress), False)
+            if batch.limit is None:
+                batch = replace(batch, limit=limit_by_options(query.most_rows, progress))
+            self._history.add(batch)
+
+    def idled(self, event: Mapping[str, Any]) -> None:
+        """`QueryIdleEvent`: triggers have found no data.
+
+        Spark posts one in spark.sql.streaming.noDataProgressEventInterval (10 s), however many
+        triggers there were: they are counted from the time since the last trigger known of.
+        """
+        with self._lock:
+            query = self._find(event["runId"])
+            if query is None or not query.active:
+                return
+            at = milliseconds(event["timestamp"])
+            interval = query.interval_ms or self._interval_ms
+            earlier = (at - query.next_trigger(interval)) // interval
+            query.trigger_ms, query.processing_ms = at, None
+            query.idled = query.report != NOTHING_TOLD or not query.told
+            self._found_nothing(query, max(0, earlier) + 1, at)
+
+    def _found_nothing(self, query: TrackedQuery, triggers: int, at_ms: int) -> None:
+        if triggers > 0:
+            self._history.add(
+                Batch(
+                    query=query.label,
+                    completed_at=at_ms / 1000,
+                    processing_ms=0,
+                    scheduling_ms=0,
+                    records=0,
+                    triggers=triggers,
+                )
+            )
+
+    def terminated(self, event: Mapping[str, Any]) -> None:
+        """`QueryTerminatedEvent`: stopped, finished or died."""
+        with self._lock:
+            query = self._find(event["runId"])
+            if query is None:
+                return
+            query.end()
+            if not event.get("exception"):
+                return
+            query.error = why_it_died(event["exception"])
+            now = int(self._clock() * 1000)
+            began = query.next_trigger(query.interval_ms or self._interval_ms)
+            self._history.add(
+                Batch(
+                    query=query.label,
+                    completed_at=now / 1000,
+                    processing_ms=max(0, now - began),
+                    failed=True,
+                    batch_id=None if query.batch_id is None else query.batch_id + 1,
+                )
+            )
+
+    def end_with_context(self) -> None:
+        """End the queries whose SparkContext is gone: Spark's bus of events went with it, so that
+        no event tells of their end."""
+        with self._lock:
+            for query in self._queries.values():
+                if query.active and query.lifetime is not None and query.lifetime.over:
+                    query.end()
+
+    def _find(self, run_id: str) -> TrackedQuery | None:
+        found = (query for query in self._queries.values() if query.run_id == run_id)
+        return next(found, None)
+
+    def set_trigger(self, run_id: str, kind: str | None, interval_ms: int | None) -> None:
+        """The trigger that the query really has: its kind, as `Query.trigger`, and interval."""
+        with self._lock:
+            if query := self._find(run_id):
+                query.kind, query.interval_ms = kind, interval_ms
+
+    def set_known(
+        self,
+        run_id: str,
+        known: Callable[[QueryState], QueryState],
+        begun_with: QueryState | None = None,
+        stateless: bool = False,
+    ) -> None:
+        """What adds to its state what was known of that when it started.
+
+        Args:
+            begun_with: stands for its state until a batch tells of it; None: nothing does.
+            stateless: whether it is known that it keeps none.
+        """
+        with self._lock:
+            if query := self._find(run_id):
+                query.known, query.state = known, query.state or begun_with
+                query.stateless = stateless
+
+    def set_doing(self, run_id: str, doing: str) -> None:
+        """What Spark says that the query does at the moment."""
+        with self._lock:
+            if query := self._find(run_id):
+                query.doing = doing[:MOST_DOING] or None
+
+    def of_unknown_limit(self) -> list[str]:
+        """Run ids of the active queries that have completed a batch, and of which it is not known
+        what the options of their sources let them read."""
+        with self._lock:
+            return [
+                query.run_id
+                for query in self._queries.values()
+                if query.active and query.told and query.most_rows is None
+            ]
+
+    def set_most_rows(self, run_id: str, rows: float | None) -> None:
+        """How many records the options of its sources let a batch have."""
+        with self._lock:
+            if query := self._find(run_id):
+                query.most_rows = rows
+
+    def stateful(self) -> list[str]:
+        """Run ids of the queries that have told of state."""
+        with self._lock:
+            return [query.run_id for query in self._queries.values() if query.state is not None]
+
+    def outdated(self) -> list[str]:
+        """Run ids of the active queries that have found no data since their sources told something,
+        or since they started. No event brings what the sources tell of that; the query's last
+        progress does.
+        """
+        with self._lock:
+            return [q.run_id for q in self._queries.values() if q.active and q.idled]
+
+    def reported(self, run_id: str, progress: Mapping[str, Any]) -> None:
+        """The last progress of a query that is `outdated`."""
+        with self._lock:
+            query = self._find(run_id)
+            if query is not None and query.active and query.idled:
+                query.report_by(progress)
+
+    def completed_since(self, run_id: str, moment: float) -> bool:
+        """Whether the query has completed a batch later than `moment`, seconds since the epoch."""
+        with self._lock:
+            query = self._find(run_id)
+            return bool(query and (query.completed_ms or 0) > moment * 1000)
+
+    @property
+    def begun(self) -> bool:
+        """Whether one has ever started."""
+        with self._lock:
+            return bool(self._queries)
+
+    def active(self) -> list[str]:
+        """Run ids of the queries that have started and not terminated."""
+        with self._lock:
+            return [query.run_id for query in self._queries.values() if query.active]
+
+    def listed(self, triggers: Mapping[str, int | None]) -> list[Query]:
+        """The queries as the agent reports them.
+
+        Args:
+            triggers: of each query with a trigger in progress, by run id, when that began (in
+                milliseconds since the epoch; None if Spark does not tell).
+        """
+        now = int(self._clock() * 1000)
+        with self._lock:
+            return [self._listed(query, triggers, now) for query in self._queries.values()]
+
+    def _listed(self, query: TrackedQuery, triggers: Mapping[str, int | None], now: int) -> Query:
+        running = None
+        if query.active and query.run_id in triggers:
+            began = triggers[query.run_id]
+            if began is None:
+                began = query.next_trigger(query.interval_ms or self._interval_ms)
+            running = max(0, now - began)
+        interval = query.interval_ms or self._interval_ms
+        unheard = now - query.heard_ms
+        stale = query.active and query.kafka.reads and unheard > max(LAG_KEPT_MS, 3 * interval)
+        report, kafka = query.report, query.kafka
+        return Query(
+            name=query.label,
+            active=query.active,
+            interval_ms=query.interval_ms,
+            running_ms=running,
+            backlog_records=None if stale else query.backlog,
+            error=query.error,
+            behind_ms=None if stale else report.behind_ms,
+            source_shards=report.shards,
+            source_lost=report.lost,
+            trigger=query.kind,
+            doing=query.doing if query.active else None,
+            cold=query.active and self._history.is_cold(query.label),
+            heard_at=query.heard_ms / 1000,
+            state=query.known(query.state) if query.state and query.known else query.state,
+            stateless=query.stateless and query.state is None,
+            partitions_behind=None if stale else kafka.partitions,
+            lag_unknown=_unheard(unheard) if stale else kafka.unknown,
+            behind_at_least_ms=None if stale else kafka.at_least_ms,
+        )
+
+
+def _unheard(milliseconds: int) -> str:
+    return f"nothing was heard of the query for {milliseconds // 1000} s: does Kafka answer it?"

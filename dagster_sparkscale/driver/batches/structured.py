@@ -1,0 +1,270 @@
+"""Listens to Structured Streaming queries, in whichever session the program starts them."""
+
+import functools
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.spark.features import (
+    EVENTS,
+    INTERVAL,
+    READ_LIMITS,
+    TRIGGER,
+    PrivateSpark,
+    most_rows,
+    trigger_began,
+)
+from dagster_sparkscale.driver.spark.jvm import Lifetime
+from dagster_sparkscale.driver.state.hook import Known, StateHook
+from dagster_sparkscale.driver.wire import Reconfiguration
+
+from .progress import trigger_interval, trigger_kind
+from .queries import Queries
+
+_OPTIONS = "_sparkscale_options"
+"""Attribute of a DataStreamWriter: the options that the program has given it."""
+_QUERY_NAME = 4
+"""Place of the query's name among the arguments of `start` and `toTable`."""
+_OUTPUT = {"start": "path", "toTable": "tableName"}
+"""The first of these arguments."""
+
+
+class Listener:
+    """Implements `org.apache.spark.sql.streaming.PythonStreamingQueryListener` by a py4j proxy.
+
+    pyspark's own StreamingQueryListener takes an event apart by dozens of py4j calls; here its
+    JSON is fetched in one. An exception must not get back into Spark's listener bus.
+    """
+
+    def __init__(
+        self, queries: Queries, lifetime: Lifetime, progressed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._queries, self._lifetime, self._progressed = queries, lifetime, progressed
+
+    def onQueryStarted(self, event: Any) -> None:
+        self._pass_on(lambda told: self._queries.started(told, self._lifetime), event)
+
+    def onQueryProgress(self, event: Any) -> None:
+        self._pass_on(self._queries.progressed, event)
+        self._progressed()
+
+    def onQueryIdle(self, event: Any) -> None:
+        self._pass_on(self._queries.idled, event)
+
+    def onQueryTerminated(self, event: Any) -> None:
+        self._pass_on(self._queries.terminated, event)
+
+    def _pass_on(self, take: Any, event: Any) -> None:
+        try:
+            take(json.loads(event.json()))
+        except Exception as error:
+            say(f"a streaming query's event was lost: {type(error).__name__}: {error}")
+
+    class Java:
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
+
+
+class StructuredStreaming:
+    """Every session's `org.apache.spark.sql.streaming.StreamingQueryManager` that runs queries."""
+
+    def __init__(self, queries: Queries, private: PrivateSpark) -> None:
+        self._queries = queries
+        self._private = private
+        self._lock = threading.Lock()
+        self._managers: list[tuple[Lifetime, int, Any]] = []
+        """Those that are listened to: that of their SparkContext, and by what one knows them."""
+        self._handles: dict[str, Any] = {}
+        """Of each active query, by run id, its `...sql.streaming.StreamingQuery`."""
+        self._state: StateHook | None = None
+        self._known: dict[str, Known] = {}
+        """Of each active query whose key groups may still be to be remembered, by run id."""
+        self._remembering = threading.Lock()
+        """Held by the thread that does so: of a file system that hangs there is one."""
+
+    def install(self, state: StateHook) -> None:
+        """Have the session of a query listened to, and its state seen to, before the query starts.
+
+        A session's events go to its own listeners only, and the program may make sessions as it
+        likes: so the place to attach is where pyspark starts a query.
+        """
+        self._state = state
+        self._private.use(EVENTS, self._install, None)
+
+    @property
+    def reconfigurations(self) -> tuple[Reconfiguration, ...]:
+        """What was changed of the state of queries, or is being changed."""
+        return () if self._state is None else self._state.reconfigurations
+
+    def _install(self) -> None:
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        _note_options(DataStreamWriter)
+        for name in ("start", "toTable"):
+            original = getattr(DataStreamWriter, name)
+
+            @functools.wraps(original)
+            def begin(writer: Any, *args: Any, _original: Any = original, **options: Any) -> Any:
+                try:
+                    self._attach(writer._spark)
+                except Exception as error:
+                    say(f"a query cannot be listened to: {type(error).__name__}: {error}")
+                known = self._look_after_state(writer, _original.__name__, args, options)
+                query = _original(writer, *args, **options)
+                try:
+                    self._note_interval(query._jsq)
+                    self._note_state(query._jsq, known)
+                except Exception as error:
+                    say(f"a query's trigger is unknown: {type(error).__name__}: {error}")
+                return query
+
+            setattr(DataStreamWriter, name, begin)
+
+    def _look_after_state(
+        self, writer: Any, by: str, args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Known | None:
+        assert self._state is not None
+        given = {**getattr(writer, _OPTIONS, {}), **options}
+        if len(args) > _QUERY_NAME:
+            given["queryName"] = args[_QUERY_NAME]
+        if args:
+            given[_OUTPUT[by]] = args[0]
+        told = {name: str(value) for name, value in given.items() if value is not None}
+        table = told.get(_OUTPUT["toTable"]) if by == "toTable" else None
+        return self._state.before_start(writer._spark, told, table, self._queries.label)
+
+    def _note_state(self, query: Any, known: Known | None) -> None:
+        if known is not None:
+            run = query.runId().toString()
+            self._queries.set_known(run, known.told, known.begun_with(), known.stateless)
+            with self._lock:
+                self._known[run] = known
+
+    def _remember_soon(self) -> None:
+        """On a thread of its own: Spark's bus of events must not wait for a file system. At once,
+        as the driver may be about to end."""
+        with self._lock:
+            some = bool(self._known)
+        if some and not self._remembering.locked():
+            threading.Thread(target=self._remember_key_groups, daemon=True).start()
+
+    def _remember_key_groups(self) -> None:
+        """Of the queries that have turned out to keep state since they started."""
+        if self._remembering.acquire(blocking=False):
+            try:
+                self._remember_those_that_have_told()
+            finally:
+                self._remembering.release()
+
+    def _remember_those_that_have_told(self) -> None:
+        with self._lock:
+            known = dict(self._known)
+        stateful, active = set(self._queries.stateful()), set(self._queries.active())
+        for run, each in known.items():
+            if run in stateful:
+                self._queries.set_known(run, each.remember().told)
+            if run in stateful or run not in active:
+                with self._lock:
+                    self._known.pop(run, None)
+
+    def _attach(self, session: Any) -> None:
+        context = session._sc
+        manager = session._jsparkSession.streams()
+        identity = context._jvm.java.lang.System.identityHashCode(manager)
+        with self._lock:
+            self._forget()
+            if any(identity == known for _, known, _ in self._managers):
+                return
+            lifetime = Lifetime(context)
+            self._private.use(EVENTS, lambda: self._listen(context, manager, lifetime), None)
+            self._managers.append((lifetime, identity, manager))
+
+    def _listen(self, context: Any, manager: Any, lifetime: Lifetime) -> None:
+        from pyspark.java_gateway import ensure_callback_server_started
+
+        ensure_callback_server_started(context._gateway)
+        wrapper = context._jvm.org.apache.spark.sql.streaming
+        listener = Listener(self._queries, lifetime, self._remember_soon)
+        manager.addListener(wrapper.PythonStreamingQueryListenerWrapper(listener))
+
+    def _forget(self) -> None:
+        """Those of a SparkContext that is gone; their numbers may be given out again."""
+        self._managers = [manager for manager in self._managers if not manager[0].over]
+
+    def _note_interval(self, query: Any) -> None:
+        trigger = self._private.use(
+            INTERVAL, lambda: query.streamingQuery().trigger().toString(), None
+        )
+        if trigger is not None:
+            run = query.runId().toString()
+            self._queries.set_trigger(run, trigger_kind(trigger), trigger_interval(trigger))
+
+    def managers(self) -> list[Any]:
+        """Those of the SparkContext that the program has."""
+        with self._lock:
+            self._forget()
+            return [manager for _, _, manager in self._managers]
+
+    def look(self) -> Mapping[str, int | None]:
+        """Of each query with a trigger in progress, by run id, when that began (in milliseconds
+        since the epoch; None if Spark does not tell). For one thread.
+
+        Ends the queries of a SparkContext that is gone.
+        """
+        self._queries.end_with_context()
+        active = set(self._queries.active())
+        self._handles = {run: handle for run, handle in self._handles.items() if run in active}
+        if not active <= set(self._handles):
+            self._look_up(active)
+        triggers: dict[str, int | None] = {}
+        for run, query in self._handles.items():
+            status = query.status()
+            self._queries.set_doing(run, str(status.message()))
+            if status.isTriggerActive():
+                triggers[run] = self._began(query)
+        for run in self._queries.of_unknown_limit():
+            if run in self._handles:
+                self._queries.set_most_rows(run, self._most_rows(self._handles[run]))
+        for run in self._queries.outdated():
+            if run in self._handles and (last := self._handles[run].lastProgress()) is not None:
+                self._queries.reported(run, json.loads(last.json()))
+        return triggers
+
+    def _began(self, query: Any) -> int | None:
+        try:
+            return self._private.use(TRIGGER, lambda: trigger_began(query), None)
+        except Exception:  # it ended meanwhile, or is of a kind that has none
+            return None
+
+    def _most_rows(self, query: Any) -> float | None:
+        try:
+            return self._private.use(READ_LIMITS, lambda: most_rows(query), None)
+        except Exception:  # it ended meanwhile
+            return None
+
+    def _look_up(self, runs: set[str]) -> None:
+        for manager in self.managers():
+            for query in manager.active():
+                run = query.runId().toString()
+                if run in runs and run not in self._handles:
+                    self._handles[run] = query
+
+
+def _note_options(writer_type: Any) -> None:
+    """Have the options of writers noted: in Spark they can't be read back."""
+
+    def noting(name: str, given: Callable[..., Mapping[str, Any]]) -> None:
+        original = getattr(writer_type, name)
+
+        @functools.wraps(original)
+        def note(writer: Any, *args: Any, **more: Any) -> Any:
+            returned = original(writer, *args, **more)
+            writer.__dict__.setdefault(_OPTIONS, {}).update(given(*args, **more))
+            return returned
+
+        setattr(writer_type, name, note)
+
+    noting("option", lambda key, value: {key: value})
+    noting("options", lambda **options: options)
+    noting("queryName", lambda queryName: {"queryName": queryName})

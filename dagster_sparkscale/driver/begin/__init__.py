@@ -1,0 +1,1 @@
+"""What a driver does before the user's program runs."""

@@ -1,0 +1,1 @@
+"""How a driver ends, and what it leaves when it has."""

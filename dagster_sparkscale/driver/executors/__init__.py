@@ -1,0 +1,1 @@
+"""How many executors there are, and which may go."""

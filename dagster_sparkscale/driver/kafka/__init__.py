@@ -1,0 +1,1 @@
+"""What a Kafka source tells."""

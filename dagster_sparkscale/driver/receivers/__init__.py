@@ -1,0 +1,1 @@
+"""Receivers of DStreams: where they are, and moving them."""

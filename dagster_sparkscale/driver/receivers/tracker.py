@@ -1,0 +1,146 @@
+"""Where the receivers of a DStreams application run."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dagster_sparkscale.driver.spark.features import (
+    DSTREAMS,
+    MOVES,
+    PROCESSED,
+    RECEIVERS,
+    PrivateSpark,
+)
+from dagster_sparkscale.driver.spark.jvm import Jvm
+from dagster_sparkscale.driver.wire import Executor, Receiver, Relaunch
+
+from . import moves
+from .watch import Placement
+
+
+@dataclass(frozen=True)
+class Receivers:
+    """Where the receivers run, from `org.apache.spark.streaming.scheduler.ReceiverTracker`."""
+
+    per_executor: Mapping[str, int] = field(default_factory=dict)
+    """How many run there, or ran there last."""
+    coming: Mapping[str, int] = field(default_factory=dict)
+    """How many have been sent there and do not run there yet."""
+    unplaced: int = 0
+    """Receivers that have run nowhere yet, as while they are being started."""
+    placed: Mapping[int, str | None] = field(default_factory=dict)
+    """The executor of each receiver, by its stream id; None: it has run nowhere yet."""
+    placements: tuple[Placement, ...] | None = None
+    """Each as its tracker has it; None: this Spark does not tell."""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """The host of each executor that they may be started on, by its id."""
+    told: tuple[Receiver, ...] = ()
+    """What is told of each, without its rate."""
+    relaunches: tuple[Relaunch, ...] = ()
+    unsettled: frozenset[str] = frozenset()
+    """Executors that hold what receivers took there and no batch has processed yet."""
+    waiting: str | None = None
+    """Why executors that are to go have not been told to, for people."""
+
+    @property
+    def placed_only(self) -> tuple[Receiver, ...]:
+        """What can be told of each where nothing but its executor is known."""
+        return tuple(
+            Receiver(id, executor=executor) for id, executor in sorted(self.placed.items())
+        )
+
+
+NO_RECEIVERS = Receivers(placements=())
+
+
+def hosting(
+    executors: Iterable[Executor], receivers: Receivers, coming: bool = False
+) -> tuple[Executor, ...]:
+    """The executors, with how many receivers each one hosts.
+
+    Args:
+        coming: whether those count that are on their way there, too.
+    """
+    there, more = receivers.per_executor, receivers.coming if coming else {}
+    return tuple(
+        replace(executor, receivers=there.get(executor.id, 0) + more.get(executor.id, 0))
+        for executor in executors
+    )
+
+
+def active_graph(jvm: Jvm, private: PrivateSpark) -> Any:
+    """The Scala StreamingContext that is started and not stopped; None if there is none.
+
+    Waits for a lock that `StreamingContext.start` holds until there is an executor.
+    """
+    graphs = jvm.view.org.apache.spark.streaming.StreamingContext
+    found = private.use(DSTREAMS, lambda: graphs.getActive(), None)
+    return found.get() if found is not None and found.isDefined() else None
+
+
+class ReceiverTracker:
+    """Asks the tracker of the active StreamingContext, if the program has one. For one thread.
+
+    Waits for two locks: that of `active_graph`, and the tracker's own, held while a graceful stop
+    waits for the receivers.
+    """
+
+    def __init__(self, jvm: Jvm, private: PrivateSpark) -> None:
+        self._jvm, self._private = jvm, private
+        self._streaming: Any = None
+
+    def look(self) -> Receivers | None:
+        """None if this Spark does not tell."""
+        self._streaming = streaming = active_graph(self._jvm, self._private)
+        if streaming is None:
+            return NO_RECEIVERS
+        return self._private.use(RECEIVERS, lambda: self._allocated(streaming), None)
+
+    def _allocated(self, streaming: Any) -> Receivers:
+        placed = placed_receivers(self._jvm, streaming)
+        per_executor: dict[str, int] = {}
+        for executor in placed.values():
+            if executor is not None:
+                per_executor[executor] = per_executor.get(executor, 0) + 1
+        unplaced = sum(executor is None for executor in placed.values())
+        seen = Receivers(per_executor, unplaced=unplaced, placed=placed)
+        if not placed:
+            return replace(seen, placements=())
+        return self._private.use(MOVES, lambda: self._in_detail(seen), seen)
+
+    def _in_detail(self, seen: Receivers) -> Receivers:
+        return replace(
+            seen,
+            placements=moves.placements(self._jvm, self._tracker, list(seen.placed)),
+            hosts=moves.executors(self._jvm, self._tracker),
+        )
+
+    @property
+    def _tracker(self) -> Any:
+        return self._streaming.scheduler().receiverTracker()
+
+    @property
+    def streaming(self) -> bool:
+        """Whether there was a graph at the last look."""
+        return self._streaming is not None
+
+    def send(self, stream: int, host: str, executor: str) -> bool:
+        """Send a receiver that was seen to an executor; returns whether this Spark can."""
+
+        def sent() -> bool:
+            moves.send(self._jvm, self._tracker, stream, host, executor)
+            return True
+
+        return self._private.use(MOVES, sent, False)
+
+    def processed_until(self) -> float | None:
+        """The time of the last batch that is through, seconds since the epoch; None: this Spark
+        does not tell."""
+        return self._private.use(PROCESSED, lambda: moves.processed_until(self._streaming), None)
+
+
+def placed_receivers(jvm: Jvm, streaming: Any) -> dict[int, str | None]:
+    """The executor of each receiver of a Scala StreamingContext, by its stream id, where it runs or
+    ran last; None: it has run nowhere yet. Waits for the tracker's lock."""
+    told = jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())
+    return {int(stream): executor for stream, executor in told.items()}

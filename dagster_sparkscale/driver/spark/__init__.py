@@ -1,0 +1,1 @@
+"""Spark itself, as the agent reaches it."""

@@ -1,0 +1,353 @@
+"""What is used of Spark that Spark does not promise to keep, and what its absence costs.
+
+Every use of a private class or member has its place in this list, and passes `PrivateSpark.use` or,
+where it says so, a guard of its own. What another release of Spark lacks costs that feature, a line
+in the log and an entry of the status; it fails nothing else. What a release has elsewhere than the
+others is looked up in here, too.
+
+Not in it is the way into the JVM, without which there is no agent at all: `_active_spark_context`,
+`_ensure_initialized`, `_jsc` and `_jvm` of pyspark's SparkContext, and `_jsparkSession`.
+"""
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dagster_sparkscale.driver.log import say
+
+from .releases import TESTED, minor
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something that only private parts of Spark make possible."""
+
+    name: str
+    """As the log and the status call it."""
+    without: str
+    """What happens where it is missing."""
+    uses: tuple[str, ...]
+    """The private classes and members."""
+
+
+_JSON = "com.fasterxml.jackson.module.scala.DefaultScalaModule"  # which Spark brings for itself
+
+TARGET = Feature(
+    "setting the number of executors",  # guarded where it is used, in keeper.py
+    "it stays as it is, and the log says that there is trouble with the cluster manager",
+    ("org.apache.spark.api.python.PythonUtils.toScalaMap",),
+)
+REGISTERED = Feature(
+    "which executors there are",
+    "their number is not known, and none is removed",
+    (
+        "org.apache.spark.SparkContext.schedulerBackend",
+        "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.getExecutorIds",
+    ),
+)
+ACTIVE = Feature(
+    "which executors are being decommissioned",
+    "one that its worker or its pod's end has told to leave counts as one that stays",
+    ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.isExecutorActive",),
+)
+DETAILS = Feature(
+    "what executors do",
+    "their hosts, cores and tasks are not known, and those to leave are chosen without",
+    (
+        "org.apache.spark.SparkContext.statusStore",
+        "org.apache.spark.status.AppStatusStore.executorList",
+        _JSON,
+    ),
+)
+DECOMMISSION = Feature(
+    "decommissioning executors",
+    "those that are to leave are killed",
+    (
+        "org.apache.spark.scheduler.ExecutorDecommissionInfo",
+        "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.decommissionExecutor",
+    ),
+)
+KILL = Feature(
+    "killing executors",
+    "the cluster manager is asked past Spark, which does not count them as leaving",
+    ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.killExecutors",),
+)
+KILL_AGAIN = Feature(
+    "killing executors again, and before they have registered",
+    "an executor whose kill was lost stays; surplus ones leave only once they have registered",
+    ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.doKillExecutors",),
+)
+DSTREAMS = Feature(
+    "DStreams",  # deprecated, so that they may go one day
+    "no program can use them, and none has receivers",
+    ("org.apache.spark.streaming.StreamingContext.getActive",),
+)
+RECEIVERS = Feature(
+    "where receivers run",
+    "no executor is removed while a StreamingContext is active",
+    (
+        "org.apache.spark.streaming.StreamingContext.scheduler",
+        "org.apache.spark.streaming.scheduler.JobScheduler.receiverTracker",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.allocatedExecutors",
+        _JSON,
+    ),
+)
+MOVES = Feature(
+    "moving receivers",
+    "none can be moved, an executor with receivers stays, and how long one was away is not told",
+    (
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.endpoint",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.getExecutors",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.updateReceiverScheduledExecutors",
+        "org.apache.spark.streaming.scheduler.GetAllReceiverInfo",
+        "org.apache.spark.streaming.scheduler.ReceiverTrackingInfo.scheduledLocations",
+        "org.apache.spark.streaming.scheduler.ReceiverTrackingInfo.toReceiverInfo",
+        "org.apache.spark.streaming.receiver.StopReceiver",
+        "org.apache.spark.scheduler.ExecutorCacheTaskLocation",
+        _JSON,
+    ),
+)
+PROCESSED = Feature(
+    "what of that which receivers took was processed",
+    "an executor may go before that was which its receivers took",
+    (
+        "org.apache.spark.streaming.scheduler.JobScheduler.jobGenerator",
+        "org.apache.spark.streaming.scheduler.JobGenerator.lastProcessedBatch",
+    ),
+)
+RECEIVER_LIMITS = Feature(
+    "live limits of receivers",
+    "they take as much as spark.streaming.backpressure.initialRate and "
+    "spark.streaming.receiver.maxRate say",
+    (
+        "org.apache.spark.streaming.StreamingContext.scheduler",
+        "org.apache.spark.streaming.scheduler.JobScheduler.receiverTracker",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.allocatedExecutors",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.sendRateUpdate",
+        _JSON,
+    ),
+)
+BATCHES = Feature(
+    "batches of DStreams",
+    "they are not told",
+    (
+        "org.apache.spark.streaming.StreamingContext.progressListener",
+        "org.apache.spark.streaming.ui.StreamingJobProgressListener",
+        "org.apache.spark.streaming.ui.BatchUIData",
+        _JSON,
+    ),
+)
+EVENTS = Feature(
+    "events of queries",
+    "queries and their batches are not told",
+    (
+        "pyspark.sql.streaming.readwriter.DataStreamWriter",
+        "org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper",
+    ),
+)
+INTERVAL = Feature(
+    "the interval of a query's trigger",
+    "the declared batch interval stands for it",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.trigger",
+    ),
+)
+TRIGGER = Feature(
+    "when a query's batch in progress began",
+    "it is estimated from the batch before",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.getLatestExecutionContext",
+        "org.apache.spark.sql.execution.streaming.runtime.ProgressContext.currentTriggerStartTimestamp",
+        "org.apache.spark.sql.execution.streaming.ProgressReporter.currentTriggerStartTimestamp",
+    ),
+)
+READ_LIMITS = Feature(
+    "what the options of its sources let a query read",
+    "a query that stands at maxOffsetsPerTrigger does not count as throttled",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.uniqueSources",
+    ),
+)
+ENDING = Feature(
+    "ending queries between two batches",  # guarded where it is used, in stop.py
+    "they are interrupted in the batch that they are in, and the report says so",
+    (
+        "org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper.streamingQuery",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.awaitProgressLock",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.queryExecutionThread",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.state",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.offsetLog",
+        "org.apache.spark.sql.execution.streaming.runtime.StreamExecution.commitLog",
+    ),
+)
+DRAIN = Feature(
+    "stopping receivers before their graph",  # guarded where it is used, in drain.py
+    "it is left to Spark's own graceful stop",
+    (
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.trackerState",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.endpoint",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.receiverJobExitLatch",
+        "org.apache.spark.streaming.scheduler.ReceiverTracker.hasUnallocatedBlocks",
+        "org.apache.spark.streaming.scheduler.StopAllReceivers",
+    ),
+)
+KINESIS_DSTREAM = Feature(
+    "reading Kinesis with DStreams",  # sources/kinesis/dstream, in the program
+    "such a stream fails",
+    (
+        "org.apache.spark.streaming.scheduler.JobScheduler.inputInfoTracker",
+        "org.apache.spark.streaming.StreamingContext.waiter",
+        "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager",
+    ),
+)
+
+_PROGRESS_OF_3_5 = "org$apache$spark$sql$execution$streaming$ProgressReporter"
+
+# What Java throws where a class or a member is not there, or not to be got at.
+_ABSENT = {
+    "java.lang.AbstractMethodError",
+    "java.lang.ClassNotFoundException",
+    "java.lang.IllegalAccessError",
+    "java.lang.IllegalAccessException",
+    "java.lang.IncompatibleClassChangeError",
+    "java.lang.NoClassDefFoundError",
+    "java.lang.NoSuchFieldError",
+    "java.lang.NoSuchFieldException",
+    "java.lang.NoSuchMethodError",
+    "java.lang.NoSuchMethodException",
+    "java.lang.reflect.InaccessibleObjectException",
+}
+
+
+class PrivateSpark:
+    """Which features this Spark turned out not to have. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._missing: dict[str, Feature] = {}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of those features."""
+        with self._lock:
+            return tuple(sorted(self._missing))
+
+    def has(self, feature: Feature) -> bool:
+        """Whether it has not turned out to be missing."""
+        with self._lock:
+            return feature.name not in self._missing
+
+    def use(self, feature: Feature, call: Callable[[], T], otherwise: T) -> T:
+        """What `call` returns; `otherwise` if this Spark lacks what it needs, which is said once,
+        and not tried again: Spark stays the same while the driver lives.
+
+        Raises:
+            Exception: what `call` raises for another reason.
+        """
+        if not self.has(feature):
+            return otherwise
+        try:
+            return call()
+        except Exception as error:
+            if not is_absent(error):
+                raise
+            with self._lock:
+                first = feature.name not in self._missing
+                self._missing[feature.name] = feature
+            if first:
+                say(
+                    f"this Spark lacks {feature.name}: {feature.without}. It would be in "
+                    f"{' and '.join(feature.uses)}: {str(error).splitlines()[0][:200]}"
+                )
+            return otherwise
+
+
+def is_absent(error: Exception) -> bool:
+    """Whether it failed because there is no such class or member, here or in the JVM."""
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception.getClass().getName() in _ABSENT
+    if isinstance(error, Py4JNetworkError):
+        return False
+    if isinstance(error, Py4JError):
+        return "does not exist" in str(error)
+    if isinstance(error, ImportError):
+        return True
+    # py4j takes an unknown class for a package.
+    return isinstance(error, TypeError) and "JavaPackage" in str(error)
+
+
+def of_streaming(jvm: Any, package: str, name: str) -> Any:
+    """The class `name` that is in a `package` of `org.apache.spark.sql.execution.streaming`, and
+    before 4.1 was there itself.
+
+    Raises:
+        ImportError: this Spark has it in neither place.
+    """
+    from py4j.java_gateway import JavaPackage  # what py4j takes an unknown class for
+
+    streaming = jvm.org.apache.spark.sql.execution.streaming
+    for place in (getattr(streaming, package), streaming):
+        found = getattr(place, name)
+        if not isinstance(found, JavaPackage):
+            return found
+    raise ImportError(f"this Spark has no {name} in org.apache.spark.sql.execution.streaming")
+
+
+def trigger_began(query: Any) -> int | None:
+    """When the trigger of a query that is in progress began, in milliseconds since the epoch; None
+    if not told.
+
+    Args:
+        query: its `StreamingQueryWrapper`.
+    """
+    execution = query.streamingQuery()
+    try:
+        began = int(execution.getLatestExecutionContext().currentTriggerStartTimestamp())
+    except Exception as error:
+        if not is_absent(error):
+            raise
+        # 3.5 keeps it in the query itself, in a field of a trait.
+        began = int(getattr(execution, _PROGRESS_OF_3_5 + "$$currentTriggerStartTimestamp")())
+    return began if began > 0 else None
+
+
+def most_rows(query: Any) -> float | None:
+    """How many records the options of its sources let a batch of a query have, all sources
+    together; infinity: as many as there are, or a limit that counts something else, as files. None:
+    not known yet.
+
+    Args:
+        query: its `StreamingQueryWrapper`.
+    """
+    limits = query.streamingQuery().uniqueSources().valuesIterator()
+    total: float | None = None
+    while limits.hasNext():
+        total = _rows(limits.next()) + (total or 0)
+    return total
+
+
+def _rows(limit: Any) -> float:
+    """Of an `org.apache.spark.sql.connector.read.streaming.ReadLimit`."""
+    kind = limit.getClass().getSimpleName()
+    if kind == "ReadMaxRows":
+        return float(limit.maxRows())
+    if kind == "CompositeReadLimit":
+        return min((_rows(each) for each in limit.getReadLimits()), default=math.inf)
+    return math.inf
+
+
+def check_version(context: Any) -> str:
+    """The release of Spark that runs; says so if it is none that this was tested with."""
+    version = str(context.version)
+    if minor(version) not in TESTED:
+        say(f"Spark {version}: tested with {', '.join(TESTED)} only; what it lacks will be told")
+    return version

@@ -1,0 +1,49 @@
+"""What a driver that has ended has left: its last words, or, without, the end of its log. Pure."""
+
+import json
+import re
+
+from pydantic import TypeAdapter
+
+from dagster_sparkscale.driver.ending.end_report import MARKER, LastWords
+from dagster_sparkscale.typed_json import Malformed, read
+
+__all__ = ["LastWords", "raised", "read_last_words"]
+
+_WORDS = TypeAdapter(LastWords)
+
+_BEGINS = "Traceback (most recent call last):"
+_RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(: .*)?")
+_LONGEST = 200
+
+
+def read_last_words(text: str) -> LastWords | None:
+    """What a driver has left in the file that it was given for it, or in its log; None: nothing, or
+    nothing that can be understood. Unknown fields are passed over: it may be newer than this side.
+
+    Of several in a log only the last counts: what it has said before may not be so any more.
+    """
+    said = text.rpartition(MARKER)[2]
+    try:
+        # Others may write into the same line.
+        found = json.JSONDecoder().raw_decode(said.lstrip())[0]
+        return read(_WORDS, json.dumps(found))
+    except (ValueError, RecursionError, Malformed):
+        return None
+
+
+def raised(log: str) -> str | None:
+    """What the last traceback in `log` says was raised, in one line of `_LONGEST` characters; None
+    where there is none.
+
+    Whoever has died with an exit code and no traceback after an earlier one has that one told: it
+    is the last that the log knows.
+    """
+    _, begun, after = log.rpartition(_BEGINS)
+    for line in after.splitlines() if begun else ():
+        # Others may write into the same log in between.
+        if found := _RAISED.fullmatch(line.rstrip()):
+            text = f"{found[1]}{found[2] or ''}"
+            shown = "".join(each if each.isprintable() else " " for each in text)
+            return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
+    return None

@@ -1,0 +1,1 @@
+"""What is told to people of a stream that is not well."""

@@ -1,0 +1,1 @@
+"""All streams in one table."""

@@ -1,0 +1,186 @@
+"""The asset `fleet`: all streams of a cluster on one page, and what the sensor tells of it.
+
+Told by observations, for nothing is materialized. Dagster shows Markdown of less than 1000
+characters on the page itself, and longer one behind a click.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import dagster as dg
+from dagster import DagsterInstance
+from pydantic import TypeAdapter
+
+from dagster_sparkscale.clusters.base import ClusterManager
+from dagster_sparkscale.in_flight import in_flight
+from dagster_sparkscale.names import FLEET, scoped
+from dagster_sparkscale.observe.hidden import carried, hidden
+from dagster_sparkscale.operations import Streams
+from dagster_sparkscale.watch.alerts.alerts import WORDS, News
+from dagster_sparkscale.watch.fleet.memory import QUIET, FleetMemory
+from dagster_sparkscale.watch.fleet.problems import Problem, Standing
+from dagster_sparkscale.watch.fleet.rows import Row, worst_first
+from dagster_sparkscale.watch.fleet.text import (
+    AND_MORE,
+    NAME,
+    asset_path,
+    in_pieces,
+    markdown,
+    notes,
+    sentence,
+)
+from dagster_sparkscale.watch.page.markdown import INLINE, clock, fitted
+
+PIECES, PIECE = 3, 1000
+"""Tables on the page itself, and characters that each stays below."""
+ROWS, PROBLEMS = 200, 100
+"""Rows of the whole table, and problems, that are stored at most; the rest is counted."""
+OTHERS = 50
+"""Observations among which the last of a code location is looked for."""
+
+# Short, as Dagster's page makes a column of them that takes its width from the table.
+AT_A_GLANCE = "at a glance"
+WHAT_IS_UP = "what is up"
+ALL_STREAMS = "whole table"
+PROBLEMS_NOW = "problems"
+FOR_ALERTS = "for alerts"
+
+_NEWS = TypeAdapter(News)
+
+
+def fleet_key(cluster_key: str) -> dg.AssetKey:
+    return dg.AssetKey([scoped(FLEET, cluster_key)])
+
+
+def fleet_asset(streams: Streams) -> dg.AssetSpec:
+    """The asset of the fleet; in the streams' group, if they share one."""
+    groups = {stream.group for stream in streams}
+    return dg.AssetSpec(
+        fleet_key(streams.cluster_key),
+        group_name=groups.pop() if len(groups) == 1 else None,
+        kinds={"spark", "streaming"},
+        description="All streams of the cluster, the worst first. The sensor tells of them when "
+        f"something changes, and every {QUIET / 60:.0f} minutes.",
+    )
+
+
+def told_of_fleet(
+    streams: Streams,
+    rows: Iterable[Row],
+    memory: FleetMemory,
+    instance: DagsterInstance,
+    cluster: ClusterManager,
+    owner: str,
+    now: float,
+) -> Iterator[dg.AssetObservation]:
+    """What Dagster is told of the fleet: one observation, or none. `memory` keeps what it has been
+    told before.
+
+    Args:
+        owner: the code location and cluster it is told by.
+        now: seconds since the epoch.
+    """
+    fleet = worst_first(rows)
+    key = fleet_key(streams.cluster_key)
+    if not memory.told_at and (last := latest(instance, key, owner)) is not None:
+        # Its cursor was lost, and what stands is not over.
+        for one in last.problems:
+            known = memory.problems.setdefault(one.stream, {})
+            known[cast(Problem, one.problem)] = Standing(one.since, last.at, one.text)
+    if not memory.is_due(fleet, now):
+        return
+    busy = in_flight(instance, streams.cluster_key, cluster, now)
+    fleet = [
+        replace(row, waits=f"{busy[row.stream]} is in progress")
+        if row.waits is None and row.stream in busy
+        else row
+        for row in fleet
+    ]
+    standing = [
+        {
+            "stream": row.stream,
+            "problem": problem,
+            "since": each.since,
+            "text": each.text,
+            "page": asset_path(row),
+        }
+        for row, problem, each in memory.standing(fleet, now)
+    ]
+    told = observation(key, fleet, standing, owner, now)
+    if ALL_STREAMS in told.metadata and not memory.whole_is_due(now):
+        elsewhere = f"in the event of {clock(memory.whole_at)}"
+        told = told.with_metadata({**told.metadata, ALL_STREAMS: elsewhere})
+    yield told
+
+
+def observation(
+    key: dg.AssetKey,
+    fleet: Sequence[Row],
+    standing: Sequence[Mapping[str, Any]],
+    owner: str,
+    now: float,
+) -> dg.AssetObservation:
+    """What is told of a fleet, the worst first, and of its problems."""
+    at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now))
+    glance = f"{at}: {sentence(fleet, [_in_words(each) for each in standing])}"
+    pieces = in_pieces(fleet, PIECE, PIECES)
+    metadata: dict[str, Any] = {AT_A_GLANCE: dg.MetadataValue.md(fitted(glance, INLINE))}
+    for number, piece in enumerate(pieces, 1):
+        metadata[f"streams {number}"] = dg.MetadataValue.md(piece)
+    if noted := notes(fleet, PIECE):
+        metadata[WHAT_IS_UP] = dg.MetadataValue.md(noted)
+    if sum(piece.count("\n") - 2 for piece in pieces) < len(fleet):
+        left_out = f"\nand {len(fleet) - ROWS} more streams" if len(fleet) > ROWS else ""
+        metadata[ALL_STREAMS] = dg.MetadataValue.md(markdown(fleet[:ROWS]) + left_out)
+    news = {
+        "of": owner,
+        "at": round(now, 3),
+        "problems": standing[:PROBLEMS],
+        "left_out": max(0, len(standing) - PROBLEMS),
+    }
+    if standing:
+        metadata[PROBLEMS_NOW] = dg.MetadataValue.md(_listed(standing, now))
+    text = json.dumps(news, separators=(",", ":"), ensure_ascii=False)
+    metadata[FOR_ALERTS] = dg.MetadataValue.md(hidden("see alerts", text))
+    return dg.AssetObservation(asset_key=key, metadata=metadata)
+
+
+def latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | None:
+    """What the fleet was told last by `owner`; None if there is nothing that can be read."""
+    for limit in (1, OTHERS):  # another code location may tell of a fleet of the same key
+        for record in instance.fetch_observations(key, limit=limit).records:
+            observation = record.asset_observation
+            text = problems_told(observation) if observation else None
+            try:
+                # Half a character, as a log may have it, could not be remembered.
+                news = _NEWS.validate_json((text or "").encode(errors="replace"))
+            except ValueError:  # pydantic's is one
+                continue
+            if news.of == owner:
+                return news
+    return None
+
+
+def problems_told(observation: dg.AssetObservation) -> str | None:
+    """The problems that alerts are made of, as JSON; None where there are none to be read."""
+    told = observation.metadata.get(FOR_ALERTS)
+    return carried(told.value) if told is not None else None
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    return f"{problem['stream']} {WORDS[problem['problem']]}"
+
+
+def _listed(standing: Sequence[Mapping[str, Any]], now: float) -> str:
+    """For people: as many as a page shows, and since when; what is up with each is told above."""
+    text = ""
+    for listed, each in enumerate(standing):
+        stream, what = fitted(each["stream"], NAME), WORDS[each["problem"]]
+        line = f"- {stream} {what}, since {clock(each['since'], now)} UTC\n"
+        if len(text) + len(line) + AND_MORE >= PIECE:
+            return f"{text}\nand {len(standing) - listed} more"
+        text += line
+    return text

@@ -1,0 +1,152 @@
+"""Streams that run and are not declared any more: nobody else looks at them.
+
+Taken out of the list, or renamed, a stream has no asset, no checks and no policy; its driver runs
+on. Those that another code location has started, in the same state folder, are that one's.
+"""
+
+import contextlib
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.watch.memory import Memory
+from dagster_sparkscale.watch.page.markdown import escaped
+from dagster_sparkscale.watch.page.occasions import NOTHING
+
+_ORPHAN = "orphan"
+"""Where it is remembered among a stream's checks what was told of it as an orphan."""
+_NOT_YET = "no look for orphans has come to its end since the code location was started"
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """A driver that runs, or may, for a stream that nobody declares."""
+
+    driver: Driver
+    asset: tuple[str, ...]
+    ours: bool = True
+    """False: who has started it is not known; another code location may declare it."""
+    fault: str = ""
+    """Why nothing can be told of it; empty: it runs, or may."""
+
+    def __str__(self) -> str:
+        driver = self.driver
+        if self.fault:
+            return (
+                f"{driver.stream}: not declared here, and it can't be told whether it runs: "
+                f"{self.fault}"
+            )
+        runs = f"driver {driver.epoch} is {driver.state.value} ({driver.where})"
+        if not self.ours:
+            return (
+                f"{driver.stream}: not declared here: {runs}, and who declares it is not known, as "
+                "it was started by an older release, or without a code location; declare it, stop "
+                "it where it is declared, or run stop_orphan with whoever_declares_it: true"
+            )
+        return (
+            f"{driver.stream}: orphan: {runs}, and no stream of that name is declared any more; "
+            "declare it again, or run the job stop_orphan"
+        )
+
+
+def find_orphans(
+    cluster: ClusterManager, declared: Collection[str], owner: str
+) -> Sequence[Orphan]:
+    """The orphans of `owner`, and those that can't be told of: they may run.
+
+    Raises:
+        ClusterError: it can't be told which streams there are.
+    """
+    found: list[Orphan] = []
+    cluster = cluster.at_a_glance()
+    for name in cluster.store().streams():
+        if name in declared:
+            continue
+        record: Record | None = None
+        try:
+            record = cluster.store().read(name)
+            # Of an older release nobody knows whose it is.
+            if record is None or record.owner not in ("", owner) or not record.epoch:
+                continue
+            driver = cluster.find(name)
+        except Exception as error:  # that of another code location is told there, too
+            epoch, at = (record.epoch, record.submitted_at) if record else (0, 0.0)
+            unknown = Driver(name, epoch, DriverState.UNKNOWN, at)
+            asset, ours = (record.asset, bool(record.owner)) if record else ((), False)
+            found.append(Orphan(unknown, asset or (name,), ours, str(error) or repr(error)))
+            continue
+        if driver is not None and driver.state.alive:
+            found.append(Orphan(driver, record.asset or (name,), ours=bool(record.owner)))
+    return found
+
+
+class OrphanSearch:
+    """Looks for orphans, tick by tick, and never holds one up for longer than it is told to."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._found: Sequence[Orphan] | None = None
+
+    def search(
+        self,
+        cluster: ClusterManager,
+        declared: Collection[str],
+        owner: str,
+        seconds: float,
+        before: Sequence[Orphan] = (),
+    ) -> Sequence[Orphan]:
+        """The orphans of `owner`, as the last look found them that came to its end; `before`
+        if none has.
+
+        One that takes longer than `seconds` goes on, for a later tick to tell what it has found.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            # Nothing is waited for twice: it may hang for good.
+            return before if self._found is None else self._found
+
+        def look() -> None:
+            # Each declared stream's own look tells what is wrong.
+            with contextlib.suppress(Exception):
+                self._found = tuple(find_orphans(cluster, declared, owner))
+
+        # A daemon: a look that hangs must not keep the code server from ending.
+        self._thread = threading.Thread(target=look, name="sparkscale-orphans", daemon=True)
+        self._thread.start()
+        self._thread.join(seconds)
+        return before if self._found is None else self._found
+
+
+def remembered(memory: Memory, declared: Collection[str]) -> list[Orphan]:
+    """The orphans that were told of, as they were then: until a look comes to its end after a
+    restart of the code location, they are not gone."""
+    found = []
+    for name, known in memory.streams.items():
+        if name not in declared and _ORPHAN in known.checks:
+            epoch, state = known.checks[_ORPHAN].split()
+            driver = Driver(name, int(epoch), DriverState(state), 0.0)
+            found.append(Orphan(driver, (name,), ours=False, fault=_NOT_YET))
+    return found
+
+
+def told_of(
+    orphans: Sequence[Orphan], memory: Memory
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    """What Dagster is told of orphans: each once, and again when something of it has changed."""
+    for orphan in orphans:
+        known = memory.of(orphan.driver.stream)
+        now = f"{orphan.driver.epoch} {orphan.driver.state.value}"
+        if known.checks.get(_ORPHAN) == now:
+            continue
+        known.checks[_ORPHAN] = now
+        known.told, known.shown = NOTHING, ""  # declared again, it is told of anew
+        # Another code location may declare it: then its Overview is that one's.
+        kind = dg.AssetMaterialization if orphan.ours else dg.AssetObservation
+        yield kind(
+            asset_key=dg.AssetKey(list(orphan.asset)),
+            description=str(orphan),
+            metadata={"state": dg.MetadataValue.md(f"**{escaped(str(orphan))}**")},
+        )

@@ -1,0 +1,274 @@
+"""All streams of a cluster as rows, the worst first. Pure.
+
+A row says what the last look at a stream brought, and when that was. What was not measured is None
+in a row, null in JSON, and a dash in a table; never a zero.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.decisions import Hold
+from dagster_sparkscale.declare.drift import until_restart
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.observe.state import in_progress
+from dagster_sparkscale.watch.assess import Assessment
+from dagster_sparkscale.watch.health import Finding, Health
+from dagster_sparkscale.watch.sighting import Sighting
+
+if TYPE_CHECKING:  # it remembers, and what is remembered has to do with rows
+    from dagster_sparkscale.watch.fleet.orphans import Orphan
+
+ORPHAN = "orphan"
+"""The state of a stream that runs and that nobody declares."""
+RESTARTS_WITHIN = 86400.0
+"""Seconds before the look in which restarts count."""
+STATES = ("running", "starting", "failed", "unknown", ORPHAN, "stopped", "not started")
+CRASH_LOOP = 2
+"""Restarts within `CRASH_LOOP_WITHIN` that make a crash loop."""
+CRASH_LOOP_WITHIN = 3600.0
+SETTLED = 300.0
+"""Seconds that a driver runs until it counts as out of a crash loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A health check that has failed."""
+
+    check: str
+    text: str
+    mark: str
+    """Tells one failure from the next, where the check tells them apart."""
+    urgent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One stream of the fleet."""
+
+    stream: str
+    asset: tuple[str, ...]
+    """Its asset's key."""
+    state: str
+    """One of `STATES`."""
+    seen_at: float
+    """When it was looked at, seconds since the epoch."""
+    since: float | None = None
+    """When its driver was started; of one that failed, when that ended; of a stopped one, since
+    when it has both ended and been asked to. None: not known."""
+    epoch: int | None = None
+    """None: no driver is known."""
+    ratio: float | None = None
+    lag: float | None = None
+    """Seconds behind the tip of its source."""
+    limit: float | None = None
+    """Records per second that it may take; None: as many as it likes, or not known."""
+    limit_set: bool = False
+    """Whether a limit that was set by a person or by Dagster is in force on one of its sources."""
+    throttled: bool = False
+    """Whether a query of it takes all that its limit lets it."""
+    registered: int | None = None
+    requested: int | None = None
+    maximum: int | None = None
+    """Executors it may have; None: whatever the cluster has, or not known."""
+    decision: str = ""
+    """In two or three words; empty: nobody decides."""
+    reason: str = ""
+    acts: bool = False
+    """Whether a run is wanted."""
+    gave_up: bool = False
+    """It has failed, and nothing but a person starts it again."""
+    restarts: int | None = None
+    """By recovery, within `RESTARTS_WITHIN`."""
+    looping: bool = False
+    """Whether it fails again and again: that it runs at the moment says little."""
+    waits: str | None = None
+    """What it waits for: an operation in flight, executors, a person."""
+    failing: tuple[Failing, ...] = ()
+    """The urgent ones first."""
+    untold: tuple[str, ...] = ()
+    """The health checks that can't be told now: what they said before stands."""
+
+    @property
+    def note(self) -> str:
+        """What is the matter, in a sentence; empty where nothing is."""
+        if self.state in ("failed", ORPHAN):
+            return self.reason
+        if self.looping:
+            return f"{self.restarts} restarts within 24 h; {self.waits or self.reason}"
+        if self.failing and self.state != "stopped":
+            return self.failing[0].text
+        return self.waits or (self.reason if self.acts or self.state == "unknown" else "")
+
+
+def row(
+    stream: Stream,
+    assessment: Assessment,
+    sighting: Sighting,
+    *,
+    now: float,
+    operation: str | None = None,
+) -> Row:
+    """The row of a declared stream.
+
+    Args:
+        now: when it was looked at, seconds since the epoch.
+        operation: that is in flight on the stream, for people.
+    """
+    seen, driver, decision = assessment.seen, sighting.driver, assessment.decision
+    return Row(
+        stream=stream.name,
+        asset=(*stream.key_prefix, stream.name),
+        state=assessment.state,
+        seen_at=now,
+        since=_since(driver),
+        epoch=assessment.epoch,
+        ratio=seen.ratio if seen else None,
+        lag=seen.lag if seen else None,
+        limit=seen.limit if seen else None,
+        limit_set=_limit_set(sighting),
+        throttled=seen is not None and seen.throttled is not None,
+        registered=seen.registered if seen else None,
+        requested=seen.requested if seen else None,
+        maximum=bounds_of(stream, driver).maximum,
+        decision=str(decision),
+        reason=decision.reason,
+        acts=assessment.acts,
+        gave_up=isinstance(decision, Hold) and decision.gave_up,
+        restarts=_restarts(driver, now),
+        looping=loops(driver, now),
+        waits=_waits(assessment, sighting, operation),
+        failing=_failing(assessment.health.items()),
+        untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
+    )
+
+
+def bounds_of(stream: Stream, driver: Driver | None) -> Bounds:
+    """Between which numbers of executors a stream can move: while a driver runs, those that it was
+    started with count."""
+    if driver is None or not driver.state.alive:
+        return stream.bounds
+    return until_restart(driver.declared, stream.bounds_for(None, driver.receivers))
+
+
+def _limit_set(sighting: Sighting) -> bool:
+    status = sighting.status
+    return status is not None and any(limit.by == "set" for limit in status.limits)
+
+
+def orphan_row(orphan: "Orphan", *, now: float) -> Row:
+    """The row of a stream that nobody declares."""
+    driver = orphan.driver
+    return Row(
+        stream=driver.stream,
+        asset=orphan.asset,
+        state=ORPHAN,
+        seen_at=now,
+        since=_since(driver) if driver.epoch else None,
+        epoch=driver.epoch or None,  # 0: its record can't be read
+        reason=str(orphan).removeprefix(f"{driver.stream}: "),
+        restarts=_restarts(driver, now),
+    )
+
+
+def loops(driver: Driver | None, now: float) -> bool:
+    """Whether a driver is one of a crash loop."""
+    if driver is None or driver.restarted_at is None or driver.state not in _LOOPING:
+        return False
+    restarts = sum(1 for at in driver.restarted_at if 0 <= now - at < CRASH_LOOP_WITHIN)
+    settled = driver.state.alive and now - driver.submitted_at >= SETTLED
+    return restarts >= CRASH_LOOP and not settled
+
+
+_LOOPING = (DriverState.FAILED, DriverState.STARTING, DriverState.RUNNING)
+
+
+def worst_first(rows: Iterable[Row]) -> list[Row]:
+    """In an order that does not depend on the one they came in."""
+    return sorted(rows, key=_place)
+
+
+def in_trouble(row: Row) -> bool:
+    """Whether somebody should look at the stream. One that was stopped, or never started, is as
+    somebody wants it."""
+    return _rank(row) < _RANK_OF_FINE
+
+
+def as_dicts(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """The rows for JSON, with a null for what is not known."""
+    return [asdict(row) for row in rows]
+
+
+_RANK_OF_FINE = 4
+
+
+def _rank(row: Row) -> int:
+    if row.state == "failed" or row.looping:
+        return 0
+    if row.state == "unknown" or (row.state == "running" and any(f.urgent for f in row.failing)):
+        return 1
+    if row.state == ORPHAN:
+        return 2
+    if row.failing and row.state in ("running", "starting"):
+        return 3
+    return _RANK_OF_FINE + ("starting", "running", "stopped", "not started").index(row.state)
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    unmeasured = float("-inf")
+    return (
+        _rank(row),
+        not row.gave_up,
+        -len(row.failing),
+        -(unmeasured if row.ratio is None else row.ratio),
+        -(unmeasured if row.lag is None else row.lag),
+        row.stream,
+    )
+
+
+def _since(driver: Driver | None) -> float | None:
+    if driver is None:
+        return None
+    if driver.state.alive:
+        return driver.submitted_at
+    if driver.state is not DriverState.STOPPED or driver.asked_to_stop_at is None:
+        return driver.ended_at
+    # One that had failed before is stopped since somebody said so.
+    return max(driver.asked_to_stop_at, driver.ended_at or driver.asked_to_stop_at)
+
+
+def _restarts(driver: Driver | None, now: float) -> int | None:
+    if driver is None or driver.restarted_at is None:
+        return None
+    return sum(1 for at in driver.restarted_at if now - at < RESTARTS_WITHIN)
+
+
+def _waits(assessment: Assessment, sighting: Sighting, operation: str | None) -> str | None:
+    driver, status = sighting.driver, sighting.status
+    doing = in_progress(status.reconfiguring) if status and status.reconfiguring else None
+    if driver is not None and driver.hold is not None:
+        return f"held by {driver.hold.by}, in the middle of: {driver.hold.step}"
+    if assessment.waits is not None:
+        return assessment.waits
+    if operation is not None:
+        return f"{operation} is in progress" + (f": {doing}" if doing else "")
+    if doing is not None:
+        return doing
+    if assessment.acts:
+        return f"a run of {assessment.decision.operation} is asked for"
+    seen = assessment.seen
+    if seen is None or seen.requested is None or seen.staying is None:
+        return None
+    missing = seen.requested - seen.staying
+    return f"{missing} executor{'s' * (missing != 1)} to come" if missing > 0 else None
+
+
+def _failing(health: Iterable[tuple[Health, Finding]]) -> tuple[Failing, ...]:
+    failed = [
+        Failing(check.value, finding.text, finding.mark, finding.urgent)
+        for check, finding in health
+        if finding.passed is False
+    ]
+    return tuple(sorted(failed, key=lambda each: not each.urgent))

@@ -1,0 +1,168 @@
+"""The rows of a fleet as people read them: a table, a list, a sentence. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from dagster_sparkscale.durations import span
+from dagster_sparkscale.watch.fleet.rows import ORPHAN, STATES, Row, in_trouble, worst_first
+from dagster_sparkscale.watch.health import NOT_STOPPED, Health
+from dagster_sparkscale.watch.page.markdown import escaped, fitted
+
+NOT_ANSWERING = "not answering"
+GIVEN_UP = "given up"
+"""What people call a failed stream that nothing but a person starts again."""
+CRASH_LOOPING = "crash-looping"
+
+
+def sentence(rows: Sequence[Row], standing: Sequence[str] = (), named: int = 3) -> str:
+    """The fleet in a sentence: how many are in which state, and which are the worst.
+
+    Args:
+        standing: the problems that stand, in words; some of them may not be measured now.
+    """
+    counts = Counter(map(called, rows))
+    states = ", ".join(f"{counts[state]} {state}" for state in _SAID if counts[state])
+    text = f"{len(rows)} stream{'s' * (len(rows) != 1)}: {states}"
+    bad = [row for row in worst_first(rows) if in_trouble(row)]
+    worst = [f"{row.stream}: {shortened(row.note, SAID)}" for row in bad]
+    said = worst or list(standing)
+    if not said:
+        return f"{text}. Nothing is wrong."
+    more = f"; and {len(said) - named} more" if len(said) > named else ""
+    return f"{text}. {'Worst' if worst else 'Not over yet'}: {'; '.join(said[:named])}{more}."
+
+
+_COLUMNS = "|Stream|State|R|Lag|Executors|Decision|Restarts, 24\u00a0h|"
+_RULES = "|---|---|--:|--:|---|---|--:|"
+HEAD = f"{_COLUMNS}\n{_RULES}\n"
+HEAD_OF_ALL = f"{_COLUMNS}What is up|\n{_RULES}---|\n"
+NOTE, SAID = 90, 200
+"""Characters of a note in a table, and in a sentence or a short list; its stream's page has the
+whole."""
+
+NAME = 150
+"""Characters of a stream's name at most, as Markdown."""
+AND_MORE = 20
+"""Characters to say how many there is no room for."""
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """The rows as a table of GitHub's Markdown, in the order given; linked to their assets."""
+    return HEAD_OF_ALL + "".join(f"{_line(row)}{_note(row)}|\n" for row in rows)
+
+
+def in_pieces(rows: Sequence[Row], size: int, most: int) -> list[str]:
+    """The first of the rows as at most `most` tables, each below `size` characters, which must do
+    for two rows or so: one has at most 800. Without notes, for which a page has no room."""
+    pieces: list[str] = []
+    for row in rows:
+        line = f"{_line(row, _UNBROKEN)}\n"
+        if not pieces or len(pieces[-1]) + len(line) >= size:
+            if len(pieces) == most:
+                break
+            pieces.append(HEAD)
+        pieces[-1] += line
+    return pieces
+
+
+def notes(rows: Iterable[Row], size: int) -> str:
+    """What is up with the first of the rows, as a list below `size` characters; empty for
+    nothing."""
+    told = [row for row in rows if row.note]
+    lines = [f"- {_linked(row)}: {_note(row, SAID)}\n" for row in told]
+    if sum(map(len, lines)) >= size - AND_MORE:
+        lines = [f"- {_linked(row)}: {_note(row)}\n" for row in told]
+    text = ""
+    for shown, line in enumerate(lines):
+        if len(text) + len(line) + AND_MORE >= size:
+            return f"{text}\nand {len(lines) - shown} more"
+        text += line
+    return text
+
+
+def limit(row: Row) -> str:
+    """What it may take, whether it takes that, and whether somebody has set it; empty: nothing
+    limits it, or that is not known."""
+    told = [] if row.limit is None else [f"{row.limit:,.{0 if row.limit >= 10 else 1}f}/s"]
+    if row.limit_set:
+        told.append("set")
+    if row.throttled:
+        told.append("reached")
+    return " ".join(told)
+
+
+def asset_path(row: Row) -> str:
+    """Where Dagster's UI shows the stream."""
+    return "/assets/" + "/".join(quote(part, safe="") for part in row.asset)
+
+
+def shortened(text: str, most: int) -> str:
+    """Text in one line of at most so many characters, which can be stored: half a character, as the
+    name of a file may have, becomes a question mark."""
+    text = " ".join(text.split()).encode(errors="replace").decode()
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def executors(row: Row) -> str:
+    """`3 of 8`, or `3 -> 5 of 8` while some are to come or to leave."""
+    if row.registered is None and row.requested is None:
+        return _DASH
+    have = "?" if row.registered is None else str(row.registered)
+    if row.requested not in (None, row.registered):
+        have += f" -> {row.requested}"
+    return have if row.maximum is None else f"{have} of {row.maximum}"
+
+
+def called(row: Row) -> str:
+    """The state as people say it, where it is another than it would seem."""
+    if row.gave_up:
+        return GIVEN_UP
+    running = (each for each in row.failing if each.check == Health.RUNNING.value)
+    if row.state == "running" and (failing := next(running, None)) is not None:
+        return NOT_STOPPED if failing.mark == NOT_STOPPED else NOT_ANSWERING
+    return CRASH_LOOPING if row.looping else row.state
+
+
+def state(row: Row) -> str:
+    """The state as people say it, and how long it has lasted where it is not the usual one."""
+    if row.since is None or row.looping or row.state in ("running", ORPHAN, "unknown"):
+        return called(row)
+    return f"{called(row)} for {span(max(0.0, row.seen_at - row.since))}"
+
+
+_DASH = "-"
+_SAID = (GIVEN_UP, CRASH_LOOPING, NOT_ANSWERING, NOT_STOPPED, *STATES)
+_UNBROKEN = "\u00a0"
+ARROW = "\u2192"
+"""On a page: a browser may end a line within `->`."""
+_LONGEST_PATH = 300
+"""Characters of a link; a row must fit into a small table."""
+
+
+def _line(row: Row, space: str = " ") -> str:
+    """A line of a table, but for its note.
+
+    Args:
+        space: in what is short; on a page a kind at which no line ends, which is six bytes.
+    """
+    word, since, ago = state(row).partition(" for ")
+    cells = [
+        _linked(row),
+        f"{word}{since}{ago.replace(' ', space)}",
+        _DASH if row.ratio is None else f"{row.ratio:.2f}",
+        _DASH if row.lag is None else span(row.lag).replace(" ", space),
+        escaped(executors(row).replace("->", ARROW)).replace(" ", space),
+        escaped(row.decision),
+        _DASH if row.restarts is None else str(row.restarts),
+    ]
+    return f"|{'|'.join(cells)}|"
+
+
+def _linked(row: Row) -> str:
+    name, path = fitted(row.stream, NAME), asset_path(row)
+    return f"[{name}]({path})" if len(path) <= _LONGEST_PATH else name
+
+
+def _note(row: Row, most: int = NOTE) -> str:
+    return fitted(shortened(row.note, most), 3 * most)

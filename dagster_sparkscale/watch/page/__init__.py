@@ -1,0 +1,1 @@
+"""What Dagster's page of a stream shows."""

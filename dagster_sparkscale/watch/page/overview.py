@@ -1,0 +1,155 @@
+"""A stream in ten seconds: what its asset's Overview shows. Pure.
+
+In this order: the state in a sentence, a picture of the last hours, the executors, the last
+decisions. Dagster's pages show Markdown in place below 1000 characters only, so each piece stays
+below that, and says what it leaves out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from dagster_sparkscale.clusters.base import Driver
+from dagster_sparkscale.durations import span
+from dagster_sparkscale.observe.status import Executor
+from dagster_sparkscale.watch.fleet.rows import Row
+from dagster_sparkscale.watch.fleet.text import ARROW, CRASH_LOOPING
+from dagster_sparkscale.watch.page.markdown import INLINE, clock, escaped, fitted
+
+DECISIONS = 10
+
+# Characters of Markdown; all of them together stay below `INLINE`.
+_SENTENCE = 330
+_FAILING = 220
+_URL = 120
+_REASON = 120
+_HOST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision other than to hold, as people are shown it."""
+
+    at: float
+    """Seconds since the epoch."""
+    decision: str
+    reason: str
+    run_key: str
+    """By which the run is found that carried it out."""
+
+
+def sentence(row: Row, shown: str, minimum: int) -> str:
+    """The stream in a sentence.
+
+    Args:
+        shown: its headline.
+        minimum: executors it has at least, as declared.
+    """
+    if row.state != "running":
+        # When the driver came says nothing of since when it is unknown.
+        if shown == CRASH_LOOPING:
+            # It stands while drivers come and go: each restart is told of as an event only.
+            restarts = "several" if row.restarts is None else str(row.restarts)
+            often = f"{shown}, {restarts} restarts within 24 h"
+            return f"{often}; at {clock(row.seen_at)}: {row.reason}"
+        if row.since is None or shown == "unknown":
+            return f"{shown}: {row.reason.removeprefix(f'{shown}: ')}"
+        return f"{shown} since {clock(row.since)}: {row.reason}"
+    parts = [shown]
+    if row.registered is not None:
+        most = f"to {row.maximum}" if row.maximum is not None else "or more"
+        parts.append(f"{row.registered} of {minimum} {most} executors")
+        if row.requested not in (None, row.registered):
+            parts[-1] += f" ({row.requested} asked for)"
+    if row.ratio is not None:
+        parts.append(f"R {row.ratio:.2f}")
+    if row.lag is not None:
+        parts.append(f"{span(row.lag)} behind")
+    return f"{', '.join(parts)}; {row.decision}: {row.reason}"
+
+
+def state(row: Row, shown: str, minimum: int, driver: Driver | None) -> str:
+    """The state as Markdown: the sentence, what is wrong, and where to look further."""
+    lines = [f"**{fitted(sentence(row, shown, minimum).strip(), _SENTENCE)}**"]
+    # What the checks of a stream that does not run say is in the sentence already.
+    if row.state == "running":
+        wrong = [each for each in row.failing if not _said(each.text, row.reason)][:2]
+        lines += [fitted(f"{each.check}: {each.text}", _FAILING // len(wrong)) for each in wrong]
+    seen = f"seen {clock(row.seen_at)}"
+    # Overview shows the last time that data moved on or the state was another. What is old there
+    # would look as if nobody watched. One that was never started has no such time.
+    if driver is not None and (row.state != "running" or row.ratio is None):
+        seen += " (while it stays so, later looks are below Events)"
+    links = [seen]
+    if driver is not None:
+        if driver.ui_url and driver.state.alive and len(driver.ui_url) <= _URL:
+            links.insert(0, f"[Spark UI]({driver.ui_url})")
+        links.append(f"driver {driver.epoch}: ")
+    text = "\n\n".join([*lines, " · ".join(links)])
+    # A path that is cut is none: it has all the room there is.
+    return text if driver is None else text + fitted(driver.where, INLINE - len(text))
+
+
+def _said(text: str, reason: str) -> bool:
+    """Whether a reason is all that a check says: what it adds is where the driver is."""
+    return bool(reason) and text.partition("; ")[0] == reason.partition("; ")[0]
+
+
+def executors(told: Sequence[Executor]) -> str:
+    """The executors as a table; a line a host where they are many. Empty for none."""
+    if not told:
+        return ""
+    lines = [f"|{escaped(each.id)} |{_host(each.host)} |{_tasks(each)}|" for each in told]
+    table = _table("executor|host|tasks of cores", lines)
+    if len(table) <= INLINE:
+        return table
+    hosts = Counter(each.host for each in told)
+    busy, cores = Counter[str](), Counter[str]()
+    for each in told:
+        busy[each.host] += each.active_tasks
+        cores[each.host] += each.cores
+    lines = [
+        f"|{count}|{_host(host)} |{busy[host]} of {cores[host]}|"
+        for host, count in hosts.most_common()
+    ]
+    return fitting("executors|host|tasks of cores", lines, "hosts")
+
+
+def decisions(decided: Iterable[Decided], now: float) -> str:
+    """The last decisions other than to hold, the newest first, with their runs."""
+    lines = []
+    for each in sorted(decided, key=lambda one: -one.at)[:DECISIONS]:
+        when = clock(each.at, now)
+        run = f"[run](/runs?q[0]=tag:dagster/run_key={quote(each.run_key, safe=':')})"
+        what = f"{each.decision}: {each.reason}".replace("->", ARROW)
+        lines.append(f"|{when}|{fitted(what, _REASON)} |{run}|")
+    return fitting("when\u00a0(UTC)|decided|", lines, f"of the last {len(lines)}")
+
+
+def _host(name: str) -> str:
+    return fitted(name, _HOST)
+
+
+def _tasks(executor: Executor) -> str:
+    held = ""
+    if executor.receivers:
+        held = f", {executor.receivers} receiver" + ("s" if executor.receivers > 1 else "")
+    return f"{executor.active_tasks} of {executor.cores}{held}"
+
+
+# In a row, what may end in a backslash has a space behind it: some readers take the bar behind a
+# backslash for an escaped one whatever is before.
+def _table(head: str, lines: Sequence[str]) -> str:
+    columns = head.count("|") + 1
+    return "\n".join([f"|{head}|", "|" + "-|" * columns, *lines])
+
+
+def fitting(head: str, lines: Sequence[str], what: str, most: int = INLINE) -> str:
+    """A table of as many lines as there is room for in `most` characters."""
+    for shown in range(len(lines), 0, -1):
+        more = f"\n\nand {len(lines) - shown} more {what}" if shown < len(lines) else ""
+        table = _table(head, lines[:shown]) + more
+        if len(table) <= most:
+            return table
+    return ""

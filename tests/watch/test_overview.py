@@ -1,0 +1,354 @@
+"""What a stream's page says of it: short, true, and shown as it was written."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.observe.status import Executor
+from dagster_sparkscale.watch.fleet.rows import STATES, Failing, Row, loops
+from dagster_sparkscale.watch.fleet.text import called
+from dagster_sparkscale.watch.page.markdown import clock
+from dagster_sparkscale.watch.page.overview import Decided, decisions, executors, sentence, state
+from tests.fakes import driver
+from tests.watch.reader import written
+
+NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC
+ROW = Row("clicks", ("clicks",), "running", NOW, decision="hold", reason="R is 0.62")
+
+
+def row(**fields):
+    return replace(ROW, **fields)
+
+
+def restarted(*ago, state=DriverState.RUNNING, up=60.0):
+    """A driver that recovery has started so many seconds ago."""
+    return driver(state, restarted_at=tuple(NOW - at for at in ago), submitted_at=NOW - up)
+
+
+class TestTheHeadline:
+    def of(self, made, seen):
+        return called(replace(made, looping=loops(seen, NOW)))
+
+    @pytest.mark.parametrize("known", STATES)
+    def test_is_the_state_of_the_row(self, known):
+        assert self.of(row(state=known), None) == known
+        assert self.of(row(state=known), driver(submitted_at=NOW)) == known
+        assert self.of(row(state=known), restarted()) == known
+
+    def test_one_that_nobody_restarts_is_given_up_however_often_it_crashed(self):
+        failed = restarted(5, 10, 15, state=DriverState.FAILED)
+        assert self.of(row(state="failed", gave_up=True), failed) == "given up"
+        assert self.of(row(state="failed", gave_up=True), None) == "given up"
+
+    @pytest.mark.parametrize("known", ["failed", "starting", "running"])
+    def test_two_restarts_within_an_hour_are_a_crash_loop(self, known):
+        assert self.of(row(state=known), restarted(5)) == known
+        assert self.of(row(state=known), restarted(5, 3599)) == "crash-looping"
+        assert self.of(row(state=known), restarted(5, 3600)) == known
+        assert self.of(row(state=known), restarted(0, 5)) == "crash-looping"
+        assert self.of(row(state=known), restarted(-5, 5)) == known
+
+    @pytest.mark.parametrize("known", [DriverState.STOPPED, DriverState.UNKNOWN])
+    def test_not_of_one_of_which_that_is_not_known(self, known):
+        assert self.of(row(state=known.value), restarted(5, 10, state=known)) == known.value
+
+    def test_until_a_driver_has_run_for_five_minutes(self):
+        assert self.of(row(), restarted(400, 500, up=299)) == "crash-looping"
+        assert self.of(row(), restarted(400, 500, up=300)) == "running"
+
+    def test_one_that_has_failed_again_after_these_has_not_settled(self):
+        failed = restarted(1400, 1500, state=DriverState.FAILED, up=1400)
+        assert self.of(row(state="failed"), failed) == "crash-looping"
+
+
+class TestTheSentence:
+    @pytest.mark.parametrize(
+        ("fields", "text"),
+        [
+            ({}, "running; hold: R is 0.62"),
+            (
+                {"registered": 3, "requested": 3, "maximum": 8, "ratio": 0.618, "lag": 4.2},
+                "running, 3 of 3 to 8 executors, R 0.62, 4 s behind; hold: R is 0.62",
+            ),
+            (
+                {"registered": 3, "requested": 5, "maximum": 8},
+                "running, 3 of 3 to 8 executors (5 asked for); hold: R is 0.62",
+            ),
+            ({"registered": 0}, "running, 0 of 3 or more executors; hold: R is 0.62"),
+            ({"requested": 5}, "running; hold: R is 0.62"),
+            ({"ratio": 0.0, "lag": 0.0}, "running, R 0.00, 0 s behind; hold: R is 0.62"),
+        ],
+    )
+    def test_of_one_that_runs_has_what_was_measured_and_why_nothing_is_done(self, fields, text):
+        assert sentence(row(**fields), "running", 3) == text
+
+    @pytest.mark.parametrize(
+        ("fields", "shown", "text"),
+        [
+            ({"state": "failed", "since": NOW}, "failed", "failed since 2027-01-15 08:00 UTC: why"),
+            ({"state": "failed", "since": NOW}, "given up", "given up since 2027-01-15 08:00 UTC:"),
+            ({"state": "stopped", "since": 0.0}, "stopped", "stopped since 1970-01-01 00:00 UTC:"),
+            ({"state": "starting", "since": None}, "starting", "starting: why"),
+            ({"state": "starting", "ratio": 0.5}, "starting", "starting: why"),
+        ],
+    )
+    def test_of_one_that_does_not_says_since_when_and_why(self, fields, shown, text):
+        assert sentence(row(reason="why", **fields), shown, 1).startswith(text)
+
+    def test_since_when_it_is_unknown_is_not_when_its_driver_came(self):
+        unknown = row(state="unknown", since=NOW - 86400, reason="no route to host")
+        assert sentence(unknown, "unknown", 1) == "unknown: no route to host"
+        looping = row(state="starting", since=NOW - 5, reason="its driver is starting")
+        said = f"restarts within 24 h; at {clock(NOW)}: its driver is starting"
+        assert sentence(looping, "crash-looping", 1) == f"crash-looping, several {said}"
+        counted = replace(looping, restarts=4)
+        assert sentence(counted, "crash-looping", 1) == f"crash-looping, 4 {said}"
+
+    def test_of_one_that_runs_between_crashes_says_so_first(self):
+        text = sentence(row(registered=3), "crash-looping", 1)
+        assert text == "crash-looping, 3 of 1 or more executors; hold: R is 0.62"
+
+
+STANDS = " (while it stays so, later looks are below Events)"
+
+
+class TestTheState:
+    FAILING = tuple(Failing("ratio_below_one", f"R is {n}", "", False) for n in range(3))
+
+    def test_is_a_sentence_what_is_wrong_and_where_to_look(self):
+        seen = driver(epoch=3, ui_url="http://host:4040", where="host, process 77")
+        assert state(row(failing=self.FAILING, registered=3, ratio=0.5), "running", 2, seen) == (
+            "**running, 3 of 2 or more executors, R 0.50; hold: R is 0.62**\n\n"
+            "ratio\\_below\\_one: R is 0\n\n"
+            "ratio\\_below\\_one: R is 1\n\n"
+            "[Spark UI](http://host:4040) · seen 2027-01-15 08:00 UTC · driver 3: host, process 77"
+        )
+
+    def test_a_long_path_is_whole(self):
+        log = "/data/" + "state_1/" * 40 + "driver.log"
+        wordy = tuple(replace(each, text="x" * 300) for each in self.FAILING)
+        text = state(row(failing=wordy[:1], reason="why"), "running", 1, driver(where=log))
+        assert len(text) < 1000
+        assert text.replace("![]()", "").replace("\\", "").endswith(log)
+
+    def test_what_is_wrong_is_not_said_twice(self):
+        silent = (Failing("running", "no answer", "", True), *self.FAILING[:1])
+        text = state(row(failing=silent, reason="no answer"), "running", 1, None)
+        assert text.startswith(
+            "**running; hold: no answer**\n\nratio\\_below\\_one: R is 0\n\nseen"
+        )
+
+    def test_of_one_that_does_not_run_has_no_more_than_the_sentence(self):
+        text = state(row(state="stopped", failing=self.FAILING), "stopped", 1, None)
+        assert text == "**stopped: R is 0.62**\n\nseen 2027-01-15 08:00 UTC"
+
+    def test_what_is_not_told_anew_says_where_later_looks_are(self):
+        assert STANDS not in state(row(ratio=0.0), "running", 1, driver())
+        for quiet in (row(), row(state="failed", ratio=0.5)):
+            assert f"UTC{STANDS} · driver 1" in state(quiet, "shown", 1, driver())
+        assert STANDS not in state(row(state="not started"), "not started", 1, None)
+
+    @pytest.mark.parametrize(
+        ("known", "url", "linked"),
+        [
+            (DriverState.RUNNING, "http://host:4040", True),
+            (DriverState.UNKNOWN, "http://host:4040", True),
+            (DriverState.FAILED, "http://host:4040", False),
+            (DriverState.STOPPED, "http://host:4040", False),
+            (DriverState.RUNNING, None, False),
+            (DriverState.RUNNING, "http://" + "h" * 113, True),
+            (DriverState.RUNNING, "http://" + "h" * 114, False),
+        ],
+    )
+    def test_links_to_a_spark_ui_that_is_there(self, known, url, linked):
+        assert ("Spark UI" in state(row(), "running", 1, driver(known, ui_url=url))) is linked
+
+
+class TestExecutors:
+    def test_of_none_are_none(self):
+        assert executors(()) == ""
+
+    def test_a_line_each(self):
+        told = (
+            Executor("0", "host_a", 4, 3),
+            Executor("1", "b", 2, receivers=2),
+            Executor("2", "b", 2, receivers=1),
+        )
+        assert executors(told) == (
+            "|executor|host|tasks of cores|\n|-|-|-|\n"
+            "|0 |host\\_a |3 of 4|\n|1 |b |0 of 2, 2 receivers|\n"
+            "|2 |b |0 of 2, 1 receiver|"
+        )
+
+    def test_a_line_a_host_where_they_are_many_the_fullest_first(self):
+        told = [Executor(str(n), f"host{min(n // 4, 9)}", 4, n % 3) for n in range(100)]
+        text = executors(told)
+        busy = sum(n % 3 for n in range(36, 100))
+        assert text.startswith(
+            "|executors|host|tasks of cores|\n|-|-|-|\n"
+            f"|64|host9 |{busy} of 256|\n|4|host0 |3 of 16|\n|4|host1 |"
+        )
+        assert text.count("host") == 11
+
+    def test_no_more_hosts_than_there_is_room_for(self):
+        told = [Executor(str(n), f"host{n:03}.cluster.example", 4) for n in range(100)]
+        text = executors(told)
+        shown = text.count(".cluster.example")
+        assert 20 < shown < 30
+        assert text.endswith(f"|\n\nand {100 - shown} more hosts")
+
+
+def decided(number, **fields):
+    plain = {"decision": "scale to 4", "reason": "R is 0.95", "run_key": f"clicks:1:{number}"}
+    return Decided(NOW - 60 * number, **plain | fields)
+
+
+class TestDecisions:
+    def test_none_are_none(self):
+        assert decisions([], NOW) == ""
+
+    def test_the_newest_first_each_with_its_run(self):
+        many = [decided(number) for number in (2000, 1, 5)]
+        link = "[run](/runs?q[0]=tag:dagster/run_key=clicks:1:"
+        assert decisions(many, NOW) == (
+            "|when\u00a0(UTC)|decided||\n|-|-|-|\n"
+            f"|07:59|scale to 4: R is 0.95 |{link}1)|\n"
+            f"|07:55|scale to 4: R is 0.95 |{link}5)|\n"
+            f"|01-13 22:40|scale to 4: R is 0.95 |{link}2000)|"
+        )
+
+    def test_no_more_than_ten(self):
+        text = decisions([decided(n, reason="", run_key="k") for n in range(15)], NOW)
+        assert text.count("[run]") == 10
+        assert text.startswith("|when\u00a0(UTC)|decided||\n|-|-|-|\n|08:00|")
+
+    def test_no_more_than_there_is_room_for(self):
+        text = decisions([decided(n, reason="x" * 200) for n in range(10)], NOW)
+        shown = text.count("[run]")
+        assert 3 < shown < 10
+        assert text.endswith(f"|\n\nand {10 - shown} more of the last 10")
+
+    def test_a_run_is_found_by_any_key(self):
+        text = decisions([decided(1, run_key="a b)|c:1:2")], NOW)
+        assert "(/runs?q[0]=tag:dagster/run_key=a%20b%29%7Cc:1:2)" in text
+
+
+TRICKY = "\\`*_[]<>|~&#;!()-+=.:\"' \n\r1ab"
+tricky = (
+    st.text(TRICKY)
+    | st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30)
+    | st.sampled_from(
+        [
+            "**x** [y](z)",
+            "&lt;b&gt;",
+            "<script>",
+            "| a | b |",
+            "![](<data:>)",
+            "x" * 2000,
+            "|" * 2000,
+        ]
+    )
+)
+numbers = st.none() | st.integers(0, 2**63)
+measured = st.none() | st.floats(0, 1e99)
+
+
+def one_line(text):
+    return " ".join(text.split())
+
+
+@given(tricky, tricky, tricky)
+def test_whatever_a_text_says_it_is_shown_as_it_is(reason, text, where):
+    assume(text != reason)  # it would not be said twice
+    shown = row(reason=reason, failing=(Failing("lag", text, "", True),))
+    texts, kinds = written(state(shown, "running", 1, driver(where=f"{where}.")))
+    assert kinds <= {*("paragraph_open", "paragraph_close", "text", "text_special")} | {
+        *("strong_open", "strong_close")
+    }
+    assert "strong_open" in kinds
+    for found, wanted in zip(
+        texts,
+        (
+            f"running; hold: {reason}",
+            f"lag: {text}",
+            f"seen {clock(NOW)}{STANDS} · driver 1: {where}.",
+        ),
+        strict=True,
+    ):
+        whole = not found.endswith("...")
+        expected, seen = one_line(wanted), one_line(found)
+        assert seen == expected if whole else expected.startswith(seen[:-3].rstrip())
+
+
+rows = st.builds(
+    Row,
+    stream=st.just("clicks"),
+    asset=st.just(("clicks",)),
+    state=st.sampled_from(STATES),
+    seen_at=st.floats(0, 1e10),
+    since=st.none() | st.floats(0, 1e10),
+    ratio=measured,
+    lag=measured,
+    registered=numbers,
+    requested=numbers,
+    maximum=numbers,
+    decision=tricky,
+    reason=tricky,
+    failing=st.lists(
+        st.builds(Failing, tricky, tricky, st.just(""), st.booleans()), max_size=3
+    ).map(tuple),
+)
+drivers = st.none() | st.builds(
+    driver,
+    st.sampled_from(DriverState),
+    st.integers(0, 2**63),
+    ui_url=st.none() | st.just("http://h") | tricky,
+    where=tricky,
+)
+
+
+@given(rows, drivers, st.integers(0, 10**6))
+def test_the_state_is_small_whatever_it_says(made, seen, minimum):
+    text = state(made, called(made), minimum, seen)
+    assert len(text) < 1000
+    assert f"seen {clock(made.seen_at)}" in text
+
+
+@given(
+    st.lists(
+        st.builds(Executor, tricky, tricky, *[st.integers(0, 2**63)] * 3), min_size=1, max_size=60
+    )
+)
+def test_the_executors_are_a_small_table_whatever_they_are_called(told):
+    text = executors(told)
+    assert 0 < len(text) < 1000
+    table, _, more = text.partition("\n\n")
+    texts, kinds = written(table)
+    assert "table_open" in kinds
+    assert not kinds & {"paragraph_open", "link_open", "html_inline", "em_open", "code_inline"}
+    lines = len(texts) // 3 - 1
+    assert len(texts) == 3 * (lines + 1)
+    if texts[0] == "executor":
+        assert (lines, more) == (len(told), "")
+    elif not more:
+        assert sum(int(count) for count in texts[3::3]) == len(told)
+
+
+@given(st.lists(st.builds(Decided, st.floats(0, 1e10), tricky, tricky, tricky), max_size=12))
+def test_the_decisions_are_a_small_table_whatever_they_say(many):
+    text = decisions(many, NOW)
+    assert len(text) < 1000
+    if not many:
+        return
+    newest = max(many, key=lambda each: each.at)
+    if len(newest.run_key) < 300:
+        assert text
+    if text:
+        texts, kinds = written(text.partition("\n\n")[0])
+        assert "table_open" in kinds
+        assert not kinds & {"paragraph_open", "html_inline", "em_open", "code_inline", "image"}
+        assert set(texts[5::3]) == {"run"}
+        assert texts[3] == clock(newest.at, NOW)
