@@ -49,12 +49,11 @@ if TYPE_CHECKING:
     from dagster_sparkscale.observe.evaluation import Evaluation as Evaluation
     from dagster_sparkscale.observe.history import history as history
     from dagster_sparkscale.observe.minutes import Minute as Minute
+    from dagster_sparkscale.version import __version__ as __version__
     from dagster_sparkscale.watch.alerts.alerts import Alert as Alert
     from dagster_sparkscale.watch.alerts.sensor import alert_sensor as alert_sensor
     from dagster_sparkscale.watch.alerts.webhooks import SlackWebhook as SlackWebhook
     from dagster_sparkscale.watch.alerts.webhooks import Webhook as Webhook
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "Alert": "watch.alerts.alerts",
@@ -87,6 +86,7 @@ _HOMES = {
     "Webhook": "watch.alerts.webhooks",
     "YarnClientCluster": "clusters.yarn.client_mode",
     "YarnCluster": "clusters.yarn.cluster",
+    "__version__": "version",
     "alert_sensor": "watch.alerts.sensor",
     "build_defs": "definitions",
     "history": "observe.history",
@@ -95,7 +95,7 @@ _HOMES = {
     "stream_options": "driver.begin.stream_options",
     "streaming_asset": "declare.decorator",
 }
-__all__ = ["__version__", *_HOMES]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 
-import dagster_sparkscale
 from dagster_sparkscale.autoscale.rescale_job import RESCALE
 from dagster_sparkscale.backpressure.retune_job import RETUNE
 from dagster_sparkscale.backpressure.schedules import retune_schedules
@@ -31,11 +30,12 @@ from dagster_sparkscale.receivers.rebalance_job import REBALANCE
 from dagster_sparkscale.receivers.recount_job import SET_RECEIVERS
 from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
 from dagster_sparkscale.state.schedules import maintenance_schedules
+from dagster_sparkscale.version import __version__
 from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.fleet.events import fleet_asset, fleet_key
 from dagster_sparkscale.watch.sensor import autoscale_sensor
 
-register_library("dagster-sparkscale", dagster_sparkscale.__version__)
+register_library("dagster-sparkscale", __version__)
 
 # Dagster itself sets this parameter in beta, of every sensor that has jobs, while it loads them.
 warnings.filterwarnings("ignore", "Parameter `owners` of initializer `Sensor", dg.BetaWarning)

@@ -25,7 +25,8 @@ def test_a_public_name_is_what_its_module_calls_so(name):
     thing = getattr(dagster_sparkscale, name)
     home = import_module(f"dagster_sparkscale.{dagster_sparkscale._HOMES[name]}")
     assert thing is getattr(home, name)
-    assert thing.__module__ == home.__name__, "its home is where it is defined"
+    if not isinstance(thing, str):
+        assert thing.__module__ == home.__name__, "its home is where it is defined"
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():

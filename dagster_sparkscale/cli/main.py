@@ -12,7 +12,6 @@ from typing import Any
 import click
 import dagster as dg
 
-import dagster_sparkscale
 from dagster_sparkscale.cli.changes import (
     forget,
     limits,
@@ -30,6 +29,7 @@ from dagster_sparkscale.cli.private_dagster import environ, get_env_var_dict
 from dagster_sparkscale.cli.receivers import receivers
 from dagster_sparkscale.cli.status import status
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.version import __version__
 
 
 class Commands(click.Group):
@@ -46,7 +46,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(dagster_sparkscale.__version__, prog_name="sparkscale")
+@click.version_option(__version__, prog_name="sparkscale")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Look at and change the streams of a Dagster code location.
