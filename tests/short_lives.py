@@ -20,6 +20,7 @@ import pyspark
 from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.launch import class_data_options
 from dagster_sparkscale.driver.spark.releases import minor
 from dev.kubernetes.building import USERS_CACHE
 
@@ -54,7 +55,7 @@ def for_short_lives(environ: MutableMapping[str, str]) -> None:
     environ.setdefault(USERS_CACHE, environ.get("XDG_CACHE_HOME", ""))
     environ["XDG_CACHE_HOME"] = str(CACHE)
     # Two collectors are one too many for a JVM.
-    all_given = " ".join(environ.get(name, "") for name in archives.VARIABLES)
+    all_given = " ".join(environ.get(name, "") for name in class_data_options.VARIABLES)
     ours = [each for each in _OPTIONS if not ("GC" in each and re.search(r"Use\w+GC", all_given))]
     _put_first(environ, [*ours, _CHECKPOINTS, *_archive(CACHE)])
 
@@ -62,7 +63,7 @@ def for_short_lives(environ: MutableMapping[str, str]) -> None:
 def begin_archive() -> None:
     """Have the archive of class data made in the background, unless it is there."""
     if not (os.environ.get(NO_ARCHIVE) or _archive(CACHE)):
-        command = [sys.executable, "-m", archives.__name__]
+        command = [sys.executable, "-m", archives.__package__]
         nowhere = subprocess.DEVNULL
         subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
 
@@ -91,5 +92,5 @@ def _archive(cache: Path) -> list[str]:
             java_home(), spark_home(), cache / "dagster-sparkscale" / "class-data"
         )
         if archives.is_whole(archive):
-            return [*archives.options(archive), *_IN_PLACE]
+            return [*class_data_options.options(archive), *_IN_PLACE]
     return []

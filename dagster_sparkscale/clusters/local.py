@@ -22,6 +22,7 @@ from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host.cluster import HostedCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.launch import class_data_options
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.daemons import Daemons, Size
 from dagster_sparkscale.clusters.standalone.room import Room
@@ -130,10 +131,11 @@ class LocalCluster(HostedCluster):
     def _class_data(self, java: Path, spark: Path) -> dict[str, list[str]]:
         if self.class_data_archive or not self.class_data:
             return super()._class_data(java, spark)
-        if archives.decided_by(os.environ):
+        if class_data_options.decided_by(os.environ):
             return {}
         archive = archives.see_to(java, spark, self._mark())
-        return dict.fromkeys(("driver", "executor"), archives.options(archive)) if archive else {}
+        roles = ("driver", "executor")
+        return dict.fromkeys(roles, class_data_options.options(archive)) if archive else {}
 
     def _mark(self) -> str:
         return str(self.state_path())

@@ -12,6 +12,7 @@ import pytest
 
 from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.launch import class_data_options
 from dagster_sparkscale.clusters.local import LocalCluster
 from dagster_sparkscale.clusters.standalone.cluster import StandaloneCluster
 from dagster_sparkscale.declare.declaration import DeclarationError
@@ -81,7 +82,7 @@ def test_the_command_says_why_there_is_none(tmp_path: Path) -> None:
         (f"--java={java}", f"'{java}': is Java 11. Spark"),
     ):
         done = subprocess.run(
-            [sys.executable, "-m", archives.__name__, argument],
+            [sys.executable, "-m", archives.__package__, argument],
             capture_output=True,
             text=True,
             timeout=HANGS,
@@ -98,7 +99,7 @@ def test_a_file_that_a_jvm_cannot_use_is_passed_over_in_silence(
     (tmp_path / "empty").touch()
     (tmp_path / "folder").mkdir()
     for name in ("missing", "garbage", "empty", "folder"):
-        options = archives.options(tmp_path / name)
+        options = class_data_options.options(tmp_path / name)
         command = [str(java_home() / "bin/java"), *options, "--version"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
         assert (done.returncode, done.stderr) == (0, ""), name
@@ -178,7 +179,7 @@ def test_a_path_that_options_cannot_have_is_not_used(
 def test_what_an_environment_says_of_sharing_is_left_to_it(
     variable: str, value: str, decides: bool
 ) -> None:
-    assert archives.decided_by({variable: value}) is decides
+    assert class_data_options.decided_by({variable: value}) is decides
 
 
 def test_a_link_to_a_path_that_options_cannot_have_is_not_used(

@@ -130,7 +130,7 @@ def test_one_that_was_not_finished_is_tried_again_if_that_was_on_purpose(
 
     # The real one, without the minute that it waits in the background.
     maker = subprocess.Popen(
-        [sys.executable, "-m", archives.__name__], env={**os.environ, MARKER: mark}
+        [sys.executable, "-m", archives.__package__], env={**os.environ, MARKER: mark}
     )
     try:
         wait_for("the JVM that makes it", lambda: len(marked(mark)) >= 3)

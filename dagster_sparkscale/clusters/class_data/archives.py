@@ -21,7 +21,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -39,7 +39,7 @@ from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.supervisor import write_json
 from dagster_sparkscale.clusters.java import java_home, spark_home
-from dagster_sparkscale.clusters.launch.spark_settings import speaks_of_sharing
+from dagster_sparkscale.clusters.launch.class_data_options import can_be_named
 
 DELAY_SECONDS = 60.0
 """How long a background maker waits first: the streams being started have the machine then, and a
@@ -48,36 +48,11 @@ _RETRY_SECONDS = 24 * 3600.0
 _KEPT = 3
 # Another one whenever what the archive is made with changes.
 _RECIPE = "1"
-# Its warnings go to the standard output, where somebody may read something else.
-_QUIET = "-Xlog:cds*=off"
 _KILLED = "its maker was killed"
-VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""From which every JVM reads options."""
 
 _log = logging.getLogger(__name__)
 # Makers this process has started: kept so that they are reaped when they end.
 _launched: list[subprocess.Popen[bytes]] = []
-
-
-def options(archive: Path) -> list[str]:
-    """What a JVM is told, so that it uses `archive` where it can and is silent where it can't.
-
-    Of a file that is there: for one that is missing, Java 17 does without its own archive too.
-    """
-    return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", _QUIET]
-
-
-def can_be_named(path: Path) -> bool:
-    """Whether Java's options, Spark's settings and its scripts all take `path` for one word.
-
-    A colon parts two archives; quotes and backslashes end elsewhere than they should.
-    """
-    return re.fullmatch(r"[\w./+,=@%~ -]+", str(path)) is not None
-
-
-def decided_by(environ: Mapping[str, str]) -> bool:
-    """Whether what every JVM reads from its environment decides about class-data sharing."""
-    return any(speaks_of_sharing(environ.get(name, "")) for name in VARIABLES)
 
 
 def user_folder() -> Path:
@@ -247,7 +222,7 @@ def _start_making(java: Path, spark: Path, archive: Path, mark: str) -> None:
     if _is_held(archive.with_suffix(".waiting.lock")):
         return  # a maker waits or works already
     package = str(Path(__file__).parents[3])
-    command = [sys.executable, "-m", __name__, "--folder", str(archive.parent), "--background"]
+    command = [sys.executable, "-m", __package__, "--folder", str(archive.parent), "--background"]
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), package]))
     process = subprocess.Popen(
         [*command, "--java", str(java), "--spark", str(spark)],

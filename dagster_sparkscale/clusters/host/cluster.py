@@ -17,7 +17,6 @@ from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.given import is_text
@@ -36,6 +35,7 @@ from dagster_sparkscale.clusters.host.launch import Runtime
 from dagster_sparkscale.clusters.host.processes import marker
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
 from dagster_sparkscale.clusters.java import java_home, spark_home
+from dagster_sparkscale.clusters.launch import class_data_options
 from dagster_sparkscale.clusters.launch.driver_options import fence_options
 from dagster_sparkscale.clusters.launch.spark_settings import settings
 from dagster_sparkscale.clusters.records import starts
@@ -104,7 +104,7 @@ class HostedCluster(StateFolderCluster):
                 f"class_data_archive = {value!r}: must be an absolute path, for workers have "
                 "other working folders"
             )
-        if given and not archives.can_be_named(Path(value)):
+        if given and not class_data_options.can_be_named(Path(value)):
             raise ValueError(
                 f"class_data_archive = {value!r}: must be a path of letters, digits, blanks and "
                 "./+,=@%~_- only: options of a JVM can't have others"
@@ -231,12 +231,12 @@ class HostedCluster(StateFolderCluster):
         if not self.class_data_archive:
             return {}
         archive = Path(self.class_data_archive)
-        roles = {"executor": archives.options(archive)}
+        roles = {"executor": class_data_options.options(archive)}
         try:
             here = archive.is_file()
         except OSError:
             here = False
-        if here and not archives.decided_by(os.environ):
+        if here and not class_data_options.decided_by(os.environ):
             roles["driver"] = roles["executor"]
         if not here:
             _log.warning(

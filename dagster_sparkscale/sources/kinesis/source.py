@@ -4,10 +4,6 @@ Spark makes the reader in a process of its own beside the driver, which plans, a
 it to every task, which reads. Spark's checkpoint is the only one.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
 import pyspark
 from pyspark.sql.datasource import (
     DataSource,
@@ -19,12 +15,11 @@ from pyspark.sql.types import StructType
 
 from dagster_sparkscale.driver.spark.releases import need
 
-from .options import Options, OptionsError, parse
+from .options import OptionsError, parse
 from .plan_bounded import plan_bounded
-from .ranges import Range
-from .read import ahead, read
-from .rows import SCHEMA, to_arrow
+from .rows import SCHEMA
 from .shared import service_for
+from .tasks import Reads, ShardPartition
 
 NAME = "kinesis-direct"
 
@@ -59,30 +54,6 @@ class KinesisDirectSource(DataSource):
         from .stream_reader import StreamReader  # of what earlier releases do not have
 
         return StreamReader(self._options)
-
-
-@dataclass
-class ShardPartition(InputPartition):
-    """A task's work."""
-
-    planned: Range
-
-
-class Reads:
-    """What runs on executors: the same for streams and for batch reads."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        if not isinstance(partition, ShardPartition):
-            return  # what Spark makes of no partitions at all
-        options, shard = self._options, partition.planned.shard
-        service = service_for(options.connection)
-        pages = read(service, partition.planned, options.fail_on_data_loss)
-        yield from ahead(
-            to_arrow(page, shard, options.connection.stream, options.deaggregate) for page in pages
-        )
 
 
 class BatchReader(Reads, DataSourceReader):

@@ -17,7 +17,7 @@ from .planner import Plan, Planner
 from .positions import Offset
 from .ranges import between
 from .shared import service_for
-from .source import Reads, ShardPartition
+from .tasks import Reads, ShardPartition
 
 
 class StreamReader(Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
