@@ -19,6 +19,7 @@ from benchmarks.figures import Figure, paired_ratio
 from benchmarks.one_stream import STREAM
 from benchmarks.rescale_run import Launch, ended, has, requested_at, wait, webserver
 from dagster_sparkscale import ClusterManager
+from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dev.dagster_ui import AT_ONCE
 from dev.kubernetes import granted
 from dev.kubernetes.running import Cluster, make_namespace, start
@@ -91,5 +92,5 @@ def _scale(cluster: ClusterManager, executors: int) -> None:
     driver = cluster.find(STREAM)
     assert driver is not None
     wait(lambda: cluster.status(driver, window=0).phase == "running")
-    cluster.scale(driver, executors)
+    cluster.change(driver, SetExecutors(executors))
     wait(partial(has, cluster, executors))

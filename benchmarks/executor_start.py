@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, paired_ratio
 from dagster_sparkscale import LocalCluster, RatioPolicy, StructuredStream
+from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.class_data import archives
 from dagster_sparkscale.clusters.java import java_home, spark_home
@@ -74,10 +75,10 @@ def _running(cluster: LocalCluster, name: str, settings: dict[str, str]) -> Driv
 
 def _seconds(cluster: LocalCluster, driver: Driver) -> float:
     began = time.monotonic()
-    cluster.scale(driver, TARGET)
+    cluster.change(driver, SetExecutors(TARGET))
     _wait(lambda: _registered(cluster, driver) == TARGET)
     took = time.monotonic() - began
-    cluster.scale(driver, 1)
+    cluster.change(driver, SetExecutors(1))
     _wait(lambda: _registered(cluster, driver) == 1)
     return took
 

@@ -31,6 +31,7 @@ from dagster_sparkscale import DStream, LocalCluster
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.errors import AgentRefused
 from dagster_sparkscale.observe.status import Receiver
+from dagster_sparkscale.receivers.move import MoveReceiver
 from dev.runs import MARK
 
 PROGRAM = Path(__file__).parent / "programs" / "listening.py"
@@ -130,7 +131,7 @@ def _move(cluster: LocalCluster, driver: Driver) -> float:
     status = cluster.status(driver, window=0)
     there = next(e.id for e in status.executors if e.id != here.executor)
     began = time.monotonic()
-    cluster.move_receiver(driver, here.stream_id, there)
+    cluster.change(driver, MoveReceiver(here.stream_id, there))
     _wait("the receiver", lambda: _receiver(cluster, driver).executor == there)
     return time.monotonic() - began
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, Overtaken, StaleEpoch
 from dagster_sparkscale.clusters.records.leases import Lease
@@ -197,7 +198,7 @@ def _request(
         f"before: {before.registered} registered{leaving}, {before.requested} requested; "
         f"requesting {target}"
     )
-    asked = cluster.scale(driver, target, lease=lease)
+    asked = cluster.change(driver, SetExecutors(target), lease=lease)
     story = Story(
         driver=driver,
         registered_before=before.registered,

@@ -14,6 +14,7 @@ from dagster_sparkscale.backpressure.plan import How
 from dagster_sparkscale.backpressure.preflight import Looked, Request
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
+from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
@@ -103,11 +104,11 @@ def _live(
         if after.rates == before.rates:
             return
         try:
-            cluster.set_rates(looked.driver, after.rates or {}, lease=lease)
+            cluster.change(looked.driver, SetRates(after.rates or {}), lease=lease)
         except (AgentUnreachable, AgentRefused) as error:
             # It may have taken them all the same, with its answer lost.
             with contextlib.suppress(AgentUnreachable, AgentRefused):
-                cluster.set_rates(looked.driver, before.rates or {}, lease=lease)
+                cluster.change(looked.driver, SetRates(before.rates or {}), lease=lease)
             lease.write(replace(lease.record, tuning=before.tuning, rates=before.rates))
             raise NotDone(
                 f"{stream.name!r}: its driver did not say that it has taken the limits, and what "

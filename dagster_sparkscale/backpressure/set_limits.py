@@ -17,6 +17,7 @@ from dagster_sparkscale.clusters.errors import (
     StaleEpoch,
 )
 from dagster_sparkscale.clusters.in_force import live
+from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.records.store import Limited
@@ -208,7 +209,7 @@ def _request(
     for each in live(lease.record).values():
         tell(f"before: set for {each.name} {each.in_words}")
     try:
-        answer = cluster.set_rates(driver, rates, lease=lease)
+        answer = cluster.change(driver, SetRates(rates), lease=lease)
     except StaleEpoch:
         raise
     except (AgentUnreachable, AgentRefused):

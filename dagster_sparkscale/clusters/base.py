@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 import dagster as dg
 from pydantic import ValidationError
 
-from dagster_sparkscale.clusters import limits
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
+from dagster_sparkscale.clusters.agents.change import Change
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
@@ -328,93 +328,30 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """
         return self.agent(driver).status(timeout, window)
 
-    def scale(
-        self, driver: Driver, target: int, timeout: float = 10.0, lease: Lease | None = None
+    def change(
+        self, driver: Driver, change: Change, timeout: float = 10.0, lease: Lease | None = None
     ) -> Status:
-        """Set the absolute number of executors. Idempotent; returns once the agent has asked the
-        cluster for it, not when the executors have come.
+        """Have a running driver changed: its number of executors, or what a capability defines.
+        Idempotent; returns what the agent reports once it has taken the change.
 
         Args:
-            lease: of the operation that asks. By it the target is remembered, for the next driver
+            lease: of the operation that asks. By it the change is remembered, for the next driver
                 to begin with; its number keeps an earlier operation, held up on the way, from
                 undoing what this one did.
 
         Raises:
             StaleEpoch: `driver` is not the newest driver of its stream, or a later operation has
-                set the number since.
-            LeaseLost: the lease is over.
-            AgentUnreachable, AgentRefused: as for `status`.
-        """
-        self.newest_record(driver)
-        if lease is not None:
-            lease.check(driver.stream)
-            # Before it is asked for: a driver that dies of it is to come back with it.
-            lease.write(replace(lease.record, executors=target))
-        number = lease.number if lease else None
-        return self.agent(driver).scale(target, timeout, operation=number)
-
-    def set_rates(
-        self,
-        driver: Driver,
-        rates: Mapping[str, Mapping[str, float]],
-        timeout: float = 10.0,
-        lease: Lease | None = None,
-    ) -> Status:
-        """Set the live limits of the stream's sources, all of them: what is not named has none.
-        Idempotent; returns once the agent has them. The status has what is set.
-
-        Args:
-            rates: by source and limit, as `RemoteAgent.set_rates` has them; `*` stands for each
-                source that is not named.
-            lease: of the operation that asks. By it the limits are remembered, for the next driver
-                to begin with; its number keeps an earlier operation, held up on the way, from
-                undoing what this one did.
-
-        Raises:
-            BadRates: a limit makes no sense; nothing was remembered.
-            StaleEpoch: `driver` is not the newest driver of its stream, or a later operation has
                 changed it since.
             LeaseLost: the lease is over.
             AgentUnreachable, AgentRefused: as for `status`.
         """
-        wanted = limits.checked(rates)
         self.newest_record(driver)
         if lease is not None:
             lease.check(driver.stream)
-            # Before they are asked for: a driver that dies of it is to come back with them.
-            lease.write(replace(lease.record, rates=wanted))
-        number = lease.number if lease else None
-        return self.agent(driver).set_rates(wanted, timeout, operation=number, absolute=True)
-
-    def move_receiver(
-        self,
-        driver: Driver,
-        stream_id: int,
-        executor: str,
-        timeout: float = 10.0,
-        lease: Lease | None = None,
-    ) -> Status:
-        """Send a receiver of the driver's program to an executor. Idempotent; returns once it is on
-        its way, not when it runs there: `Status.receivers` and `.relaunches` tell of that.
-
-        Args:
-            stream_id: of the receiver, as Spark numbers it.
-            lease: of the operation that asks. Its number keeps an earlier operation, held up on
-                the way, from undoing what this one did.
-
-        Raises:
-            StaleEpoch: `driver` is not the newest driver of its stream, or a later operation has
-                changed it since.
-            LeaseLost: the lease is over.
-            AgentUnreachable, AgentRefused: as for `status`; refused where there is no such receiver
-                or executor, or that executor has no core for it.
-        """
-        self.newest_record(driver)
-        if lease is not None:
-            lease.check(driver.stream)
-            lease.write(lease.record)  # notes when it was asked for
-        number = lease.number if lease else None
-        return self.agent(driver).move_receiver(stream_id, executor, timeout, operation=number)
+            # Before it is asked for: a driver that dies of it is to come back with it. Where there
+            # is nothing to remember, the record notes when it was asked for.
+            lease.write(change.remembered(lease.record))
+        return self.agent(driver).change(change, timeout, lease.number if lease else None)
 
     def newest_record(self, driver: Driver) -> Record:
         """The record of the driver's stream.

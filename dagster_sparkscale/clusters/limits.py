@@ -2,11 +2,65 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+from dagster_sparkscale.clusters.agents.change import Change
+from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.driver.backpressure.rates import check
 from dagster_sparkscale.driver.wire import RATES
+from dagster_sparkscale.observe.status import Status
 
 Rates = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class SetRates(Change):
+    """Sets the live limits of all sources: a source that is not named has none afterwards. The
+    agent answers once it has them.
+
+    Raises:
+        BadRates: a limit makes no sense; the text names it, its value and what would be right.
+    """
+
+    rates: Mapping[str, Mapping[str, float]]
+    """By source and limit: maxRate (records per second), maxRecordsPerTrigger, maxBytesPerTrigger
+    and maxSpanPerTrigger (seconds). `*` stands for each source that is not named."""
+    path: ClassVar[str] = "/v1/rates"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", checked(self.rates))
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        return {"rates": self.rates, "absolute": True}
+
+    def remembered(self, record: Record) -> Record:
+        return replace(record, rates=self.rates)
+
+    def unfinished(self, answer: Status) -> Change | None:
+        # An agent of an older release does not know "absolute": it has kept what was not named.
+        left: dict[str, Mapping[str, None] | None] = {}
+        for source, limits in (answer.rates or {}).items():
+            wanted = self.rates.get(source)
+            if not wanted:
+                left[source] = None
+            elif surplus := [name for name in limits if name not in wanted]:
+                left[source] = dict.fromkeys(surplus)
+        return PatchRates(left) if left else None
+
+
+@dataclass(frozen=True)
+class PatchRates(Change):
+    """Sets and removes single live limits: what is not named stays, and None removes one limit, or
+    all of a source."""
+
+    rates: Mapping[str, Mapping[str, float | None] | None]
+    path: ClassVar[str] = "/v1/rates"
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        return {"rates": self.rates}
 
 
 def checked(rates: Mapping[str, Mapping[str, float]]) -> Rates:

@@ -25,6 +25,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import active, in_words, receiver_of, spread
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.receivers.balance import Unsettled, moves, no_room, placement
+from dagster_sparkscale.receivers.move import MoveReceiver
 from dagster_sparkscale.receivers.preflight import gone, receiving, running
 
 ASK_SECONDS = 10.0
@@ -197,7 +198,9 @@ def _ask_for(cluster: ClusterManager, driver: Driver, move: Move, lease: Lease) 
     deadline = time.monotonic() + ASK_SECONDS
     while True:
         try:
-            return cluster.move_receiver(driver, move.stream_id, move.to_executor, lease=lease)
+            return cluster.change(
+                driver, MoveReceiver(move.stream_id, move.to_executor), lease=lease
+            )
         except AgentRefused:
             raise
         except ClusterError:

@@ -281,9 +281,9 @@ class TestStory:
                 held.append(("look", "clicks" in world.leases))
                 return super().status(driver, **how)
 
-            def scale(self, driver, target, **how):
+            def change(self, driver, change, **how):
                 held.append(("scale", "clicks" in world.leases))
-                return super().scale(driver, target, **how)
+                return super().change(driver, change, **how)
 
         world.run(STREAM, executors=2)
         rescale(Watched(world=world.key), STREAM, asked(4), holder="x", tell=[].append)

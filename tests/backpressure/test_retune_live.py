@@ -72,7 +72,7 @@ class TestLive:
         def cut(*_, **__):
             raise error("gone")
 
-        monkeypatch.setattr(MemoryAgent, "set_rates", cut)
+        monkeypatch.setattr(MemoryAgent, "change", cut)
         remember(deployed, tuning=tuned_before(deployed.streams[0], settings={}))
         before = record(deployed)
         text = failure_of(ran(deployed))
@@ -93,15 +93,15 @@ class TestLive:
     def test_a_driver_whose_answer_was_lost_does_not_keep_them(self, monkeypatch):
         it = deployment(policed(initial_rate=450, max_rate=5000))
         has_run(it)
-        taken = MemoryAgent.set_rates
+        taken = MemoryAgent.change
         lost = iter([AgentUnreachable("timed out")])
 
-        def set_rates(agent, *args, **more):
+        def change(agent, *args, **more):
             answer = taken(agent, *args, **more)
             for error in lost:
                 raise error
             return answer
 
-        monkeypatch.setattr(MemoryAgent, "set_rates", set_rates)
+        monkeypatch.setattr(MemoryAgent, "change", change)
         assert "what was before is remembered" in failure_of(ran(it))
         assert (kept(it).rates, record(it).rates) == ({}, None)

@@ -314,7 +314,7 @@ class TestOperation:
         def silent(agent, *args, **more):
             raise AgentUnreachable("no answer")
 
-        monkeypatch.setattr(MemoryAgent, "set_rates", silent)
+        monkeypatch.setattr(MemoryAgent, "change", silent)
         with pytest.raises(AgentUnreachable):
             self.carry_out(running, rate=50)
         kept = running.records["clicks"]

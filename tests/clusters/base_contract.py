@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
@@ -24,6 +25,7 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
+from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.store import Conflict, Submission
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.backpressure.rates import BadRates
@@ -181,25 +183,25 @@ class BaseContract(Streams):
 
     def test_a_target_that_makes_no_sense_is_refused(self, running: ClusterManager) -> None:
         with pytest.raises(AgentRefused, match="target"):
-            running.scale(newest(running, "clicks"), -1, HANGS)
+            running.change(newest(running, "clicks"), SetExecutors(-1), HANGS)
 
     def test_limits_of_sources_are_stated_as_a_whole(self, running: ClusterManager) -> None:
         driver = newest(running, "clicks")
         limits = {"web": {"maxRecordsPerTrigger": 9}, "*": {"maxRate": 2.5}}
-        assert running.set_rates(driver, limits, HANGS).rates == limits
+        assert running.change(driver, SetRates(limits), HANGS).rates == limits
         less = {"*": {"maxRate": 7}}
-        assert running.set_rates(driver, less, HANGS).rates == less
+        assert running.change(driver, SetRates(less), HANGS).rates == less
         with pytest.raises(BadRates, match=r"web\.maxRate: 0: must be"):
-            running.set_rates(driver, {"web": {"maxRate": 0}}, HANGS)
-        assert running.set_rates(driver, {}, HANGS).rates == {}
+            running.change(driver, SetRates({"web": {"maxRate": 0}}), HANGS)
+        assert running.change(driver, SetRates({}), HANGS).rates == {}
 
     def test_an_old_epoch_changes_nothing(self, running: ClusterManager) -> None:
         driver = newest(running, "clicks")
         old, newer = replace(driver, epoch=driver.epoch - 1), f"at epoch {driver.epoch};"
         with pytest.raises(StaleEpoch, match=newer):
-            running.scale(old, 2)
+            running.change(old, SetExecutors(2))
         with pytest.raises(StaleEpoch, match=newer):
-            running.set_rates(old, {"web": {"maxRate": 1}})
+            running.change(old, SetRates({"web": {"maxRate": 1}}))
         with running.lease("clicks", "test") as lease, pytest.raises(StaleEpoch, match=newer):
             running.stop(old, lease)
         assert newest(running, "clicks").state is DriverState.RUNNING
@@ -311,9 +313,9 @@ class BaseContract(Streams):
     ) -> None:
         old, before = newest(idling, "idle"), idling.history("idle")
         with idling.lease("idle", "rescale run 1a2b", wait=HANGS) as lease:
-            idling.scale(old, 2, HANGS, lease)
+            idling.change(old, SetExecutors(2), HANGS, lease)
             limits = {"web": {"maxRecordsPerTrigger": 9, "maxSpanPerTrigger": 1.5}}
-            assert idling.set_rates(old, limits, HANGS, lease).rates == limits
+            assert idling.change(old, SetRates(limits), HANGS, lease).rates == limits
         self.kill_driver(idling, old)
         failed = wait_for(
             "the driver to have failed",
@@ -331,6 +333,6 @@ class BaseContract(Streams):
         assert (seen.requested, seen.rates) == (2, limits)
         gone = f"at epoch {driver.epoch}; the driver of epoch {old.epoch} is gone"
         with pytest.raises(StaleEpoch, match=gone):
-            idling.scale(old, 2)
+            idling.change(old, SetExecutors(2))
         with pytest.raises((AgentUnreachable, AgentRefused)):
             idling.status(old)

@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.clusters.launch.spark_settings import properties
@@ -102,7 +103,7 @@ def scale(cluster: ClusterManager, name: str, target: int) -> Status:
 
     def asked() -> Status | None:
         with contextlib.suppress(AgentUnreachable):
-            return cluster.scale(newest(cluster, name), target, timeout=HANGS)
+            return cluster.change(newest(cluster, name), SetExecutors(target), timeout=HANGS)
         return None
 
     seen = wait_for(f"{name} to be told", asked)

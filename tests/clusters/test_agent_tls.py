@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dagster_sparkscale.clusters.agents import credentials
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
+from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.agents.credentials import Credentials
 from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
@@ -275,7 +276,7 @@ def test_an_agent_behind_a_proxy_that_ends_tls_is_asked_below_its_path(
         )
         for _ in range(2):
             assert asked.status(HANGS, window=60.0).stream == "clicks"
-        assert asked.scale(4, HANGS).stream == "clicks"
+        assert asked.change(SetExecutors(4), HANGS).stream == "clicks"
         with pytest.raises(AgentRefused, match="HTTP status 404"):
             replace(asked, url=f"{url}/gate/orders").status(HANGS)
     sent = [(method, path, body) for method, path, _, body in agent.asked]

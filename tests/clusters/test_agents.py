@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
@@ -11,6 +12,7 @@ from dagster_sparkscale.clusters.errors import (
     StaleEpoch,
     Superseded,
 )
+from dagster_sparkscale.clusters.limits import PatchRates, SetRates
 from tests.clusters.answering import STATUS, TOKEN, Agent, ask, remote
 from tests.waiting import HANGS
 
@@ -26,11 +28,11 @@ def test_it_asks_with_the_token_and_reads_the_status(
 
 
 def test_it_scales_and_stops_as_agreed(connections: Connections, agent: Agent) -> None:
-    assert remote(connections, agent.url).scale(4, HANGS).registered == 2
+    assert remote(connections, agent.url).change(SetExecutors(4), HANGS).registered == 2
     limits = {"web": {"maxRecordsPerTrigger": 9, "maxSpanPerTrigger": None}, "old": None}
     now = {"web": {"maxRecordsPerTrigger": 9}}
     agent.body = json.dumps({**STATUS, "rates": now}).encode()
-    assert remote(connections, agent.url).set_rates(limits, HANGS).rates == now
+    assert remote(connections, agent.url).change(PatchRates(limits), HANGS).rates == now
     agent.code, agent.body = 202, b"{}"
     remote(connections, agent.url).stop(True, 60.0)
     asked = [(method, path, body) for method, path, _, body in agent.asked]
@@ -43,8 +45,8 @@ def test_it_scales_and_stops_as_agreed(connections: Connections, agent: Agent) -
 
 def test_it_names_the_operation_that_asks(connections: Connections, agent: Agent) -> None:
     asked = remote(connections, agent.url)
-    asked.scale(4, HANGS, operation=7)
-    asked.set_rates({}, HANGS, operation=8)
+    asked.change(SetExecutors(4), HANGS, operation=7)
+    asked.change(PatchRates({}), HANGS, operation=8)
     agent.code, agent.body = 202, b"{}"
     asked.stop(True, 60.0, operation=0)
     assert [body["operation"] for _, _, _, body in agent.asked] == [7, 8, 0]
@@ -56,12 +58,12 @@ def test_all_limits_are_stated_and_an_older_agent_is_told_what_is_to_go(
     wanted = {"web": {"maxRate": 9}, "new": {"maxRate": 5}}
     agent.body = json.dumps({**STATUS, "rates": wanted}).encode()
     asked = remote(connections, agent.url)
-    asked.set_rates(wanted, HANGS, operation=7, absolute=True)
+    asked.change(SetRates(wanted), HANGS, operation=7)
     has = {**wanted, "web": {"maxRate": 9, "maxSpanPerTrigger": 2}, "old": {"maxRate": 1}}
     agent.body = json.dumps({**STATUS, "rates": has}).encode()
-    asked.set_rates(wanted, HANGS, operation=7, absolute=True)
+    asked.change(SetRates(wanted), HANGS, operation=7)
     agent.body = json.dumps({**STATUS, "rates": None}).encode()
-    asked.set_rates({}, HANGS, absolute=True)
+    asked.change(SetRates({}), HANGS)
     stated = {"rates": wanted, "absolute": True, "epoch": 3, "operation": 7}
     left = {"web": {"maxSpanPerTrigger": None}, "old": None}
     assert [body for *_, body in agent.asked] == [
@@ -78,7 +80,7 @@ def test_a_change_that_came_after_a_later_operation_is_told_from_one_for_another
     agent.code = 409
     agent.body = b'{"error": "operation: 6: too late", "epoch": 3, "operation": 7}'
     with pytest.raises(Superseded, match="changed by a later operation: operation: 6: too late"):
-        remote(connections, agent.url).scale(4, HANGS, operation=6)
+        remote(connections, agent.url).change(SetExecutors(4), HANGS, operation=6)
     assert issubclass(Superseded, StaleEpoch)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dagster_sparkscale.clusters.errors import StaleEpoch
-from dagster_sparkscale.clusters.limits import at_start, checked
+from dagster_sparkscale.clusters.limits import SetRates, at_start, checked
 from dagster_sparkscale.driver.backpressure.rates import BadRates, rates_of
 from dagster_sparkscale.driver.wire import RATES
 from tests.fakes import structured
@@ -51,16 +51,16 @@ class TestSetRates:
         cluster = running.cluster
         driver = cluster.find("clicks")
         with cluster.lease("clicks", "limits run 1") as lease:
-            assert cluster.set_rates(driver, RATES_SET, lease=lease).rates == RATES_SET
+            assert cluster.change(driver, SetRates(RATES_SET), lease=lease).rates == RATES_SET
             assert running.numbers == [lease.number]
         assert running.records["clicks"].rates == RATES_SET
         with cluster.lease("clicks", "limits run 2") as lease:
-            cluster.set_rates(driver, {}, lease=lease)
+            cluster.change(driver, SetRates({}), lease=lease)
         assert running.records["clicks"].rates == {}
 
     def test_without_a_lease_nothing_is_remembered(self, running):
         driver = running.cluster.find("clicks")
-        assert running.cluster.set_rates(driver, RATES_SET).rates == RATES_SET
+        assert running.cluster.change(driver, SetRates(RATES_SET)).rates == RATES_SET
         assert running.records["clicks"].rates is None
 
     def test_what_makes_no_sense_is_not_remembered(self, running):
@@ -70,7 +70,7 @@ class TestSetRates:
             cluster.lease("clicks", "limits run 1") as lease,
             pytest.raises(BadRates, match="no such limit"),
         ):
-            cluster.set_rates(driver, {"clicks": {"speed": 1}}, lease=lease)
+            cluster.change(driver, SetRates({"clicks": {"speed": 1}}), lease=lease)
         assert running.records["clicks"].rates is None
         assert running.calls[-1].startswith("submit")
 
@@ -83,5 +83,5 @@ class TestSetRates:
             cluster.lease("clicks", "limits run 1") as lease,
             pytest.raises(StaleEpoch, match="at epoch 2"),
         ):
-            cluster.set_rates(old, RATES_SET, lease=lease)
+            cluster.change(old, SetRates(RATES_SET), lease=lease)
         assert running.records["clicks"].rates is None

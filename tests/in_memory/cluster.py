@@ -16,9 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dagster_sparkscale.clusters import receiver_counts
+from dagster_sparkscale.clusters.agents.change import Change, SetExecutors
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
+from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.leases import Lease, hold
 from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.records.starts import Drivers, begin
@@ -28,6 +30,7 @@ from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Relaunch, Status
+from dagster_sparkscale.receivers.move import MoveReceiver
 from tests.in_memory.driver import Kept, status_of
 from tests.in_memory.store import MemoryStore
 
@@ -263,6 +266,20 @@ def _unkept(lease: Lease) -> Iterator[None]:
     yield
 
 
+def _send(kept: Kept, stream_id: int, executor: str, operation: int | None) -> None:
+    """A receiver is on its way; `World.on_look` is where it arrives."""
+    assert kept.receivers is not None
+    was = next(each for each in kept.receivers if each.stream_id == stream_id)
+    kept.receivers = tuple(
+        replace(each, executor=None, moving_to=executor) if each == was else each
+        for each in kept.receivers
+    )
+    left = Relaunch(
+        *(stream_id, "move", was.executor, time.time()), wanted=executor, operation=operation
+    )
+    kept.relaunches = (*kept.relaunches, left)
+
+
 @dataclass
 class MemoryAgent:
     world: World
@@ -277,50 +294,21 @@ class MemoryAgent:
             kept.registered += 1
         return status_of(kept)
 
-    def scale(self, target: int, timeout: float = 10.0, operation: int | None = None) -> Status:
+    def change(self, change: Change, timeout: float = 10.0, operation: int | None = None) -> Status:
         kept = self._answering()
-        if target < 0:
-            raise AgentRefused(f"target = {target}: must not be negative")
+        if isinstance(change, SetExecutors) and change.target < 0:
+            raise AgentRefused(f"target = {change.target}: must not be negative")
         self.world.numbers.append(operation)
-        kept.requested = target
-        self.world.calls.append(f"scale {self.driver.stream} {target}")
-        return status_of(kept)
-
-    def set_rates(
-        self,
-        rates: Mapping[str, Any],
-        timeout: float = 10.0,
-        operation: int | None = None,
-        absolute: bool = False,
-    ) -> Status:
-        kept = self._answering()
-        self.world.numbers.append(operation)
-        assert absolute
-        kept.rates = dict(rates)
-        self.world.calls.append(f"limits {self.driver.stream} {json.dumps(rates)}")
-        return status_of(kept)
-
-    def move_receiver(
-        self,
-        stream_id: int,
-        executor: str,
-        timeout: float = 10.0,
-        operation: int | None = None,
-    ) -> Status:
-        """It is on its way; `World.on_look` is where it arrives."""
-        kept = self._answering()
-        self.world.numbers.append(operation)
-        self.world.calls.append(f"move {self.driver.stream} {stream_id} {executor}")
-        assert kept.receivers is not None
-        was = next(each for each in kept.receivers if each.stream_id == stream_id)
-        kept.receivers = tuple(
-            replace(each, executor=None, moving_to=executor) if each == was else each
-            for each in kept.receivers
-        )
-        left = Relaunch(
-            *(stream_id, "move", was.executor, time.time()), wanted=executor, operation=operation
-        )
-        kept.relaunches = (*kept.relaunches, left)
+        match change:
+            case SetExecutors(target):
+                kept.requested = target
+                self.world.calls.append(f"scale {self.driver.stream} {target}")
+            case SetRates(rates):
+                kept.rates = dict(rates)
+                self.world.calls.append(f"limits {self.driver.stream} {json.dumps(rates)}")
+            case MoveReceiver(stream_id, executor):
+                self.world.calls.append(f"move {self.driver.stream} {stream_id} {executor}")
+                _send(kept, stream_id, executor, operation)
         return status_of(kept)
 
     def _answering(self) -> Kept:

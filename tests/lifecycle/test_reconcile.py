@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
 from dagster_sparkscale.declare.policies import RecoveryPolicy
@@ -329,7 +330,7 @@ class TestExecutors:
     def rescaled(self, world, target):
         driver = world.cluster.find("clicks")
         with world.cluster.lease("clicks", "rescale run") as lease:
-            world.cluster.scale(driver, target, lease=lease)
+            world.cluster.change(driver, SetExecutors(target), lease=lease)
 
     def test_the_first_begins_with_what_is_declared(self, world):
         start(world)

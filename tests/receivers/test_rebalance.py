@@ -162,7 +162,7 @@ class TestByHand:
         def full(*_args: object, **_more: object) -> None:
             raise AgentRefused("executor 1 has no core free")
 
-        monkeypatch.setattr("tests.in_memory.cluster.MemoryAgent.move_receiver", full)
+        monkeypatch.setattr("tests.in_memory.cluster.MemoryAgent.change", full)
         with pytest.raises(AgentRefused, match="executor 1 has no core free"):
             carry_out(world, receiver=0, executor="1")
 

@@ -49,7 +49,7 @@ class TestSteps:
     def test_what_can_not_be_begun_yet_is_asked_for_again(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        move, refusals = MemoryAgent.move_receiver, [1, 2, 3]
+        move, refusals = MemoryAgent.change, [1, 2, 3]
 
         def not_yet(agent: MemoryAgent, *given: Any, **how: Any) -> Any:
             if refusals:
@@ -57,7 +57,7 @@ class TestSteps:
                 raise AgentUnreachable("timed out")
             return move(agent, *given, **how)
 
-        monkeypatch.setattr(MemoryAgent, "move_receiver", not_yet)
+        monkeypatch.setattr(MemoryAgent, "change", not_yet)
         assert carry_out(world).ending == "moved"
 
     def test_but_not_for_ever(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ class TestSteps:
             raise AgentUnreachable("timed out")
 
         asked: list[int] = []
-        monkeypatch.setattr(MemoryAgent, "move_receiver", never)
+        monkeypatch.setattr(MemoryAgent, "change", never)
         monkeypatch.setattr("dagster_sparkscale.receivers.rebalance.ASK_SECONDS", 0.0)
         with pytest.raises(AgentUnreachable, match="timed out"):
             carry_out(world)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dagster_sparkscale.clusters.agents.change import Change
 from dagster_sparkscale.clusters.agents.connection import Address
 from dagster_sparkscale.clusters.agents.http import Connections, shared_connections
 from dagster_sparkscale.clusters.errors import AgentUnreachable
@@ -34,60 +35,21 @@ class RemoteAgent:
         path = "/v1/status" if window is None else f"/v1/status?window={window:.3f}"
         return self._status("GET", path, None, timeout)
 
-    def scale(self, target: int, timeout: float = 10.0, operation: int | None = None) -> Status:
-        """Set the absolute number of executors.
-
-        Raises:
-            StaleEpoch: it is of another epoch.
-            Superseded: an operation with a higher number has asked for a change.
-        """
-        body = _numbered({"target": target}, operation)
-        return self._status("PUT", "/v1/executors", body, timeout)
-
-    def set_rates(
-        self,
-        rates: Mapping[str, Mapping[str, int | float | None] | None],
-        timeout: float = 10.0,
-        operation: int | None = None,
-        absolute: bool = False,
-    ) -> Status:
-        """Set and remove live limits of sources. The status has those that are set then.
+    def change(self, change: Change, timeout: float = 10.0, operation: int | None = None) -> Status:
+        """Ask for a change; returns what the agent reports once it has taken it.
 
         Args:
-            rates: by source, its limits: maxRate (records per second), maxRecordsPerTrigger,
-                maxBytesPerTrigger, maxSpanPerTrigger (seconds). What is not named stays; None
-                removes one limit, or all of a source.
-            absolute: what is not named is removed.
+            operation: the number of the operation that asks, by which a later one prevails; None:
+                it has none.
 
         Raises:
             StaleEpoch: it is of another epoch.
             Superseded: an operation with a higher number has asked for a change.
         """
-        asked = {"rates": rates, "absolute": True} if absolute else {"rates": rates}
-        status = self._status("PUT", "/v1/rates", _numbered(asked, operation), timeout)
-        if absolute and (left := _left_over(status.rates or {}, rates)):
-            # An agent of an older release passes over what it does not know, and has patched.
-            body = _numbered({"rates": left}, operation)
-            status = self._status("PUT", "/v1/rates", body, timeout)
-        return status
-
-    def move_receiver(
-        self,
-        stream_id: int,
-        executor: str,
-        timeout: float = 10.0,
-        operation: int | None = None,
-    ) -> Status:
-        """Send a receiver to an executor. Idempotent; returns once it is on its way.
-
-        Raises:
-            StaleEpoch: it is of another epoch.
-            Superseded: an operation with a higher number has asked for a change.
-            AgentRefused: there is no such receiver or executor, or that executor has no core for
-                it; says which.
-        """
-        body = _numbered({"executor": executor}, operation)
-        return self._status("POST", f"/v1/receivers/{stream_id}/move", body, timeout)
+        body = _numbered(change.body, operation)
+        status = self._status(change.method, change.path, body, timeout)
+        rest = change.unfinished(status)
+        return status if rest is None else self.change(rest, timeout, operation)
 
     def stop(
         self,
@@ -136,21 +98,7 @@ class RemoteAgent:
         return f"the agent of {self.stream!r} at {self.url}"
 
 
-def _left_over(
-    has: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any] | None]
-) -> dict[str, dict[str, None] | None]:
-    """What removes the limits that are not wanted; empty: there are none."""
-    left: dict[str, dict[str, None] | None] = {}
-    for source, limits in has.items():
-        asked = wanted.get(source)
-        if not asked:
-            left[source] = None
-        elif surplus := [name for name in limits if name not in asked]:
-            left[source] = dict.fromkeys(surplus)
-    return left
-
-
-def _numbered(body: dict[str, Any], operation: int | None) -> dict[str, Any]:
-    """With the number of the operation that asks, which a later one's outdoes; None: it has none,
-    and an older agent would not know it."""
-    return body if operation is None else {**body, "operation": operation}
+def _numbered(body: Mapping[str, Any], operation: int | None) -> dict[str, Any]:
+    """`body` with the number of the operation, where there is one: an older agent does not know
+    the field."""
+    return {**body} if operation is None else {**body, "operation": operation}
