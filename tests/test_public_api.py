@@ -145,7 +145,7 @@ MOMENTS = {
     "clusters/in_force.py": "datetime",
     "clusters/kubernetes/pod_fate.py": "datetime",
     "driver/batches/progress.py": "datetime",
-    "watch/page/markdown.py": "time",
+    "markdown.py": "time",
 }
 
 

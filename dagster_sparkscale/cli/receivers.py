@@ -8,10 +8,10 @@ import click
 from dagster_sparkscale.cli.changes import operate, reason_option, stream_argument, wait_option
 from dagster_sparkscale.cli.locations import Target, on_a_target
 from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.receivers import in_words, rate_in_words, spread
 from dagster_sparkscale.observe.status import Receiver, Status
-from dagster_sparkscale.watch.page.markdown import clock
-from dagster_sparkscale.watch.receivers import RELAUNCHES
+from dagster_sparkscale.receivers.page import RELAUNCHES
 
 
 @click.command()

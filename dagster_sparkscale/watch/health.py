@@ -8,11 +8,11 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.starts import last_refusal
 from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.durations import span
+from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.receivers import missing
 from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.observe.status import Status
-from dagster_sparkscale.watch.page.markdown import clock
 from dagster_sparkscale.watch.sighting import Sighting
 
 RECEIVER_GRACE = 60.0

@@ -6,8 +6,8 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.kafka.page import of_queries
 from dagster_sparkscale.lifecycle.recovery import Restart
-from dagster_sparkscale.watch.page.kafka import of_queries
 from dev.kafka import client
 from dev.kafka.broker import Kept
 from tests.clusters.running import see_ended

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.kafka.page import of_queries
+from dagster_sparkscale.markdown import INLINE
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.watch.page.kafka import of_queries
-from dagster_sparkscale.watch.page.markdown import INLINE
 from tests.fakes import status
 from tests.watch.reader import written
 

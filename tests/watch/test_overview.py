@@ -7,10 +7,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.watch.fleet.rows import STATES, Failing, Row, loops
 from dagster_sparkscale.watch.fleet.text import called
-from dagster_sparkscale.watch.page.markdown import clock
 from dagster_sparkscale.watch.page.overview import Decided, decisions, executors, sentence, state
 from tests.fakes import driver
 from tests.watch.reader import written

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.in_flight import in_flight
+from dagster_sparkscale.markdown import INLINE, clock, fitted
 from dagster_sparkscale.names import FLEET, scoped
 from dagster_sparkscale.observe.hidden import carried, hidden
 from dagster_sparkscale.operations import Streams
@@ -32,7 +33,6 @@ from dagster_sparkscale.watch.fleet.text import (
     notes,
     sentence,
 )
-from dagster_sparkscale.watch.page.markdown import INLINE, clock, fitted
 
 PIECES, PIECE = 3, 1000
 """Tables on the page itself, and characters that each stays below."""

@@ -13,8 +13,8 @@ import dagster as dg
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.markdown import escaped
 from dagster_sparkscale.watch.memory import Memory
-from dagster_sparkscale.watch.page.markdown import escaped
 from dagster_sparkscale.watch.page.occasions import NOTHING
 
 _ORPHAN = "orphan"

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from dagster_sparkscale.durations import span
+from dagster_sparkscale.markdown import escaped, fitted
 from dagster_sparkscale.watch.fleet.rows import ORPHAN, STATES, Row, in_trouble, worst_first
 from dagster_sparkscale.watch.health import NOT_STOPPED, Health
-from dagster_sparkscale.watch.page.markdown import escaped, fitted
 
 NOT_ANSWERING = "not answering"
 GIVEN_UP = "given up"

@@ -14,24 +14,26 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
+from dagster_sparkscale.backpressure import page as backpressure
 from dagster_sparkscale.clusters.in_force import not_as_declared
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.kafka import page as kafka
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe import state as states
 from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.private_dagster import stored_outcomes
-from dagster_sparkscale.watch import backpressure, receivers
-from dagster_sparkscale.watch import state as query_state
+from dagster_sparkscale.receivers import page as receivers
+from dagster_sparkscale.state import page as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
 from dagster_sparkscale.watch.fleet.rows import Row, bounds_of
 from dagster_sparkscale.watch.fleet.text import CRASH_LOOPING, called
 from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.memory import StreamMemory
-from dagster_sparkscale.watch.page import kafka, overview
+from dagster_sparkscale.watch.page import overview
 from dagster_sparkscale.watch.page.occasions import Told, late_from, lesser, occasion, said
 from dagster_sparkscale.watch.page.picture import picture
 from dagster_sparkscale.watch.page.recent import Recent

@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.durations import span
+from dagster_sparkscale.markdown import INLINE, clock, escaped, fitted, fitting, table
 from dagster_sparkscale.observe.status import Executor
 from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.fleet.text import ARROW, CRASH_LOOPING
-from dagster_sparkscale.watch.page.markdown import INLINE, clock, escaped, fitted
 
 DECISIONS = 10
 
@@ -101,9 +101,9 @@ def executors(told: Sequence[Executor]) -> str:
     if not told:
         return ""
     lines = [f"|{escaped(each.id)} |{_host(each.host)} |{_tasks(each)}|" for each in told]
-    table = _table("executor|host|tasks of cores", lines)
-    if len(table) <= INLINE:
-        return table
+    whole = table("executor|host|tasks of cores", lines)
+    if len(whole) <= INLINE:
+        return whole
     hosts = Counter(each.host for each in told)
     busy, cores = Counter[str](), Counter[str]()
     for each in told:
@@ -136,20 +136,3 @@ def _tasks(executor: Executor) -> str:
     if executor.receivers:
         held = f", {executor.receivers} receiver" + ("s" if executor.receivers > 1 else "")
     return f"{executor.active_tasks} of {executor.cores}{held}"
-
-
-# In a row, what may end in a backslash has a space behind it: some readers take the bar behind a
-# backslash for an escaped one whatever is before.
-def _table(head: str, lines: Sequence[str]) -> str:
-    columns = head.count("|") + 1
-    return "\n".join([f"|{head}|", "|" + "-|" * columns, *lines])
-
-
-def fitting(head: str, lines: Sequence[str], what: str, most: int = INLINE) -> str:
-    """A table of as many lines as there is room for in `most` characters."""
-    for shown in range(len(lines), 0, -1):
-        more = f"\n\nand {len(lines) - shown} more {what}" if shown < len(lines) else ""
-        table = _table(head, lines[:shown]) + more
-        if len(table) <= most:
-            return table
-    return ""

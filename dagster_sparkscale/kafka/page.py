@@ -1,8 +1,7 @@
 """How far a stream is behind what it reads from Kafka, as its asset's Overview shows it. Pure."""
 
+from dagster_sparkscale.markdown import INLINE, fitted, fitting
 from dagster_sparkscale.observe.status import Query, Status
-from dagster_sparkscale.watch.page.markdown import INLINE, fitted
-from dagster_sparkscale.watch.page.overview import fitting
 
 _NAME = 60
 _TOPIC = 120

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from dagster_sparkscale.clusters.in_force import LimitInForce
+from dagster_sparkscale.markdown import INLINE, fitted, fitting
 from dagster_sparkscale.observe.status import Limit, Query, Status
-from dagster_sparkscale.watch.page.markdown import INLINE, fitted
-from dagster_sparkscale.watch.page.overview import fitting
 
 _NAME = 60
 _REASON = 200

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.markdown import INLINE
 from dagster_sparkscale.observe.status import QueryState
-from dagster_sparkscale.watch.page.markdown import INLINE
-from dagster_sparkscale.watch.state import of_queries, sentence
+from dagster_sparkscale.state.page import of_queries, sentence
 from tests.fakes import status
 from tests.state.saying import change, kept_by
 from tests.watch.reader import written

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dagster_sparkscale.watch.page.markdown import clock, cut, escaped, fitted
+from dagster_sparkscale.markdown import clock, cut, escaped, fitted
 from tests.watch.reader import written
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00 UTC

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Sequence
 
 INLINE = 999
 """Characters of Markdown that Dagster's pages show in place; more is behind a click."""
@@ -66,3 +67,21 @@ def clock(at: float, now: float | None = None) -> str:
         return time.strftime("%Y-%m-%d %H:%M UTC", moment)
     same = time.gmtime(now)[:3] == moment[:3]
     return time.strftime("%H:%M" if same else "%m-%d %H:%M", moment)
+
+
+# In a row, what may end in a backslash has a space behind it: some readers take the bar behind a
+# backslash for an escaped one whatever is before.
+def table(head: str, lines: Sequence[str]) -> str:
+    """All lines as a table below `head`, whose columns are parted by bars."""
+    columns = head.count("|") + 1
+    return "\n".join([f"|{head}|", "|" + "-|" * columns, *lines])
+
+
+def fitting(head: str, lines: Sequence[str], what: str, most: int = INLINE) -> str:
+    """A table of as many lines as there is room for in `most` characters."""
+    for shown in range(len(lines), 0, -1):
+        more = f"\n\nand {len(lines) - shown} more {what}" if shown < len(lines) else ""
+        text = table(head, lines[:shown]) + more
+        if len(text) <= most:
+            return text
+    return ""

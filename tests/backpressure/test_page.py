@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.backpressure.page import of_sources, set_by
 from dagster_sparkscale.clusters.in_force import LimitInForce
+from dagster_sparkscale.markdown import INLINE
 from dagster_sparkscale.observe.status import Limit, Query
-from dagster_sparkscale.watch.backpressure import of_sources, set_by
-from dagster_sparkscale.watch.page.markdown import INLINE
 from tests.fakes import QUERY, status
 from tests.watch.reader import written
 

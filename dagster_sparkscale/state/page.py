@@ -1,10 +1,9 @@
 """The state of a stream's queries, as its asset's Overview shows it. Pure."""
 
 from dagster_sparkscale.declare.key_groups import skew
+from dagster_sparkscale.markdown import INLINE, clock, fitted, fitting
 from dagster_sparkscale.observe.state import last_change, rows_of_partitions, stateful
 from dagster_sparkscale.observe.status import QueryState, Reconfiguration, Status
-from dagster_sparkscale.watch.page.markdown import INLINE, clock, fitted
-from dagster_sparkscale.watch.page.overview import fitting
 
 _NAME = 60
 _SENTENCE = 300

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
+from dagster_sparkscale.markdown import INLINE, clock, fitted, fitting
 from dagster_sparkscale.observe.receivers import rate_in_words, spread
 from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
-from dagster_sparkscale.watch.page.markdown import INLINE, clock, fitted
-from dagster_sparkscale.watch.page.overview import fitting
 
 RELAUNCHES = 10
 
