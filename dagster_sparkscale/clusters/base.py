@@ -41,7 +41,7 @@ class DriverState(Enum):
     STARTING = "starting"
     """Submitted; its agent is not known yet."""
     RUNNING = "running"
-    """Its process runs and its agent has been announced."""
+    """The driver's process runs and its agent has been announced."""
     STOPPED = "stopped"
     """Ended because it was asked to."""
     FAILED = "failed"
@@ -91,7 +91,7 @@ class Driver:
     declared: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     """What it was started with, as `declare.drift` tells it."""
     owner: str = field(default="", repr=False)
-    """Who declared it when it was started, as `Record.owner`."""
+    """Code location and cluster that declared it, as `Record.owner`."""
     asset: tuple[str, ...] = field(default=(), repr=False)
     identity: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     hold: DurableHold | None = None
@@ -131,7 +131,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
     @abstractmethod
     def store(self) -> Store:
-        """Where it remembers its streams."""
+        """The store of its records."""
 
     @abstractmethod
     def submit(
@@ -162,10 +162,10 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
     @abstractmethod
     def agent(self, driver: Driver) -> RemoteAgent:
-        """The driver's agent, to be asked.
+        """The driver's agent.
 
         Raises:
-            AgentUnreachable: its address is not known yet.
+            AgentUnreachable: the agent's address is not known yet.
         """
 
     @abstractmethod
@@ -203,21 +203,22 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         return self
 
     def misfit(self, stream: Stream) -> str | None:
-        """What of a declaration this cluster can never give, and what it could, in words; None: it
-        all fits, as far as that can be told while code is loaded. No I/O."""
+        """Say which demand of `stream` this cluster can never meet, and what would fit; None: all
+        fits,
+        as far as the loading of code can know. No I/O."""
         return None
 
     def doubt(self, stream: Stream) -> str | None:
-        """What of a declaration keeps it from being started, if the code that is loaded runs where
-        its drivers are started, in words; None: nothing that shows by then."""
+        """Say what would keep `stream` from starting, if its drivers start where this code is
+        loaded;
+        None: nothing known by then."""
         return None
 
     def check(self, stream: Stream) -> None:
-        """Find what would keep a driver of `stream` from being launched, while the one before it
-        still runs.
+        """Check, while the driver before still runs, that a new one of `stream` can be launched.
 
         Raises:
-            ClusterError: something would; says what.
+            ClusterError: it can't be launched; says why.
         """
 
     def conditions(self, streams: Sequence[Stream]) -> Sequence[Condition]:
@@ -226,8 +227,9 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         return ()
 
     def follow(self, driver: Driver) -> Driver | None:
-        """As `find`, for who asks again and again, waiting for something to become of `driver`:
-        what is told may be a few seconds old."""
+        """Find the newest driver as `find` does, for callers that wait for `driver` and ask again
+        and
+        again: the answer may be a few seconds old."""
         return self.find(driver.stream)
 
     # What follows from that.

@@ -1,4 +1,4 @@
-"""What a cluster has left, and whether an executor fits on one of its workers. Pure."""
+"""The free room of a cluster, and whether an executor fits on one of its workers. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -7,15 +7,15 @@ from dagster_sparkscale.declare.fields import mebibytes
 
 @dataclass(frozen=True)
 class Free:
-    """What one worker has left."""
+    """The free room of one worker."""
 
     cores: int | None
-    """None: they do not decide what fits."""
+    """Free cores; None: cores do not decide what fits."""
     memory: float
-    """MiB."""
+    """Free memory in MiB."""
 
     def executors(self, cores: int, memory: float) -> int:
-        """How many of so many cores and MiB fit."""
+        """The number of executors of that size that fit."""
         fit = int(self.memory // memory)
         return fit if self.cores is None else min(self.cores // cores, fit)
 
@@ -26,7 +26,7 @@ class Free:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What the cluster offers now."""
+    """The cores, memory and workers of a cluster now."""
 
     cores: int
     free_cores: int
@@ -37,12 +37,13 @@ class Capacity:
     """What each worker has left."""
 
     def executors(self, cores: int, memory: str) -> int:
-        """How many executors more of that size fit, at most: each on one worker. What a cluster
-        manager adds to their memory is not counted."""
+        """The number of further executors of that size that fit, at most. It ignores the memory
+        that a
+        cluster manager adds."""
         return sum(each.executors(cores, mebibytes(memory)) for each in self.free)
 
     def room_for(self, cores: int, memory: str) -> str:
-        """How many executors more of that size fit, in words."""
+        """Describe how many further executors of that size fit."""
         wanted = f"{_cores(cores)} and {memory} of memory"
         if fit := self.executors(cores, memory):
             return f"there is room for {fit} more executor{'s' * (fit != 1)} of {wanted}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Condition:
-    """Something that should be so, and how it is."""
+    """A requirement of drivers, and whether it is met."""
 
     subject: str
     text: str

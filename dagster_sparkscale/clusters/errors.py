@@ -6,7 +6,7 @@ class ClusterError(Exception):
 
 
 class AgentUnreachable(ClusterError):
-    """The agent gave no answer in time. It says nothing about the state of the stream."""
+    """The agent gave no answer in time. That says nothing about the state of the stream."""
 
 
 class AgentRefused(ClusterError):
@@ -38,5 +38,6 @@ class AlreadyRunning(ClusterError):
 
 
 class Overtaken(Exception):
-    """What a request was made for is not so any more, as where a later one was carried out while it
-    waited, or its driver has ended: there is nothing to do. No fault, so no `ClusterError`."""
+    """The request is void: a later one was carried out while it waited, or its driver has ended.
+    There
+    is nothing to do: no fault, so no `ClusterError`."""

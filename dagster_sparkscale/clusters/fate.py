@@ -1,7 +1,7 @@
-"""What has become of a driver, wherever it runs, and how that is told. Pure.
+"""The fate of a driver, wherever it runs. Pure.
 
-A cluster manager says what it has found (`Seen`); what was wished for the stream stands in its
-record; from both comes what everybody else is told (`Driver`).
+A cluster manager says what it found (`Observed`); the record says what was wished for the stream;
+from both comes the `Driver` that everybody else uses.
 """
 
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ _HOW_ONLY = "exit code", "killed by signal", "its program returned", "ended with
 
 @dataclass(frozen=True)
 class Fate:
-    """What has become of a submission, whatever was wished for it."""
+    """The fate of a submission, whatever was wished for it."""
 
     state: DriverState
     """STARTING, RUNNING, FAILED or UNKNOWN."""
     pid: int | None = None
     ended_at: float | None = None
-    """When it was seen to end, seconds since the epoch."""
+    """When somebody noticed its end, seconds since the epoch."""
     reason: str | None = None
     heard_of_at: float | None = None
-    """Of one whose end nobody has seen: when its supervisor last showed that it lived."""
+    """When its supervisor last showed that it lived, if nobody noticed its end."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was found of a submission."""
+    """All that a cluster manager found out about a submission."""
 
     fate: Fate
     where: str = ""
@@ -41,21 +41,21 @@ class Seen:
     app_id: str | None = None
     ui_url: str | None = None
     stopped: Stopped | None = None
-    """How it has ended, as it has told, being asked to stop; None: it has not, or lives."""
+    """The driver's report of a requested stop; None: it made none, or lives."""
     fenced: str | None = None
-    """Why it may not have its checkpoint, as it has told; None: it has not, or lives."""
+    """The driver's report why it may not have its checkpoint; None: it made none, or lives."""
 
 
 def by_code(code: int) -> str:
-    """How a process ended, by the exit code that a shell or a container tells: of one that was
-    killed by a signal it is 128 and the signal's number."""
+    """Describe the end of a process by its exit code in a shell or container, which is 128 and the
+    signal's number for a killed one."""
     if 128 < code <= 128 + _SIGNALS:
         return f"killed by signal {code - 128}"
     return f"exit code {code}"
 
 
 def driver_of(stream: str, record: Record, seen: Seen) -> Driver:
-    """The newest driver of `stream`, from what is remembered and what was found of it."""
+    """The newest driver of `stream`, from its record and from what was found out about it."""
     fate = seen.fate
     state, reason = fate.state, fate.reason
     told = None if state.alive else seen.stopped

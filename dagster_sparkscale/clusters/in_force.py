@@ -1,4 +1,4 @@
-"""Which limits of a stream are in force: each number, who set it, since when and until when. Pure.
+"""The limits in force of a stream: each number, who set it, since when and until when. Pure.
 
     declared    by the declaration, until that changes
     tuned       by a retuning, until the declaration of its group changes or it is put back
@@ -49,20 +49,21 @@ class LimitInForce:
     """One limit of a stream, as a start has it now; a live one as its driver has it."""
 
     name: str
-    """As `retune_backpressure` takes it; of a live limit its source: `receiver-0`, `*`."""
+    """The limit's name in `retune_backpressure`; for a live limit its source: `receiver-0`, `*`."""
     value: float | None
     """None: there is no limit."""
     by: By = "declared"
     who: str = ""
-    """For people: `retune_backpressure run 1a2b3c4d`; empty: the declaration, or not known."""
+    """Who set it, for people: `retune_backpressure run 1a2b3c4d`; empty: the declaration, or not
+    known."""
     since: float | None = None
     """Seconds since the epoch; None: not known, as of what is declared."""
     until: str = "another is declared"
-    """In words."""
+    """What ends it, for people."""
 
     @property
     def in_words(self) -> str:
-        """Who set it, since when and until when; empty: it is declared."""
+        """Describe who set it, since when and until when; empty: it is declared."""
         if self.by == "declared":
             return ""
         since = "" if self.since is None else f" since {_clock(self.since)}"
@@ -168,8 +169,8 @@ def receivers(stream: Stream, record: Record) -> int:
 def attributed(
     stream: Stream, record: Record | None, status: Status, seen: Evaluation
 ) -> Evaluation:
-    """`seen`, with who set the limit at which its input stands: a driver knows that one is set,
-    or declared, and not whether it was tuned.
+    """Add to `evaluation` who set the limit that bounds its input: a driver does not know whether a
+    limit was tuned.
 
     Args:
         record: None: nothing is known of who set what.

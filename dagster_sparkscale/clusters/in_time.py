@@ -1,4 +1,4 @@
-"""A look at a cluster manager that a tick of Dagster can wait for."""
+"""Calls with a deadline, for ticks that must not hang."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def in_time(look: Callable[[], T], seconds: float) -> T | Exception:
-    """What a look brings within `seconds`, or the error that says why it brought nothing."""
+    """The result of `look` within `seconds`, or the error that explains why there is none."""
     came: list[T | Exception] = []
 
     def work() -> None:
@@ -25,5 +25,5 @@ def in_time(look: Callable[[], T], seconds: float) -> T | Exception:
 
 
 def why(error: Exception) -> str:
-    """What such an error says; some say nothing but their name."""
+    """The text of an error, or its name where it has none."""
     return str(error) or type(error).__name__

@@ -79,7 +79,7 @@ def java_home(given: str | None = None, spark: Path | None = None) -> Path:
         spark: the home of that Spark; None: that of the installed pyspark package.
 
     Raises:
-        ClusterError: there is none; says what was looked at and what to install.
+        ClusterError: no Java will do; says where it was searched for and what to install.
     """
     home = spark or _installed()
     needs = needs_of(release_at(home) if home else None)

@@ -1,4 +1,4 @@
-"""Live limits of sources, as they are remembered and handed to drivers. Pure."""
+"""Live limits of sources: the form in which records and drivers have them. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -64,7 +64,8 @@ class PatchRates(Change):
 
 
 def checked(rates: Mapping[str, Mapping[str, float]]) -> Rates:
-    """`rates` as an agent takes them: numbers that are whole as such, and no source without limits.
+    """Bring `rates` into the form that agents take: whole numbers as such, no source without
+    limits.
 
     Raises:
         BadRates: a limit makes no sense; the text names it, its value and what would be right.
@@ -77,8 +78,8 @@ def checked(rates: Mapping[str, Mapping[str, float]]) -> Rates:
 def at_start(rates: Mapping[str, Mapping[str, float]] | None) -> dict[str, str]:
     """The Spark settings by which a driver begins with the limits that were set last.
 
-    They are not checked again: what another release has remembered keeps no stream from starting.
-    The driver says what it can't make sense of.
+    They are not checked again: limits of another release keep no stream from starting. The driver
+    reports those that it does not understand.
     """
     return {RATES: json.dumps(_whole_numbers(rates))} if rates else {}
 
@@ -91,5 +92,5 @@ def _whole_numbers(rates: Mapping[str, Mapping[str, float]]) -> Rates:
 
 
 def _whole(value: float) -> float:
-    """What comes back from a store as 5.0 was 5."""
+    """Turn 5.0 back into 5, which a store may have changed."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,4 +1,4 @@
-"""How many receivers the next driver of a stream starts, and in which checkpoint folder. Pure.
+"""The number of receivers that a stream's next driver starts, and its checkpoint folder. Pure.
 
 generation   counts the changes of the number: each has a checkpoint folder of its own, as a
              graph that comes from a checkpoint has the receivers that it had
@@ -16,18 +16,18 @@ from dagster_sparkscale.driver.wire import RECEIVER, RECEIVERS, RECEIVERS_GENERA
 
 
 def count_of(stream: Stream) -> ReceiverCount | None:
-    """How the number of a stream's receivers follows the input; None: it does not."""
+    """The rule by which the number of receivers follows the input; None: there is none."""
     policy = stream.receiver_policy if isinstance(stream, DStream) else None
     return policy.count if policy is not None else None
 
 
 def in_force(stream: Stream, record: Record) -> int | None:
-    """How many receivers the next driver starts; None: as many as are declared."""
+    """The number of receivers that the next driver starts; None: the declared number."""
     return record.receivers if isinstance(stream, DStream) else None
 
 
 def settings_of(stream: Stream, record: Record) -> dict[str, str]:
-    """The Spark settings by which a driver knows its number, where that was ever remembered."""
+    """The Spark settings that give a driver its number of receivers, if one is remembered."""
     number = in_force(stream, record)
     if number is None:
         return {}
@@ -35,7 +35,7 @@ def settings_of(stream: Stream, record: Record) -> dict[str, str]:
 
 
 def changed(record: Record, stream: DStream, receivers: int) -> Record:
-    """`record`, by which the next driver starts so many receivers, in a new checkpoint folder."""
+    """Set the number of receivers of the next driver in `record`, with a new checkpoint folder."""
     generation = max(record.receivers_generation, record.receivers_generations) + 1
     return replace(
         _limited(record, _number_of(record, stream), receivers),
@@ -47,7 +47,7 @@ def changed(record: Record, stream: DStream, receivers: int) -> Record:
 
 
 def put_back(record: Record, before: Record) -> Record:
-    """`record` with the number and the checkpoint folder that `before` has."""
+    """Give `record` the number and the checkpoint folder of `before`."""
     return replace(
         record,
         receivers=before.receivers,
@@ -59,10 +59,10 @@ def put_back(record: Record, before: Record) -> Record:
 def at_start(
     record: Record, stream: Stream, drained: bool | None
 ) -> tuple[Record, tuple[str, ...]]:
-    """`record` as a start of `stream` is to find it, and what has changed, a line each.
+    """Prepare `record` for a start of `stream`; returns it with a line for each change.
 
     Args:
-        drained: whether the driver before has processed all that it had received; None: not known.
+        drained: whether the driver before processed all that it received; None: not known.
     """
     count = count_of(stream)
     if not isinstance(stream, DStream):
@@ -90,8 +90,9 @@ def at_start(
 
 
 def _limited(record: Record, before: int, after: int) -> Record:
-    """`record`, in which receivers that come have a live limit where each that there was has one by
-    its name: else nothing would limit them. They get the lowest of these."""
+    """Give new receivers a live limit in `record`, the lowest of the old ones, where each old one
+    has
+    its own: else nothing would limit them."""
     named = [f"{RECEIVER}{number}" for number in range(before)]
     new = [f"{RECEIVER}{number}" for number in range(before, after)]
     rates, tuning = record.rates or {}, record.tuning
@@ -110,7 +111,7 @@ def _limited(record: Record, before: int, after: int) -> Record:
 
 
 def _number_of(record: Record, stream: DStream) -> int:
-    """How many receivers the newest driver was to start."""
+    """The number of receivers that the newest driver was to start."""
     if record.receivers is not None:
         return record.receivers
     before = (record.declared or {}).get("receivers", "")  # an older release did not remember it

@@ -1,4 +1,4 @@
-"""What may come of a request about a stream's driver, whichever operation makes it."""
+"""Outcomes of requests about a driver, and questions that every operation asks."""
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
@@ -10,18 +10,18 @@ class Refused(ValueError):
 
 
 class NotDone(ClusterError):
-    """It was begun, and what was asked for is not so; the text says why, and what is so now."""
+    """The change was begun but not finished; the text says why, and what is so now."""
 
 
 def alive(stream: str, newest: Driver | None, to: str = "") -> Driver:
-    """`newest`, which must be alive.
+    """Return `newest` if it is alive.
 
     Args:
-        stream: its name.
-        to: what it is wanted for, in words.
+        stream: the name of the stream.
+        to: what to do once the stream runs, for the text of the refusal.
 
     Raises:
-        Refused: it is not, or there is none.
+        Refused: no driver of the stream is alive.
     """
     if newest is not None and newest.state.alive:
         return newest
@@ -31,9 +31,9 @@ def alive(stream: str, newest: Driver | None, to: str = "") -> Driver:
 
 
 def newest_now(cluster: ClusterManager, driver: Driver) -> Driver | None:
-    """The newest driver of this one's stream; None: nothing is known of the stream any more.
+    """Find the newest driver of the same stream; None: the stream is not remembered any more.
 
-    It is `driver`, as it was, while the cluster manager can't be asked: an outage ends no driver.
+    While the cluster manager does not answer, it returns `driver`: an outage ends no driver.
     """
     try:
         return cluster.follow(driver)
@@ -42,7 +42,7 @@ def newest_now(cluster: ClusterManager, driver: Driver) -> Driver | None:
 
 
 def ask(cluster: ClusterManager, driver: Driver) -> Status | None:
-    """What the driver's agent says; None: nothing, at the moment."""
+    """Ask the driver's agent for its status; None: it gives none at the moment."""
     try:
         return cluster.status(driver, window=0)
     except ClusterError:

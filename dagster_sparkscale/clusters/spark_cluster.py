@@ -72,11 +72,10 @@ class SparkCluster(ClusterManager):
 
     @abstractmethod
     def program_of(self, stream: Stream) -> Any:
-        """The stream's program, as `launching` is given it.
+        """Find the stream's program, for `launching`.
 
         Raises:
-            ClusterError: something keeps it from being launched, whatever the cluster does; such as
-                that it is not there.
+            ClusterError: the program can't be launched, such as because it is missing.
         """
 
     @abstractmethod
@@ -87,30 +86,31 @@ class SparkCluster(ClusterManager):
         arguments: Sequence[str],
         more: Mapping[str, str] | None = None,
     ) -> Callable[[Start], None]:
-        """All that a launch needs, looked up before the stream gets its next epoch; to be called
-        once it has it.
+        """Look up all that a launch needs, before the stream gets its next epoch. The returned call
+        launches the driver, once the stream has the epoch.
 
         Args:
-            program: what `program_of` has found.
-            arguments: of its program.
+            program: the result of `program_of`.
+            arguments: the arguments of the program.
             more: Spark settings of this one start, over all others.
 
         Raises:
-            ClusterError: something is missing; nothing was started. From the call: it could not be
-                launched; nothing of it runs.
+            ClusterError: something is missing; nothing was started. From the call: the driver could
+                not be launched; nothing of it runs.
         """
 
     @abstractmethod
     def took(self, stream: str, epoch: int) -> bool:
-        """Whether that driver, which has ended, may have left its mark in its checkpoint, and has
-        left no word of having lost it.
+        """Whether that ended driver may have left its mark in its checkpoint, and did not report
+        that it
+        lost it.
 
         Raises:
-            ClusterError: it can't be told.
+            ClusterError: the driver's end can't be found out.
         """
 
     def place(self, location: str, settings: Mapping[str, str]) -> str:
-        """A checkpoint by its one name, as far as it can be told here."""
+        """The one name of a checkpoint, as far as this host knows it."""
         return checkpoints.normalized(location, settings)
 
     def make_way(self, lease: Lease, checkpoint: str | None) -> None:
@@ -118,7 +118,7 @@ class SparkCluster(ClusterManager):
         checkpoint.
 
         Raises:
-            AlreadyRunning: something does, or may.
+            AlreadyRunning: a driver does, or may.
         """
         self.driver_of(lease.stream, lease.record).make_way()
 
@@ -173,14 +173,15 @@ class SparkCluster(ClusterManager):
         return self.driver_of(driver.stream, lease.record).end(lease, graceful, timeout)
 
     def who_runs(self, stream: str) -> str | None:
-        """Who runs, or may, as the newest driver of that stream, in words; None: nobody."""
+        """Describe the newest driver of that stream if it is, or may be, alive; None: it has
+        ended."""
         driver = self.find(stream)
         if driver is None or not driver.state.alive:
             return None
         return f"its driver {driver.epoch} is {driver.state.value}, {driver.where}"
 
     def _checkpoint(self, stream: Stream) -> str | None:
-        """The checkpoint of `stream` as the fence knows it; None if it declares none."""
+        """The checkpoint of `stream` by the name that the fence uses; None if it declares none."""
         if stream.checkpoint_location is None:
             return None
         return self.place(stream.checkpoint_location, {**self.spark_conf, **stream.spark_conf})

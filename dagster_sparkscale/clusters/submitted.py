@@ -1,8 +1,8 @@
-"""One submission of a stream, wherever its driver runs: told of, waited for, ended.
+"""One submission of a stream, wherever its driver runs: described, awaited, ended.
 
 What must not change: whoever ends a driver holds the stream's lease all the while; an agent that
 does not answer is asked again for as long as there is time, since a driver that is ended without it
-has its batch cut; nobody is told that a driver has ended before nothing of it is left.
+has its batch cut; a driver is reported as ended only when nothing of it is left.
 """
 
 import time
@@ -18,14 +18,14 @@ from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.store import Record
 
 ABRUPT_SECONDS = 15.0
-"""How long a driver that shall end at once may take to, before it is killed."""
+"""Seconds that a driver which shall end at once may take, before it is killed."""
 
 
 class SubmittedDriver(ABC):
-    """The newest submission of a stream, as its cluster manager sees it."""
+    """The newest submission of a stream at its cluster manager."""
 
     EVERY: ClassVar[float] = 0.1
-    """Seconds between two looks at it while something is waited for."""
+    """Seconds between two looks at the driver while something is awaited."""
 
     def __init__(self, stream: str, record: Record) -> None:
         self.stream = stream
@@ -35,52 +35,53 @@ class SubmittedDriver(ABC):
 
     @abstractmethod
     def look(self) -> Seen:
-        """What can be found of it now. What can't be told is UNKNOWN, never an end.
+        """Find out how the driver is now. What can't be found out is UNKNOWN, never an end.
 
         Raises:
-            ClusterError: what is remembered of it can't be read.
+            ClusterError: a note about the driver can't be read.
         """
 
     @abstractmethod
     def agent(self) -> RemoteAgent:
-        """Its agent.
+        """The driver's agent.
 
         Raises:
-            AgentUnreachable: its address is not known, or not yet.
-            ClusterError: its token can't be read.
+            AgentUnreachable: the agent's address is not known, or not yet.
+            ClusterError: the agent's token can't be read.
         """
 
     @abstractmethod
     def log(self, lines: int) -> str:
-        """The last lines of its log; empty if there is none."""
+        """The last lines of the driver's log; empty if there is none."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it by force. Returns when nothing of it is left.
+        """Kill the driver. Returns when nothing of it is left.
 
         Raises:
-            ClusterError: it can't be ended from here, or something of it is left; says what.
+            ClusterError: it can't be killed from here, or something of it is left; says what.
         """
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove what it has left behind, having ended.
+        """Remove what the ended driver has left behind.
 
         Raises:
             ClusterError: something can't be removed; says what.
         """
 
     def has_begun(self) -> bool:
-        """Whether its program may run, so that there may be something to finish; False only where
-        that is known, such as of a driver that still waits for room."""
+        """Whether the program may have begun, so that there may be something to finish; False only
+        if
+        it certainly has not, such as in a driver that still waits for room."""
         return True
 
     def log_place(self) -> str:
-        """Where its log is, for people; empty: wherever `sparkscale logs` finds it."""
+        """The place of the driver's log, for people; empty: wherever `sparkscale logs` finds it."""
         return ""
 
     def out_of_reach(self) -> str:
-        """Why nothing can be told of it from here, and what to do."""
+        """Why this host can't find out about the driver, and what to do."""
         return (
             "It can't be told whether it still runs: look again when what tells of it answers, "
             "or, when you are certain that it is gone for good, run the job declare_gone for "
@@ -90,10 +91,10 @@ class SubmittedDriver(ABC):
     # What follows from that.
 
     def describe(self) -> Driver:
-        """The driver as it is now.
+        """Describe the driver as it is now.
 
         Raises:
-            ClusterError: what is remembered of it can't be read.
+            ClusterError: a note about the driver can't be read.
         """
         return driver_of(self.stream, self.record, self.look())
 
@@ -101,27 +102,26 @@ class SubmittedDriver(ABC):
         """See to it that nothing of this submission, or of one before it, is left.
 
         Raises:
-            AlreadyRunning: its driver is alive, or may be.
-            ClusterError: something that it has left behind can't be removed.
+            AlreadyRunning: the driver is alive, or may be.
+            ClusterError: something that the ended driver left behind can't be removed.
         """
         self.refuse_if_alive()
         self.clear()
 
     def refuse_if_alive(self) -> None:
-        """Refuse to go on while its driver is alive, or may be.
+        """Refuse to go on while the driver is alive, or may be.
 
         Raises:
-            AlreadyRunning: it is; says where, and what to do.
+            AlreadyRunning: the driver is, or may be, alive; says where, and what to do.
         """
         if self.record.epoch and (driver := self.describe()).state.alive:
             raise AlreadyRunning(self.occupied(driver))
 
     def await_agent(self, seconds: float) -> Driver:
-        """The driver once its agent is known; after `seconds` as it is then, as far as that can be
-        told.
+        """Wait until the agent is known, at most `seconds`; returns the driver as it is then.
 
         Raises:
-            ClusterError: it has ended; shows the end of its log.
+            ClusterError: the driver has ended; shows the end of its log.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -182,7 +182,7 @@ class SubmittedDriver(ABC):
         return ended
 
     def agrees_to_stop(self, graceful: bool, patience: float, operation: int | None) -> bool:
-        """Ask the agent to end the driver; whether it has agreed to."""
+        """Ask the agent to end the driver; returns whether it agreed."""
         try:
             self.agent().stop(graceful, patience, operation=operation)
         except ClusterError:

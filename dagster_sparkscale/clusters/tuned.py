@@ -1,4 +1,4 @@
-"""What was tuned of a stream's limits, against what its declaration makes of them now. Pure.
+"""The tuned limits of a stream, and whether they still override its declaration. Pure.
 
     in force      what is declared, and over it what was tuned
     stands        while the declaration makes of a group of settings what it made of them then
@@ -22,19 +22,19 @@ _RATES = (BACKPRESSURE, *StreamingLimits.spark_settings.values())
 
 
 def declared_limits(stream: Stream) -> dict[str, str]:
-    """The Spark settings of limits that the declaration makes."""
+    """The Spark settings of the declared limits."""
     made = limit_settings(stream)
     return {name: value for name, value in made.items() if _group(name) is not None}
 
 
 def in_force(stream: Stream, tuning: Tuning | None) -> dict[str, str]:
-    """The Spark settings of limits that a start has now."""
+    """The Spark settings of limits with which a driver would start now."""
     declared = declared_limits(stream)
     return {**declared, **standing(tuning, declared)}
 
 
 def standing(tuning: Tuning | None, declared: Mapping[str, str]) -> dict[str, str]:
-    """What was tuned and stands beside what is declared now."""
+    """The tuned settings that still stand beside the declaration."""
     if tuning is None:
         return {}
     gone = _gone(tuning, declared)
@@ -44,22 +44,21 @@ def standing(tuning: Tuning | None, declared: Mapping[str, str]) -> dict[str, st
 def before(
     tuning: Tuning, declared: Mapping[str, str]
 ) -> tuple[dict[str, str], Mapping[str, float]]:
-    """What was in force before it, to go back to: settings, and live limits that were tuned.
+    """The settings and tuned live limits before `tuning`, to go back to.
 
-    Only what stands beside what is declared now: where something else is declared by then, it is
-    that which is gone back to.
+    A group that is declared anew since goes back to the declaration instead.
     """
     settings = standing(replace(tuning, settings=tuning.before), declared)
     return settings, {} if BACKPRESSURE in _gone(tuning, declared) else tuning.rates_before
 
 
 def at_start(record: Record, stream: Stream, now: float) -> tuple[Record, tuple[str, ...]]:
-    """`record` as a start of `stream` is to find it, and what of its tuning does not stand any
-    more, a line each.
+    """Prepare `record` for a start of `stream`; returns it with a line for each tuned setting that
+    the
+    declaration has replaced.
 
-    What is declared is noted with the first start of a stream that is retuned, and where it has
-    changed since, the record says so: as after a person's tuning, nothing is retuned by itself for
-    a while.
+    The first start of a stream that is retuned notes its declaration. A changed declaration counts
+    as tuned by a person: nothing is retuned by itself for a while.
 
     Args:
         now: seconds since the epoch.
@@ -95,7 +94,7 @@ def at_start(record: Record, stream: Stream, now: float) -> tuple[Record, tuple[
 def without(
     rates: Mapping[str, Mapping[str, float]] | None, ours: Mapping[str, float]
 ) -> dict[str, dict[str, float]] | None:
-    """Live limits without the rates that were tuned; one that somebody has set since stays."""
+    """Remove tuned rates from live limits; one that somebody has set since stays."""
     if rates is None:
         return None
     left = {
@@ -110,7 +109,7 @@ def without(
 
 
 def with_tuning(record: Record, tuning: Tuning) -> Record:
-    """`record` with what was tuned, and with its live limits beside those that others have set."""
+    """Put `tuning` into `record`, and its live limits beside those that others have set."""
     ours = record.tuning.rates if record.tuning is not None else {}
     rates = without(record.rates, ours)
     for source, rate in tuning.rates.items():
@@ -119,11 +118,11 @@ def with_tuning(record: Record, tuning: Tuning) -> Record:
 
 
 MAX_RATE_LIVE = "maxRate"
-"""The live limit of a source in records per second, as `PUT /v1/rates` has it."""
+"""The name of a source's live limit in records per second, in `PUT /v1/rates`."""
 
 
 def _gone(tuning: Tuning, declared: Mapping[str, str]) -> set[str]:
-    """The groups of which something else is declared than when it was tuned."""
+    """The groups whose declaration has changed since they were tuned."""
     names = {*declared, *tuning.declared}
     changed = [
         name for name in names if not _same(name, declared.get(name), tuning.declared.get(name))
@@ -132,8 +131,8 @@ def _gone(tuning: Tuning, declared: Mapping[str, str]) -> set[str]:
 
 
 def _same(setting: str, one: str | None, other: str | None) -> bool:
-    """Whether two values say the same. A policy that another release has written down may lack
-    fields, or have more of them."""
+    """Whether two values are the same. A policy that another release wrote may lack fields, or have
+    more."""
     if one == other or setting != BACKPRESSURE or one is None or other is None:
         return one == other
     try:
@@ -143,7 +142,7 @@ def _same(setting: str, one: str | None, other: str | None) -> bool:
 
 
 def _group(setting: str) -> str | None:
-    """What a setting must fit together with; None: it is none of limits."""
+    """The group of a setting; None: it is no setting of limits."""
     if setting.startswith(SOURCE_OPTIONS):
         return setting.rpartition(".")[0]
     return BACKPRESSURE if setting in _RATES else None

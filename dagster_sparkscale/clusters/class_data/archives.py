@@ -56,10 +56,10 @@ _launched: list[subprocess.Popen[bytes]] = []
 
 
 def user_folder() -> Path:
-    """Where the archives of this user are kept.
+    """The folder of this user's archives.
 
     Raises:
-        RuntimeError: this user has no home.
+        RuntimeError: the user has no home folder.
     """
     cache = os.environ.get("XDG_CACHE_HOME")
     # A relative one is to be ignored, says the XDG specification.

@@ -36,7 +36,7 @@ def make_archive(java: Path, spark: Path, archive: Path) -> None:
     """Make `archive`. The caller holds its lock.
 
     Raises:
-        CannotMake: it can't be made.
+        CannotMake: the archive can't be made; says why.
         OSError: the folder can't be written.
     """
     conf = spark / "conf"

@@ -116,7 +116,7 @@ class HostedCluster(StateFolderCluster):
         """The URL of the master.
 
         Raises:
-            ClusterError: it is none, or there is none yet.
+            ClusterError: the field holds no master's URL, or no master has been started yet.
         """
 
     @abstractmethod

@@ -21,11 +21,11 @@ from dagster_sparkscale.declare.stream import Stream
 def conditions_here(
     state: Path, java: str | None, streams: Sequence[Stream]
 ) -> Iterator[Condition]:
-    """Of this host, for drivers of `streams`.
+    """Check what drivers of `streams` need on this host.
 
     Args:
         state: the state folder.
-        java: the home of Java as it was declared; None: found.
+        java: the declared home of Java; None: it is searched for.
     """
     try:
         home = java_home(java)
@@ -46,7 +46,7 @@ def conditions_here(
 
 
 def programs(streams: Sequence[Stream], find: Callable[[Stream], object]) -> Iterator[Condition]:
-    """Of streams whose program can't be found, that."""
+    """Yield a condition for each stream whose program can't be found."""
     for stream in streams:
         try:
             find(stream)
@@ -56,11 +56,11 @@ def programs(streams: Sequence[Stream], find: Callable[[Stream], object]) -> Ite
 
 
 def in_the_clear(bind: str, tls: bool) -> Iterator[Condition]:
-    """That the tokens of agents show to whoever listens on the network, if they do.
+    """Warn where agents are asked over the network without TLS, which shows their tokens.
 
     Args:
-        bind: the address that they listen at.
-        tls: whether they speak TLS.
+        bind: the address that agents listen at.
+        tls: whether agents speak TLS.
     """
     if not tls and not is_loopback(bind):
         yield Condition(
@@ -80,11 +80,11 @@ def is_loopback(address: str) -> bool:
 
 
 def program_here(stream: Stream) -> Path:
-    """The program of `stream`, on this host. Looked for at each start and not when the code is
-    loaded, for that may be done elsewhere, as where an image is built.
+    """Find the program of `stream` on this host. Each start does so, not the loading of the code:
+    that may happen elsewhere, such as where an image is built.
 
     Raises:
-        ClusterError: there is none, or that can't be told.
+        ClusterError: the program is no file here, or can't be looked up.
     """
     program = Path(stream.program).expanduser().absolute()
     try:
@@ -103,7 +103,7 @@ def check_spark_of(stream: Stream) -> None:
     """Refuse a stream whose own `env` names a Spark that is too old for it.
 
     Raises:
-        ClusterError: it does.
+        ClusterError: that Spark is too old; says which release would do.
     """
     if home := stream.env.get("SPARK_HOME"):
         refuse_if_too_old(Path(home))

@@ -18,7 +18,7 @@ from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.declare.stream import Stream
 
 LAST_LINES = 200
-"""Of the log of a driver that has failed, in which it is looked what was raised."""
+"""Lines of a failed driver's log that are searched for the error that the program raised."""
 
 
 class HostedDriver(SubmittedDriver):
@@ -36,9 +36,8 @@ class HostedDriver(SubmittedDriver):
         """See to it that nothing of this submission, or of one before it, is left.
 
         Raises:
-            AlreadyRunning: its driver is alive, or may be; or a driver of the stream of which
-                nothing is remembered is.
-            ClusterError: a process that it has left behind can't be killed.
+            AlreadyRunning: a driver of the stream is alive, or may be, remembered or not.
+            ClusterError: a process that an ended driver left behind can't be killed.
         """
         name, record = self.folder.stream, self.record
         self.refuse_if_alive()
@@ -63,10 +62,10 @@ class HostedDriver(SubmittedDriver):
         runtime: Runtime,
         fence: Sequence[str] = (),
     ) -> None:
-        """Start the driver, which is remembered already.
+        """Start the driver. The record has it already.
 
         Raises:
-            ClusterError: it could not be started; nothing of it runs.
+            ClusterError: the driver could not be started; nothing of it runs.
         """
         files = self.files
         files.create()
@@ -81,7 +80,7 @@ class HostedDriver(SubmittedDriver):
         self.folder.prune()
 
     def look(self) -> Seen:
-        """What its files and its processes tell.
+        """Read the driver's files and processes.
 
         Raises:
             ClusterError: a file of the submission can't be read; names it.
@@ -133,12 +132,13 @@ class HostedDriver(SubmittedDriver):
         processes.clear(self._mark)
 
     def _is_here(self) -> bool:
-        """Whether its processes can be seen, and signalled, from here."""
+        """Whether this process can see and signal the driver's processes."""
         return places.same_namespace(self.record.submitter)
 
     @property
     def _mark(self) -> str:
-        """Of this submission only: should the lease be lost, what came after it is another's."""
+        """The mark of this submission's processes alone: after a lost lease a later submission is
+        another operation's."""
         return processes.marker(self.folder.stream, self.record.epoch, self.record.id)
 
     def _cannot_stop_it(self) -> str:

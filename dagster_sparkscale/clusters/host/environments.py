@@ -1,7 +1,7 @@
-"""Which of Dagster's environment variables drivers and workers are given. Pure.
+"""The environment variables that drivers and workers inherit from Dagster. Pure.
 
 What must not change: only what is listed here, or named by the user, is handed on. Dagster's
-environment holds the password of its database and whatever else its host gives it, and a driver
+environment holds the password of its database and other secrets of its host, and a driver
 runs other people's code.
 """
 

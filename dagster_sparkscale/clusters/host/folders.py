@@ -141,9 +141,9 @@ class SubmissionFolder:
     token = _File("token")
     certificate = _File("agent.certificate")
     key = _File("agent.key")
-    """Of the certificate; both are there only if the agent speaks TLS."""
+    """The key of the certificate. Both files exist only if the agent speaks TLS."""
     environment = _File("environment.sh")
-    """On YARN: the variables of its stream."""
+    """The environment variables of the stream, on YARN."""
     agent = _File("agent.json")
     driver = _File("driver.json")
     supervisor = _File("supervisor.json")
@@ -160,13 +160,13 @@ class SubmissionFolder:
     """Locked by supervisor and driver while they live, and touched now and then."""
     log = _File("driver.log")
     application = _File("application.json")
-    """On YARN: its application, once it is known."""
+    """The application, on YARN, once its id is known."""
     ended = _File("ended.json")
-    """On YARN: what was found of its end; YARN forgets it."""
+    """How the application ended, on YARN, which forgets that."""
     posted = _File("posted.json")
-    """Of a driver that another host runs: written before its cluster is asked to."""
+    """The note that a driver on another host is about to be submitted."""
     remote = _File("remote.json")
-    """Of a driver that another host runs: what its cluster calls it."""
+    """The id by which its cluster knows a driver on another host."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -175,7 +175,7 @@ class SubmissionFolder:
         """Make the folder. No other submission ever has it.
 
         Raises:
-            ClusterError: it is there, or can't be made; names the folder.
+            ClusterError: the folder exists already, or can't be made; names it.
         """
         with explained("make", self.path):
             make_private(self.path.parent)
@@ -206,7 +206,7 @@ class SubmissionFolder:
         """Whether the driver's mark may be in its checkpoint.
 
         Raises:
-            ClusterError: it can't be told.
+            ClusterError: the mark can't be read.
         """
         with explained("read", self.took):
             # One that found another's there, after its own word, proves nothing of that one's end.
@@ -266,7 +266,7 @@ def refuse_if_not_private(folder: Path) -> None:
 
     Raises:
         OSError: it can't be looked at.
-        ClusterError: they could; says who, and what to do.
+        ClusterError: others can read or change it; says who, and what to do.
     """
     found, me = folder.stat(), os.geteuid()
     if found.st_uid not in (me, 0):  # root may do everything anyhow

@@ -28,9 +28,9 @@ class Stranger:
 
     pid: int
     submission: str
-    """As `processes.marker` makes it."""
+    """The mark of its submission, from `processes.marker`."""
     state_dir: str = ""
-    """That it was started from; empty: not known."""
+    """The state folder that started it; empty: not known."""
 
     @property
     def stream(self) -> str:
@@ -61,16 +61,17 @@ def marks(checkpoint: str, state_dir: Path) -> Mapping[str, str]:
 
 
 def checkpoint_mark(checkpoint: str) -> str:
-    """What the processes that work on a checkpoint carry. Not its name, which may hold a secret."""
+    """The hash that processes on a checkpoint carry: its name may hold a secret."""
     return sha256(checkpoint.encode()).hexdigest()[:32]
 
 
 def strangers_on(checkpoint: str, record_id: str) -> list[Stranger]:
-    """Live processes of this user that work on that checkpoint for another record; drivers before
-    their supervisors and JVMs.
+    """Find live processes of this user that work on that checkpoint for another record. Drivers
+    come
+    before their supervisors and JVMs.
 
     Raises:
-        OSError: it can't be told.
+        OSError: a process of this user hides its environment.
     """
     import psutil
 

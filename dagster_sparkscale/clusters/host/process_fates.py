@@ -57,7 +57,7 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
 
 
 def _seen(record: Record, folder: SubmissionFolder) -> Fate:
-    """What can be seen from here of a submission that has left no word."""
+    """The fate, as far as this host knows it, of a submission that has noted no end."""
     started_by = record.submitter
     if places.same_kernel(started_by):
         if places.same_namespace(started_by):
@@ -80,8 +80,9 @@ def _far_away(record: Record) -> Fate:
 
 
 def _before_this_boot(record: Record, folder: SubmissionFolder) -> Fate:
-    """Of a driver that was started on this machine before its restart; or on a machine that has
-    the same identity, being a clone, and then its supervisor still touches its file."""
+    """The fate of a driver that was started before this machine's last restart. It may also run on
+    a
+    clone of this machine, where its supervisor still touches its file."""
     up_since = places.up_since()
     heard_of = max(record.submitted_at, _touched_at(folder) or 0.0)
     if up_since is None or time.time() - up_since < QUIET_SECONDS:
@@ -96,11 +97,11 @@ def _before_this_boot(record: Record, folder: SubmissionFolder) -> Fate:
 
 
 def _is_silent(folder: SubmissionFolder) -> bool:
-    """Whether it is known that nobody touches its file any more. By the clock of the file system:
-    that of another machine may be another than ours.
+    """Whether it is certain that no supervisor touches the file any more, by the clock of the file
+    system: clocks of two machines differ.
 
     Raises:
-        OSError: it can't be told.
+        OSError: the lock or the clock of the file system can't be read.
     """
     touched = _touched_at(folder)
     if touched is None or folders.is_locked(folder.alive) is not False:
@@ -132,7 +133,7 @@ def _pid_of(folder: SubmissionFolder) -> int | None:
 
 
 def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
-    """Where the process ids in the notes mean what they meant when they were written."""
+    """The fate by process ids, where those in the notes still mean the same processes."""
     driver = read_json(folder.driver)
     watcher = read_json(folder.supervisor)
     if driver is not None:
@@ -162,8 +163,8 @@ def _anything_runs(record: Record) -> bool:
 
 
 def _is_there(note: Mapping[str, Any], record: Record, which: str = "") -> bool:
-    """Whether the process runs that `note` of the driver names. One whose birth could not be told
-    when it was written is known by its mark."""
+    """Whether the process runs that the driver's `note` names. Its mark identifies a process whose
+    birth could not be read when the note was written."""
     if note.get(f"{which}birth", "") is not None:
         return lives(note, f"{which}pid", f"{which}birth")
     mark = marker("", record.epoch, record.id)
@@ -171,7 +172,7 @@ def _is_there(note: Mapping[str, Any], record: Record, which: str = "") -> bool:
 
 
 def ended(folder: SubmissionFolder) -> Fate | None:
-    """How it has ended, as it was noted; None: nobody has seen that.
+    """How the driver ended, by its supervisor's note; None: there is no note.
 
     Raises:
         ClusterError: the note can't be read.

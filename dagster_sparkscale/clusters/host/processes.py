@@ -133,11 +133,10 @@ def carrying(variable: str, matches: Callable[[str], bool]) -> "list[psutil.Proc
 
 
 def _refuse_if_ours(process: "psutil.Process") -> None:
-    """What can't be looked at is not taken for gone, where it may be a driver.
+    """Refuse to take a process for gone that hides from this user and may be a driver.
 
     Raises:
-        OSError: it is another one that runs as this user, and a JVM or a Python, as all that we
-            start.
+        OSError: the process is a JVM or a Python of this user, as all drivers are.
     """
     import psutil
 
@@ -167,8 +166,8 @@ def clear(mark: str, spare: int | None = None) -> int:
 
 
 def clear_up_to(stream: str, epoch: int, record_id: str) -> None:
-    """Kill every process of the stream's submissions up to that epoch. None of a later one: who
-    asks for it may have been held up, and know nothing of that.
+    """Kill every process of the stream's submissions up to that epoch. Later ones are spared: the
+    caller may have been held up and not know them.
 
     Raises:
         ClusterError: one is still there after ten seconds.
@@ -185,7 +184,7 @@ def later_than(stream: str, epoch: int, record_id: str) -> list[int]:
     """The live processes of the stream's submissions after that epoch.
 
     Raises:
-        ClusterError: it can't be told.
+        ClusterError: a process can't be examined.
     """
 
     def matches(mark: str) -> bool:

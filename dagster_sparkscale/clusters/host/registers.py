@@ -34,7 +34,7 @@ class Register:
         """The file with the text as it stands; None if there never was one.
 
         Raises:
-            OSError: it can't be told.
+            OSError: the folder can't be read.
         """
         revisions = self._revisions()
         return self.folder / str(revisions[-1]) if revisions else None
@@ -55,7 +55,7 @@ class Register:
         """Make `text` the revision that follows the one that was read.
 
         Raises:
-            Conflict: somebody else has made it.
+            Conflict: somebody else has made that revision.
             ClusterError: the file system has no links.
             OSError: it can't be written.
         """

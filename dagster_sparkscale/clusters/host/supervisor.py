@@ -200,8 +200,8 @@ def _drain(source: int, log: RotatingLog) -> None:
 
 
 def _adopt_orphans() -> bool:
-    """As "child subreaper" this process becomes the parent of whatever the driver leaves behind, so
-    it can see exactly when nothing is left. False where that does not exist."""
+    """Become the parent of whatever processes the driver leaves behind ("child subreaper"), to know
+    exactly when none is left. Returns False where the system lacks that."""
     if _LINUX:
         with contextlib.suppress(OSError, AttributeError):
             return bool(ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0)  # PR_SET_CHILD_SUBREAPER

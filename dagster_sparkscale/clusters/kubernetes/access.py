@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LOGIN_SECONDS = 20.0
-"""For a program that a kubeconfig names to make a login, such as `aws eks get-token`."""
+"""Seconds for the program by which a kubeconfig logs in, such as `aws eks get-token`."""
 _BOUNDED = Path(__file__).parent / "bounded.py"
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
@@ -31,12 +31,12 @@ class Access:
     headers: Callable[[], Mapping[str, str]] = field(repr=False)
     """What each call carries. Secret."""
     tls: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """As urllib3 has it."""
+    """TLS arguments of urllib3."""
     proxy: str | None = None
     configuration: Any = field(default=None, repr=False)
     """The `kubernetes` package's; None inside a cluster."""
     namespace: str | None = None
-    """Of this pod, or of the kubeconfig's context."""
+    """The namespace of this pod, or of the kubeconfig's context."""
 
 
 def access_to(kubeconfig: str | None, context: str | None) -> Access:
@@ -44,7 +44,7 @@ def access_to(kubeconfig: str | None, context: str | None) -> Access:
     else by the default one ($KUBECONFIG, ~/.kube/config).
 
     Raises:
-        ClusterError: there is none, or it can't be read.
+        ClusterError: no kubeconfig or service account is there, or it can't be read.
     """
     if kubeconfig is None and context is None and os.environ.get(_HOST):
         return _inside()
@@ -158,7 +158,7 @@ def _bound(merged: Any) -> dict[str, str]:
 
 
 def _proxy(configuration: Any) -> str | None:
-    """That of $HTTPS_PROXY, unless $NO_PROXY names the API server."""
+    """The proxy of $HTTPS_PROXY, unless $NO_PROXY names the API server."""
     from requests.utils import should_bypass_proxies  # as the package itself does
 
     if should_bypass_proxies(configuration.host, no_proxy=configuration.no_proxy or ""):

@@ -20,7 +20,7 @@ from dagster_sparkscale.clusters.kubernetes.access import Access, access_to, sta
 Object = dict[str, Any]
 
 SECONDS = 15.0
-"""For an answer."""
+"""Seconds for an answer."""
 _CONNECTIONS = 16
 _PART = 1 << 20
 """Bytes that are read at once, at most."""

@@ -15,15 +15,15 @@ from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
 from dagster_sparkscale.clusters.records.store import Record
 
 LET_GO_SECONDS = 15.0
-"""Within which an operator that runs lets go of an application that is deleted."""
+"""Seconds in which a running operator releases a deleted application."""
 _log = logging.getLogger(__name__)
 
 
 class ApplicationDriver(PodDriver):
-    """The newest start of a stream.
+    """The newest start of a stream, whose pod an operator makes.
 
     Args:
-        operator: whose application it is.
+        operator: the operator that owns the application.
     """
 
     CONTAINER: ClassVar[str] = CONTAINERS[-1]
@@ -52,10 +52,11 @@ class ApplicationDriver(PodDriver):
         return pod is None or not pod_fate.never_began(pod)
 
     def make_way(self) -> None:
-        """As of any pod; besides, no application may be left that is not remembered.
+        """See to it that no pod of the stream is left, and no application that the record does not
+        name.
 
         Raises:
-            AlreadyRunning: there is one, of which a pod may be made yet.
+            AlreadyRunning: a driver is alive, or may be, or an operator may yet make its pod.
         """
         label = f"{names.STREAM}={names.word(self.stream)}"
         for found in self.api.find(self._kind, labelSelector=label):

@@ -28,7 +28,7 @@ from dagster_sparkscale.clusters.kubernetes.pod_fate import time_of
 KUBEFLOW, APACHE = "kubeflow", "apache"
 VERSIONS = {KUBEFLOW: "sparkoperator.k8s.io/v1beta2", APACHE: "spark.apache.org/v1"}
 KINDS = {operator: f"{VERSIONS[operator]}/sparkapplications" for operator in VERSIONS}
-"""As `Api` has it."""
+"""The kind of each operator's applications, as `Api` takes it."""
 TAKEN_UP_WITHIN = 60.0
 """Seconds after which an application without a status is one that no operator cares for. kubeflow's
 gives it one when its submission is over, which may take half of that."""

@@ -1,4 +1,4 @@
-"""Which checkpoints can't be kept: in a driver's pod, or where its image can't write. Pure."""
+"""Checkpoints that would be lost: in a driver's pod, or where its image can't write. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

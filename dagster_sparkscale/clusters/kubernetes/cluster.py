@@ -61,7 +61,7 @@ from dagster_sparkscale.declare.stream import Stream
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _AGENT_SECONDS = 10.0
-"""For which who asks a driver's agent again does not ask Kubernetes again how it is reached."""
+"""Seconds for which the way to a driver's agent is kept, before Kubernetes is asked anew."""
 _KNOWN = {
     "agent_access": ("service", "port-forward"),
     "image_pull_policy": ("Always", "IfNotPresent", "Never"),
@@ -133,7 +133,7 @@ class KubernetesCluster(SparkCluster):
 
     _seen: Glance | None = PrivateAttr(default=None)
     _agents: dict[tuple[str, int], tuple[float, RemoteAgent]] = PrivateAttr(default_factory=dict)
-    """By stream and epoch, with when they were got."""
+    """Agents by stream and epoch, and when each was made."""
     _followed: dict[tuple[str, int], tuple[float, Driver | None]] = PrivateAttr(
         default_factory=dict
     )
@@ -300,7 +300,7 @@ class KubernetesCluster(SparkCluster):
         return self.agent_access == "port-forward"
 
     def _known(self, driver: Driver) -> PodDriver:
-        """What names a driver suffices to ask it."""
+        """A driver by its stream and epoch alone, which suffices to ask it."""
         return self.driver_of(driver.stream, replace(Record.new(""), epoch=driver.epoch))
 
     def _objects(self, stream: str, record: Record) -> Objects:

@@ -1,4 +1,4 @@
-"""One start of a stream whose driver is a pod: told of, asked, ended."""
+"""A driver in a pod: its fate, its agent, its end."""
 
 import time
 from typing import ClassVar
@@ -21,21 +21,21 @@ from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 
 LAUNCHING = 15.0
-"""Seconds within which a start that has its epoch makes its pod."""
+"""Seconds in which a start that has its epoch makes its pod."""
 NEW = 120.0
-"""Seconds for which a start may have come in between what is got for all streams together."""
+"""Seconds for which a start may be missing in a snapshot that was taken around it."""
 KILL_SECONDS = 60.0
-"""Within which a pod that is deleted is gone, if its node answers."""
+"""Seconds in which a deleted pod is gone, if its node answers."""
 KEPT_LINES = 200
-"""Of the log of a driver whose pod is deleted."""
+"""Lines of a driver's log that are kept when its pod is deleted."""
 
 
 class PodDriver(SubmittedDriver):
     """The newest start of a stream.
 
     Args:
-        forward: whether its agent is reached through the API server.
-        glance: what was found of all streams together; None: this one is asked for.
+        forward: whether the agent is reached through the API server.
+        snapshot: the objects of all streams; None: Kubernetes is asked for this one's.
     """
 
     EVERY: ClassVar[float] = 2.0
@@ -120,12 +120,11 @@ class PodDriver(SubmittedDriver):
         return "\n".join(found.splitlines()[-lines:])
 
     def make_way(self) -> None:
-        """See to it that nothing of this start, or of one before it, is left, nor of a stream of
-        which nothing is remembered.
+        """See to it that nothing of the stream's drivers is left, remembered or not.
 
         Raises:
-            AlreadyRunning: its driver is alive, or may be; or one that is not remembered.
-            ClusterError: something that it has left behind can't be removed.
+            AlreadyRunning: a driver is alive, or may be, remembered or not.
+            ClusterError: something that an ended driver left behind can't be removed.
         """
         self.refuse_if_alive()
         label = f"{DRIVERS},{names.STREAM}={names.word(self.stream)}"
@@ -146,7 +145,7 @@ class PodDriver(SubmittedDriver):
         """Find, while it runs, what would keep it from being known to have ended.
 
         Raises:
-            ClusterError: its node does not answer; says what to do.
+            ClusterError: the driver's node does not answer; says what to do.
         """
         pod = self.api.get("pods", self.name)
         fate = Fate(DriverState.RUNNING) if pod is None else pod_fate.fate_of(pod, time.time())
@@ -203,7 +202,9 @@ class PodDriver(SubmittedDriver):
         return self._has_note()
 
     def took(self) -> bool:
-        """As `SparkCluster.took`."""
+        """Whether the driver may have left its mark in its checkpoint, and did not report that it
+        lost
+        it."""
         if (pod := self.api.get("pods", self.name)) is not None:
             silent = pod_fate.fate_of(pod, time.time()).state.alive
             return (silent and self._is_declared_gone) or pod_fate.took(pod)
@@ -228,7 +229,7 @@ class PodDriver(SubmittedDriver):
         return self._fate_without_pod()
 
     def _fate_without_pod(self) -> tuple[Fate, str]:
-        """The same, of one that has no pod though it was launched."""
+        """The fate of a driver that was launched and has no pod."""
         return Fate(DriverState.FAILED, reason=pod_fate.end_without_pod(self._events(None))), ""
 
     def _waits_for(self, pod: Object) -> str:
@@ -264,7 +265,7 @@ class PodDriver(SubmittedDriver):
         return (self._glance.pods if kind == "pods" else self._glance.secrets).get(self.name)
 
     def _events(self, pod: Object | None) -> list[Object]:
-        """Its pod's events; none where they can't be had, for they only explain."""
+        """The events of the driver's pod; none where they can't be read, as they only explain."""
         try:
             if self._glance is not None:
                 return self._glance.events(self.name)
@@ -280,7 +281,8 @@ class PodDriver(SubmittedDriver):
             return ""
 
     def _see_that_it_has_ended(self, pod: Object) -> None:
-        """Who was held up may have made it since it was looked for and not found."""
+        """Look for the pod again: a launch that was held up may have made it since the last
+        look."""
         if not pod_fate.fate_of(pod, time.time()).state.alive:
             return
         raise AlreadyRunning(
@@ -314,15 +316,15 @@ class PodDriver(SubmittedDriver):
             time.sleep(self.EVERY)
 
     def _delete_what_is_gone(self) -> None:
-        """A person has said that it is gone: what Kubernetes keeps of it and of its executors, as
-        their nodes do not say that they have ended, is deleted without waiting for that."""
+        """Delete the pods of a driver that a person declared gone, and of its executors, without
+        waiting for nodes that do not answer."""
         pod = self.api.get("pods", self.name)
         if pod is not None and pod_fate.fate_of(pod, time.time()).state.alive:
             self.api.delete("pods", self.name, grace=0)
         self.api.delete_all("pods", grace=0, labelSelector=executors.selector(self._labels))
 
     def _was_declared_gone(self, pod: Object) -> bool:
-        """Whether a person has said so of the driver of `pod`, of this stream."""
+        """Whether a person has declared the driver of `pod` gone."""
         labels = pod["metadata"]["labels"]
         epoch = str(labels.get(names.EPOCH))
         ours = labels.get(names.RECORD) == self.record.id
@@ -334,7 +336,7 @@ class PodDriver(SubmittedDriver):
 
     @property
     def _cure(self) -> str:
-        """How its pod is deleted, whatever its node says: the end of a sentence."""
+        """The command that deletes the pod, whatever its node says: the end of a sentence."""
         return f"run kubectl delete pods -n {self.api.namespace} {self.name} --force"
 
     @property

@@ -30,11 +30,11 @@ def end(
 
     Args:
         seconds: how long they may take.
-        every: seconds between two looks.
-        passes_over: whether those are passed over whose nodes do not answer.
+        every: seconds between two requests.
+        passes_over: whether executors on nodes that do not answer are passed over.
 
     Raises:
-        ClusterError: some are there still; has the command by which they go.
+        ClusterError: executors are left; gives the command that deletes them.
     """
     query = selector(labels)
     deadline = time.monotonic() + seconds
@@ -62,17 +62,17 @@ def end(
 
 
 def warn_of_silent(api: Api, labels: Mapping[str, str]) -> None:
-    """Log which executors of a driver that runs will not be seen to end with it."""
+    """Log the executors of a running driver whose end nobody will notice."""
     query = selector(labels)
     if found := _silent(api, query):
         _log.warning("%s. A restart does not wait for them", _told(api, found, query))
 
 
 def conditions(api: Api) -> Iterator[Condition]:
-    """The executors of the namespace of which it can't be told whether they run.
+    """Warn of executors in the namespace whose nodes do not say whether they run.
 
     Raises:
-        ClusterError: they can't be listed.
+        ClusterError: the executors can't be listed.
     """
     query = selector({names.STREAM: ""})
     if found := _silent(api, query):

@@ -20,7 +20,7 @@ def forwarded(
     """A connection to that port of the pod, made by `deadline` (`time.monotonic()`).
 
     Raises:
-        OSError: there is none, or not in time.
+        OSError: no connection came about in time.
     """
     made: queue.SimpleQueue[socket.socket | Exception] = queue.SimpleQueue()
     if not _being_made.acquire(timeout=max(0.0, deadline - time.monotonic())):

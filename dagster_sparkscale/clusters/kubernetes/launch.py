@@ -71,7 +71,7 @@ def launch(api: Api, store: Store, objects: Objects, record: Record, parts: Part
 
     Raises:
         LeaseLost: another operation has the stream by now; nothing of it runs.
-        ClusterError: it could not be started; nothing of it runs.
+        ClusterError: the driver could not be started; nothing of it runs.
     """
     # They count in a quota that may be what refuses this one, too.
     _prune(api, objects, objects.epoch - 1)

@@ -1,4 +1,4 @@
-"""What the objects of a stream are called, and by what labels they are found. Pure.
+"""Names of a stream's objects, and the labels by which they are found. Pure.
 
 What must not change: two streams never have objects of one name, nor two kinds of object of one
 stream. A record and a claim have a dot in their names, which nothing of an epoch has.
@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 PREFIX = "sparkscale"
 STREAM = "dagster-sparkscale/stream"
-"""The stream as names have it (`word`): neither every name nor every length can be a label."""
+"""The stream's short name (`short_name`): neither every name nor every length can be a label."""
 EPOCH = "dagster-sparkscale/epoch"
 RECORD = "dagster-sparkscale/record"
-"""The id of the stream's record: tells its drivers from those of another store's."""
+"""The id of the stream's record: distinguishes its drivers from those of another store."""
 KEEPS = "dagster-sparkscale/keeps"
-"""Of what is remembered: `record` or `claim`."""
+"""The kind of a stored object: `record` or `claim`."""
 MANAGED = "app.kubernetes.io/managed-by"
 MANAGER = "dagster-sparkscale"
 NAME = "dagster-sparkscale/stream-name"
@@ -28,7 +28,7 @@ _HASH = 8
 
 
 def word(stream: str, longest: int = 40) -> str:
-    """The stream's name as the names of objects have it: small letters, digits and hyphens.
+    """The stream's name within names of objects: small letters, digits and hyphens.
 
     One of small letters, digits and underscores stays what it is, with hyphens for underscores; any
     other, or a longer one, ends in a hash of what it was.
@@ -47,7 +47,7 @@ def of_epoch(stream: str, epoch: int, longest: int = _LABEL) -> str:
 
 
 def of_record(stream: str) -> str:
-    """The ConfigMap with what is remembered of a stream."""
+    """The ConfigMap with the record of a stream."""
     return f"{PREFIX}.{word(stream)}"
 
 
@@ -57,7 +57,7 @@ def of_claim(checkpoint: str) -> str:
 
 
 def labels(stream: str, epoch: int, record: str) -> dict[str, str]:
-    """Of every object of one start."""
+    """The labels of every object of one start."""
     return {MANAGED: MANAGER, STREAM: word(stream), EPOCH: str(epoch), RECORD: record}
 
 

@@ -70,21 +70,21 @@ def silence_of(pod: Object, now: float) -> str:
 
 
 def last_words(pod: Object) -> LastWords | None:
-    """What the driver has left in its termination message; None: nothing."""
+    """The end report in the driver's termination message; None: it left none."""
     state = _driver(pod.get("status") or {}).get("state") or {}
     return read_last_words(str((state.get("terminated") or {}).get("message") or ""))
 
 
 def raised_in_words(raised: str) -> str:
-    """What a driver has died of, with what would have helped where that is known."""
+    """The error that ended a driver, and the cure where one is known."""
     if "is forbidden: User " not in raised or ROLE in raised:
         return raised
     return f"{raised}; {ROLE}"
 
 
 def took(pod: Object) -> bool:
-    """Whether the driver's mark may be in its checkpoint, and it has left no word of having lost
-    it. One that was killed may have left no word at all; one that never began left no mark."""
+    """Whether the driver may have left its mark in its checkpoint, and did not report that it lost
+    it. A killed driver may have left no report; one that never began left no mark."""
     words = last_words(pod)
     if words is not None:
         return words.took and words.fenced is None
@@ -98,8 +98,8 @@ def took(pod: Object) -> bool:
 
 
 def never_began(pod: Object) -> bool:
-    """Whether it is known that the driver's container was never started. A pod is given one start
-    only, so what waits has never run."""
+    """Whether the driver's container has certainly never started. A pod starts it only once, so a
+    container that waits has never run."""
     status = pod.get("status") or {}
     state = _driver(status).get("state") or {}
     begun = "running" in state or "terminated" in state
@@ -107,11 +107,10 @@ def never_began(pod: Object) -> bool:
 
 
 def waits_for(pod: Object, events: Sequence[Object]) -> str:
-    """What keeps a pod from running, as the scheduler and its node tell it; empty: nothing that is
-    known.
+    """What keeps a pod from running, by the scheduler and its node; empty: nothing known.
 
     Args:
-        events: the pod's.
+        events: the events of the pod.
     """
     status = pod.get("status") or {}
     scheduled = _condition(status, "PodScheduled")
@@ -129,10 +128,10 @@ def waits_for(pod: Object, events: Sequence[Object]) -> str:
 
 
 def end_without_pod(events: Sequence[Object]) -> str:
-    """Why there is no pod any more.
+    """Why the pod is gone.
 
     Args:
-        events: of the pod that there was.
+        events: the events of the former pod.
     """
     for reason in _GONE:
         for event in sorted(events, key=event_time, reverse=True):
@@ -142,7 +141,7 @@ def end_without_pod(events: Sequence[Object]) -> str:
 
 
 def place_of(pod: Object | None, namespace: str, name: str, waits_for: str = "") -> str:
-    """Where a person would look."""
+    """The pod and its node, where a person would look."""
     node = ((pod or {}).get("spec") or {}).get("nodeName")
     text = f"pod {namespace}/{name}" + (f" on node {node}" if node else "")
     return f"{text}, {waits_for}" if waits_for else text

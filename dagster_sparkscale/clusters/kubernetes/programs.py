@@ -1,4 +1,4 @@
-"""Where a stream's program comes from: the image, this host, or a URL."""
+"""The origin of a stream's program: the image, this host, or a URL."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Program:
     place: str
     """A path in the driver's pod, or a URL that is fetched there."""
     name: str = ""
-    """Of the file that is shipped; empty: none is."""
+    """The name of the shipped file; empty: nothing is shipped."""
     content: bytes = b""
 
 
@@ -31,7 +31,7 @@ def program_of(stream: Stream) -> Program:
     """The program of `stream`.
 
     Raises:
-        ClusterError: it is not there, too large to be shipped, or of a scheme that is not known.
+        ClusterError: the program is missing, too large to ship, or has an unknown scheme.
     """
     given = stream.program
     if given.startswith(_FETCHED):

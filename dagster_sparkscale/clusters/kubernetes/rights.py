@@ -17,19 +17,19 @@ NEEDED: Mapping[str, Mapping[str, Sequence[str]]] = {
     "outside.yaml": {"pods/portforward": ("get", "create")},
     "applications.yaml": {"sparkapplications": ("get", "list", "create", "delete")},
 }
-"""By manifest, the verbs of each resource."""
+"""The needed verbs of each resource, by the manifest that grants them."""
 _OPERATORS = {("pods", "create")}
 """What an operator does, where there is one."""
 
 
 def lacking(api: Api, manifest: str, applications: str | None = None) -> list[str]:
-    """What of a manifest is not granted, such as `create pods`. Everybody may ask that.
+    """The rights of a manifest that are missing, such as `create pods`. Everybody may ask that.
 
     Args:
-        applications: the group of those by which an operator makes the drivers' pods.
+        applications: the API group of the operator's applications.
 
     Raises:
-        ClusterError: it can't be told.
+        ClusterError: the API server does not say.
     """
     group = f"{applications}:" if manifest == "applications.yaml" else ""
     return [

@@ -71,7 +71,7 @@ def _may_parse() -> bool:
 
 
 def _faults(models: Any, kind: str, value: Any, path: str, snake_case: bool) -> Iterator[str]:
-    """What of `value` a model of Kubernetes' client does not have, a text each."""
+    """Describe each field of `value` that the client's model of Kubernetes lacks."""
     if contained := _CONTAINED.fullmatch(kind):
         whole, part = contained.groups()
         right = Mapping if whole == "dict" else list | tuple
@@ -103,7 +103,7 @@ def _faults(models: Any, kind: str, value: Any, path: str, snake_case: bool) -> 
 
 
 def _version() -> str:
-    """Of the package whose models those are: a newer one may know more fields."""
+    """The version of Kubernetes' client: a newer one may know more fields."""
     return importlib.metadata.version("kubernetes")
 
 

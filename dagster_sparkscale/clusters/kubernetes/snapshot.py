@@ -1,4 +1,4 @@
-"""All streams of a namespace at once: a few calls, whatever their number."""
+"""A snapshot of all streams of a namespace: a few requests, whatever their number."""
 
 import threading
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ DRIVERS = f"{names.STREAM},spark-role=driver"
 
 @dataclass
 class Glance:
-    """Records, drivers' pods and Secrets, by name, as they were a moment ago."""
+    """Records, drivers' pods and Secrets by name, as they were a moment ago."""
 
     api: Api
     records: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, Object] = field(default_factory=dict)
     secrets: dict[str, Object] = field(default_factory=dict, repr=False)
     applications: dict[str, Object] = field(default_factory=dict)
-    """SparkApplications, where those make the pods."""
+    """SparkApplications, where an operator makes the pods."""
     _events: dict[str, list[Object]] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def events(self, pod: str) -> list[Object]:
-        """Those of a pod. Asked for once for all pods, and only if somebody wants to know."""
+        """The events of a pod. The first call reads those of all pods."""
         with self._lock:
             if self._events is None:
                 found: dict[str, list[Object]] = {}
@@ -35,13 +35,13 @@ class Glance:
 
 
 def glance(api: Api, applications: str | None = None) -> Glance:
-    """What there is now.
+    """Read the objects of all streams.
 
     Args:
-        applications: the kind of those that make the pods; None: no such.
+        applications: the kind of the applications that make the pods; None: no operator does.
 
     Raises:
-        ClusterError: it can't be told.
+        ClusterError: the API server does not answer, or refuses.
     """
     # Before the pods: one that has a pod by now is not missed.
     made_by = _by_name(api.find(applications, labelSelector=names.STREAM)) if applications else {}

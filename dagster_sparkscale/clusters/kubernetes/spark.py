@@ -49,7 +49,7 @@ def settings_in_a_pod(
 
     Args:
         common: of the cluster.
-        executors: that it begins with.
+        executors: the number to begin with.
         executor_account: the service account of executors; None: that of their template.
         bind: address that the driver listens on.
         template: path of the executors' pod template, in the driver's pod.

@@ -69,9 +69,9 @@ class Lease:
         self._over = False
         self._lost = False
         self._overtaken = False
-        """Whether another has changed the record since: known by a conflict."""
+        """Whether a conflict has shown that another changed the record."""
         self._tried: tuple[Record, ...] = ()
-        """What was written in the place of `_record`: one of them may stand, if any does."""
+        """Records written to replace `_record`, of which at most one is stored."""
 
     def __repr__(self) -> str:
         return f"Lease({self.stream!r}, {self.holder!r}, number {self.number})"
@@ -87,8 +87,8 @@ class Lease:
         """Make sure that the lease is held, and, if given, that it is of that stream.
 
         Raises:
-            LeaseLost: it is not held any more.
-            ClusterError: it is another stream's.
+            LeaseLost: this process does not hold the lease any more.
+            ClusterError: the lease is another stream's.
         """
         if stream is not None and stream != self.stream:
             raise ClusterError(f"the lease given is for {self.stream!r}, not for {stream!r}")
@@ -105,12 +105,12 @@ class Lease:
             )
 
     def write(self, record: Record) -> Record:
-        """Put `record`, made from that of this lease, in its place, with when its holder's change
-        was asked for.
+        """Replace the lease's record by `record`, and note in it when the holder's change was asked
+        for.
 
         Raises:
             LeaseLost: the lease is not held any more; nothing was changed.
-            ClusterError: it can't be written.
+            ClusterError: the record can't be written.
         """
         with self._lock:
             self.check()
@@ -118,11 +118,11 @@ class Lease:
             return self._swap(lambda mine: replace(record, lease=mine.lease))
 
     def renew(self) -> None:
-        """Say that the holder is there.
+        """Keep the lease from expiring.
 
         Raises:
-            LeaseLost: it came too late.
-            ClusterError: it can't be said at present.
+            LeaseLost: the lease has expired or was taken.
+            ClusterError: the store does not answer at present.
         """
         with self._lock:
             self.check()
@@ -159,7 +159,7 @@ class Lease:
 
 
 def _same(found: Record | None, written: Record) -> bool:
-    """Whether what stands in the store is what was written: of a long history it keeps the end."""
+    """Whether the stored record is the written one. The store keeps only the end of a history."""
     if found is None:
         return False
     return replace(found, history=()) == replace(written, history=())
@@ -210,13 +210,13 @@ def hold(
     """Hold the lease of `stream` while the context lasts.
 
     Args:
-        wait: seconds for whoever holds it.
-        every: seconds between two looks at whether they do.
+        wait: seconds to wait for another holder.
+        every: seconds between two reads of the record.
 
     Raises:
         Overtaken: a later request was carried out before this one.
         OperationInProgress: somebody else still holds it after `wait` seconds; names them.
-        ClusterError: what is remembered can't be read or written.
+        ClusterError: the record can't be read or written.
     """
     lease = _take(store, stream, holder, wait, every, clock, sleep)
     try:
@@ -267,14 +267,15 @@ def _take(
 
 
 def is_held(store: Store, stream: str, now: float) -> bool:
-    """Whether somebody holds the lease of `stream`, as far as one look tells: who wants it watches
-    it for longer (`hold`).
+    """Whether somebody holds the lease of `stream`, by one read of the record. `hold` watches it
+    for
+    longer.
 
     Args:
         now: seconds since the epoch.
 
     Raises:
-        ClusterError: it can't be read.
+        ClusterError: the record can't be read.
     """
     record = store.read(stream)
     held = record.lease if record is not None else None

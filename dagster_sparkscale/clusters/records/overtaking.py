@@ -1,8 +1,10 @@
-"""Which request stands: one that waited, as in a run queue, is nothing once overtaken.
+"""Requests that are overtaken by later ones. A request that waited, such as in a run queue, is then
+void.
 
 The record of a stream keeps when each change of it was last asked for (`Record.asked`). Two places
-see to that, both in `leases.py`: the first thing that an operation writes notes when the operation
-was asked for, and an operation that comes for the lease too late does not get it.
+keep that rule, both in `leases.py`: the first thing that an operation writes notes when the
+operation
+was asked for, and an overtaken operation does not get the lease.
 
     stop                 is overtaken by a start or a restart that was asked for later
     anything else        by a stop
@@ -12,7 +14,7 @@ was asked for, and an operation that comes for the lease too late does not get i
                          receivers and executors of its own
     lift_hold            by a hold that was set later, and by nothing else
 
-What names the driver that it is for, as recovery and `declare_gone` do, is fenced by that.
+Recovery and `declare_gone` name the driver that they are for: its epoch fences them.
 """
 
 from collections.abc import Mapping
@@ -38,10 +40,10 @@ _OF_ONE_DRIVER = (RESTART, REBALANCE)
 
 @dataclass(frozen=True)
 class Requester:
-    """Who asks for a change of a stream, for which one, and when that was."""
+    """A requester of a change: who asks, for which change, and since when."""
 
     name: str
-    """For people: `rescale run 1a2b3c4d`."""
+    """The requester's name for people: `rescale run 1a2b3c4d`."""
     change: str
     """The operation; with a part of what it may change, `set_limits/clicks`."""
     asked_at: float
@@ -51,16 +53,16 @@ class Requester:
         return self.name
 
     def of(self, part: str | None) -> "Requester":
-        """The same, asking for a part of what the operation may change; None: for all of it."""
+        """This requester, for a part of what the operation may change; None: for all of it."""
         return self if part is None else replace(self, change=f"{self.change}/{part}")
 
 
 Holder = Requester | str
-"""Who takes a lease. By a name alone somebody goes on with what has begun: nothing overtakes it."""
+"""The holder of a lease. A name alone continues what has begun, and nothing overtakes it."""
 
 
 def overtaken(record: Record, holder: Holder, now: float) -> str | None:
-    """What has overtaken the request of `holder`, in words; None: it stands.
+    """Say what has overtaken the request of `holder`; None: it stands.
 
     Args:
         now: seconds since the epoch. What is remembered as later than that is of a clock that was
@@ -82,7 +84,7 @@ def overtaken(record: Record, holder: Holder, now: float) -> str | None:
 
 
 def noted(record: Record, holder: Holder) -> Record:
-    """`record`, knowing when the change that `holder` carries out was asked for."""
+    """Note in `record` when the change that `holder` carries out was asked for."""
     if isinstance(holder, str) or holder.change in (*_NAMES_ITS_DRIVER, LIFT_HOLD):
         return record
     before: Mapping[str, float] = record.asked
@@ -92,7 +94,8 @@ def noted(record: Record, holder: Holder) -> Record:
 
 
 def _later(at: float, holder: Requester, now: float) -> str | None:
-    """By how much `at` is later than the request, in words; None: it is not, or can't be."""
+    """How much later than the request `at` is, in words; None: it is no later, or by a wrong
+    clock."""
     seconds = at - holder.asked_at
     return f"{seconds:.0f} s after" if seconds > CLOCKS_DIFFER >= at - now else None
 

@@ -1,4 +1,4 @@
-"""Whose a stream is, where several deployments remember theirs in one place. Pure.
+"""The owner of a stream, where several deployments share one store. Pure.
 
 Streams are known by name. Two code locations that share a namespace or a state folder, and declare
 one name, would steer one driver, each by its own policy. A code location that only has another name
@@ -13,11 +13,11 @@ from dagster_sparkscale.declare import drift
 from dagster_sparkscale.declare.stream import Stream
 
 _TELLING = ("program", "checkpoint_location")
-"""Fields of a declaration, as `declare.drift` has them."""
+"""Fields of a declaration, by their names in `declare.drift`."""
 
 
 def identity_of(stream: Stream) -> dict[str, str]:
-    """What tells a stream from another of its name."""
+    """The fields that distinguish a stream from another of its name."""
     declared = drift.declared(stream)
     return {name: declared[name] for name in _TELLING}
 
@@ -46,14 +46,14 @@ class Anothers(ClusterError):
 
 
 def in_words(owner: str) -> str:
-    """Code location and cluster; empty: not known."""
+    """Name code location and cluster for people; empty: not known."""
     location, _, key = owner.rpartition("/")
     return f"code location {location!r}, cluster {key!r}" if owner else ""
 
 
 def whose_instead(known: Known | None, stream: Stream, owner: str) -> str | None:
-    """Whose the stream of that name is, in words, with what to do; None: it is `stream`, or nobody
-    else's that is known.
+    """Name the other owner of a stream called like `stream`, and what to do; None: no other is
+    known.
 
     Args:
         owner: who declares `stream`; empty: not known.
@@ -79,7 +79,7 @@ def refuse_anothers(known: Known | None, stream: Stream, owner: str) -> None:
     """Refuse to touch a stream that is another's.
 
     Raises:
-        Anothers: it is.
+        Anothers: another code location owns the stream.
     """
     if (text := whose_instead(known, stream, owner)) is not None:
         raise Anothers(text)

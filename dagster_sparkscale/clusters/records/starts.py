@@ -21,9 +21,9 @@ from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.store import Claim, Conflict, Record, Store, Submission
 
 ATTEMPT = "recovery attempt"
-"""Cause of a line of history that has not come to a launch."""
+"""The cause of a start in the history that did not reach its launch."""
 _ERROR_LENGTH = 500
-"""Characters that are kept of what a start was refused with: ticks and checks repeat it."""
+"""Characters of a refusal that are kept: ticks and checks repeat it."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class Drivers:
     """The drivers of the store's streams, as a cluster manager sees them."""
 
     runs: Callable[[str], str | None]
-    """Who runs, or may run, as the newest driver of that stream, in words; None: nobody."""
+    """Describes the newest driver of that stream if it is, or may be, alive; None: it has ended."""
     took: Callable[[str, int], bool]
-    """Whether that stream's driver of that epoch has left word of taking its checkpoint, and none
-    of having lost it."""
+    """Whether that stream's driver of that epoch reported that it took its checkpoint, and never
+    that
+    it lost it."""
     lease: Callable[[str], AbstractContextManager[Lease]]
     """Takes that stream's lease for a moment."""
 
@@ -61,7 +62,7 @@ def refuse_if_held(stream: str, record: Record) -> None:
     """Refuse a start while a durable hold stands.
 
     Raises:
-        Held: it does; says who set it, in the middle of what, and how it is undone.
+        Held: the hold stands; names who set it, at which step, and how it is undone.
     """
     if (hold := record.hold) is not None:
         raise Held(
@@ -71,13 +72,13 @@ def refuse_if_held(stream: str, record: Record) -> None:
 
 
 def attempted(record: Record, at: float) -> Record:
-    """`record` with one more recovery begun, which may come to a launch or not."""
+    """Add the attempt of a recovery to `record`. It may reach its launch or not."""
     return replace(record, history=(*record.history, Submission(record.epoch, at, ATTEMPT)))
 
 
 def refused(record: Record, error: str) -> Record:
-    """`record`, its last recovery having been refused with `error`; one that has come to a launch
-    since is left as it is."""
+    """Note in `record` that its last recovery was refused with `error`, unless that has reached its
+    launch since."""
     if not record.history or record.history[-1].cause != ATTEMPT:
         return record
     *before, last = record.history
@@ -147,7 +148,8 @@ def begin(
 
 
 def taken(checkpoint: str, stream: str, other: str, who: str, record: Record) -> str:
-    """That `stream` may not have its checkpoint, for `other`, whose record that is, has it."""
+    """Say that `stream` may not have its checkpoint, as `other` has it, whose record is
+    `record`."""
     whose = f", started by {record.whose}" if record.whose else ""
     return (
         f"the checkpoint {checkpoint} of {stream!r} is that of {other!r}: {who}{whose}. Two "
@@ -198,11 +200,11 @@ def _of_newest(store: Store, claim: Claim) -> Record | None:
 def _last(
     store: Store, stream: str, record: Record, succeeds: tuple[str, int] | None
 ) -> tuple[str, Record] | None:
-    """As `Start.last`.
+    """Find `Start.last`: the stream whose driver took the checkpoint last.
 
     Args:
-        stream: which is started, as most often it is its own driver that it succeeds.
-        record: that stream's.
+        stream: the stream that is started. Most often it succeeds a driver of its own.
+        record: the record of `stream`.
     """
     if succeeds is None:
         return None

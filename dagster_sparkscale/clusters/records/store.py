@@ -28,12 +28,12 @@ class Submission:
     `recovery attempt`: one that has not come to a launch, `epoch` being of the driver that failed.
     """
     error: str = ""
-    """Of a recovery attempt: what it was refused with; empty: not known."""
+    """Why a recovery attempt was refused; empty: not known."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """Where something runs, so that it can be told later whether it still does."""
+    """The identity of a process, by which others can prove later that it has ended."""
 
     host: str = ""
     """Name of the host, for people."""
@@ -43,9 +43,9 @@ class Process:
     machine: str = ""
     """Identity of the machine's installation; a clone of it has the same."""
     boot: str = ""
-    """Of the running kernel: changes with every restart."""
+    """The id of the running kernel, which changes with every restart."""
     namespace: str = ""
-    """Of process ids: a container has one of its own."""
+    """The namespace of process ids: a container has its own."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Holding:
     """A lease as it is recorded."""
 
     holder: str
-    """Who holds it, for people: `rescale run 1a2b3c4d`."""
+    """The holder's name for people: `rescale run 1a2b3c4d`."""
     number: int
     """The operation's fencing number."""
     since: float
@@ -70,11 +70,11 @@ class DurableHold:
     """Bars every start of a stream, whoever's lease ends, until it is lifted."""
 
     by: str
-    """Who, for people."""
+    """Who set the hold, for people."""
     step: str
-    """What it is in the middle of."""
+    """The step at which its change is."""
     undo: str
-    """How it is finished or undone."""
+    """How the change is finished or undone."""
     since: float
     """Seconds since the epoch."""
 
@@ -86,7 +86,7 @@ class Tuning:
     settings: Mapping[str, str]
     """Spark settings of every start."""
     by: str
-    """Who, for people: `retune_backpressure run 1a2b3c4d`."""
+    """Who tuned it, for people: `retune_backpressure run 1a2b3c4d`."""
     at: float
     """Seconds since the epoch."""
     by_hand: bool = False
@@ -108,15 +108,15 @@ class Tuning:
     rates: Mapping[str, float] = field(default_factory=dict)
     """Live limits that were set with it, in records per second, by source."""
     rates_before: Mapping[str, float] = field(default_factory=dict)
-    """Those that were tuned before, to go back to."""
+    """The tuned live limits of before, to go back to."""
 
 
 @dataclass(frozen=True)
 class Limited:
-    """That a person has set the live limit of a source."""
+    """A live limit of a source that a person has set."""
 
     by: str
-    """For people: `set_limits run 1a2b3c4d`."""
+    """Who set it, for people: `set_limits run 1a2b3c4d`."""
     at: float
     """Seconds since the epoch."""
 
@@ -129,7 +129,7 @@ class Record:
     """Random, made with the record: tells this stream's processes from those of a stream of the
     same name in another store."""
     epoch: int
-    """Of the newest driver; 0: none was ever started."""
+    """The epoch of the newest driver; 0: none was ever started."""
     desired: Desired
     desired_since: float
     """Seconds since the epoch."""
@@ -137,7 +137,7 @@ class Record:
     """The host that the newest driver was started on."""
     history: tuple[Submission, ...]
     submitter: Process = Process()
-    """Who launched the newest driver."""
+    """The process that launched the newest driver."""
     revision: int = 0
     """Grows by one with every change."""
     operations: int = 0
@@ -145,7 +145,7 @@ class Record:
     lease: Holding | None = None
     hold: DurableHold | None = None
     checkpoint: str | None = None
-    """Of the newest driver, normalized; None where none was declared."""
+    """The newest driver's checkpoint, normalized; None where none was declared."""
     gone: int = 0
     """The driver of this epoch was declared gone by a person; 0: none."""
     gone_by: str = ""
@@ -157,7 +157,7 @@ class Record:
     owner: str = ""
     """Code location and cluster that declared it when it was last started; empty: not known."""
     asset: tuple[str, ...] = ()
-    """Its asset's key; empty: not known."""
+    """The key of the stream's asset; empty: not known."""
     identity: Mapping[str, str] | None = None
     """What its owner declares that tells it from others of that name (`owners.py`); None: an
     older release did not remember it."""
@@ -169,13 +169,13 @@ class Record:
     limited_at: float | None = None
     """When a person last set or took away a live limit, seconds since the epoch."""
     limited: Mapping[str, Limited] = field(default_factory=dict)
-    """Who set the live limits that a person has set, by source."""
+    """Live limits that a person has set, by source."""
     receivers: int | None = None
     """How many receivers its next driver is to start; None: as declared."""
     receivers_declared: int | None = None
     """What was declared when that was set: a declaration that was changed since is in force."""
     receivers_generation: int = 0
-    """Of the checkpoint folder with that number: each change begins another one."""
+    """The generation of the checkpoint folder in use: each change of the number begins another."""
     receivers_generations: int = 0
     """The highest that there ever was: a folder that a failed start may have begun is not taken
     again."""
@@ -185,12 +185,12 @@ class Record:
 
     @classmethod
     def new(cls, id: str) -> Self:
-        """Of a stream that was never started."""
+        """The record of a stream that was never started."""
         return cls(id, 0, "stopped", 0.0, "", ())
 
     @property
     def whose(self) -> str:
-        """Who declared it when it was last started, in words; empty: not known."""
+        """The code location that declared the stream at its last start; empty: not known."""
         return in_words(self.owner)
 
     @property
@@ -217,13 +217,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Claim:
-    """Which stream a checkpoint was last given to."""
+    """A stream's claim on a checkpoint: the stream that had it last."""
 
     checkpoint: str
     """Normalized."""
     stream: str
     id: str
-    """Of the stream's record."""
+    """The id of the stream's record."""
     revision: int = 0
     """Grows by one with every change."""
     taken_by: tuple[str, int] | None = None
@@ -265,13 +265,14 @@ class Store(Protocol):
         """
 
     def swap_claim(self, claim: Claim) -> None:
-        """As `swap`, of the claim on its checkpoint."""
+        """Put `claim` in the place of the one of the revision before, or, of revision 1, make
+        it."""
 
     def new_id(self) -> str:
         """A random id for a record."""
 
     def process(self) -> Process:
-        """This process, as holders of leases are remembered."""
+        """This process, as records remember holders of leases."""
 
     def has_ended(self, process: Process) -> bool:
         """Whether a process is known to have ended. What can't be told is False."""

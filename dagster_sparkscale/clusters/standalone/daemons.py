@@ -56,9 +56,9 @@ class Size:
 
     workers: int
     cores: int
-    """Of each worker. May exceed what the machine has: executors then share its processors."""
+    """Cores of each worker. They may exceed the machine's: executors then share its processors."""
     memory: str
-    """Of each worker, as a JVM memory size."""
+    """Memory of each worker, as a JVM memory size."""
 
     @property
     def names(self) -> list[str]:
@@ -102,7 +102,7 @@ class Daemons:
         """Start what is missing. Safe to call at any time, from several processes at once.
 
         Raises:
-            ClusterError: something did not come up; shows the end of its log.
+            ClusterError: a daemon did not come up; shows the end of its log.
         """
         with self._locked():
             if self.healthy(size):

@@ -1,4 +1,4 @@
-"""What the overview of a master tells of drivers and their workers. Pure."""
+"""The drivers and workers on a master's overview page. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ from urllib.parse import urlsplit, urlunsplit
 from dagster_sparkscale.clusters.standalone.submission import MAIN_CLASS
 
 ENDED = ("FINISHED", "FAILED", "KILLED")
-"""States of which the worker says itself that the JVM has ended. ERROR is none of them: a driver
+"""States in which the worker itself reports the end of the JVM. ERROR is no such state: a driver
 whose worker is lost has it too, and may run on."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """One driver, as the master that is in charge knows it."""
+    """One driver on the page of the master in charge."""
 
     id: str
     state: str
     """SUBMITTED, RUNNING, FINISHED, RELAUNCHING, UNKNOWN, KILLED, FAILED or ERROR."""
     worker: str | None
-    """The id of its worker; None: it has none yet."""
+    """The id of its worker; None: no worker has it yet."""
     ours: bool
-    """Whether it can be one of those that `submission` makes."""
+    """Whether `submission` can have made it."""
 
 
 def drivers(overview: Mapping[str, Any]) -> dict[str, Told]:
-    """By their ids. What has not the form that Spark gives it is passed over."""
+    """The drivers of an overview by their ids. Entries without Spark's form are passed over."""
     found = {}
     for which in ("completeddrivers", "activedrivers"):
         for each in _objects(overview, which):
@@ -44,8 +44,9 @@ def host_of(overview: Mapping[str, Any], worker: str | None) -> str | None:
 
 
 def web_uis(overview: Mapping[str, Any], worker: str | None, host: str | None) -> list[str]:
-    """Where what a driver has written can be read: at its worker, or, that being gone, at those
-    that are on its host now, which may have the same folder."""
+    """The web UIs that can show what a driver has written: its worker's, or, when that is gone,
+    those
+    of the workers on its host now, which may have the same folder."""
     alive = [each for each in _objects(overview, "workers") if each.get("state") == "ALIVE"]
     its = [each for each in alive if each.get("id") == worker]
     there = [each for each in alive if host is not None and each.get("host") == host]
@@ -54,8 +55,8 @@ def web_uis(overview: Mapping[str, Any], worker: str | None, host: str | None) -
 
 
 def reached_at(agent: str, web_ui: str) -> str:
-    """The agent's address, by the name of its host by which its worker's web UI was reached: the
-    driver can't know how it is called elsewhere."""
+    """The agent's address, with the host name by which its worker's web UI was reached: the driver
+    can't know its host's name elsewhere."""
     host, port = urlsplit(web_ui).hostname or "", urlsplit(agent).port
     name = f"[{host}]" if ":" in host else host
     return urlunsplit(urlsplit(agent)._replace(netloc=f"{name}:{port}"))

@@ -17,7 +17,7 @@ def hosts(master: str) -> list[str]:
     """The host names in `spark://h1:7077,h2:7077`.
 
     Raises:
-        ValueError: it is not of that form; says what would be right.
+        ValueError: the URL has another form; says what would be right.
     """
     rest = master.removeprefix("spark://")
     found = [_MASTER.match(part) for part in rest.split(",")]

@@ -40,15 +40,15 @@ LAUNCH_SECONDS = 60.0
 KILL_SECONDS = 30.0
 """A worker gives a JVM ten seconds to end, and kills it then."""
 LAST_LINES = 200
-"""Of the log of a driver that has failed, in which it is looked what was raised."""
+"""Lines of a failed driver's log that are searched for the error that the program raised."""
 KEPT_LINES = 1000
-"""Of the log of a driver that has ended: its worker may be gone when it is asked for."""
+"""Lines of an ended driver's log that are kept: its worker may be gone when somebody asks."""
 _LAST_WORD = 2.0
-"""Seconds in which it is told of the end of a driver of which nothing has been told yet: Python may
-not even have begun."""
+"""Seconds to wait for the end report of a driver that has reported nothing so far: Python may not
+even have begun."""
 _NEXT_WORD = 15.0
-"""The same where something has been, or where its worker does not answer: what watches it will
-tell, as soon as its host lets it."""
+"""Seconds to wait where the driver has reported before, or its worker does not answer: the driver's
+keeper reports as soon as its host lets it."""
 
 Overview = Mapping[str, Any]
 
@@ -59,7 +59,7 @@ class Masters:
 
     rest_urls: Sequence[str]
     overview: Callable[[], Overview | None]
-    """Of the one that is in charge; None: none answers."""
+    """Reads the page of the master in charge; None: no master answers."""
     has_ended: Callable[[Any], bool]
     """Whether the process that has submitted a driver has ended."""
 
@@ -80,11 +80,11 @@ class RemoteDriver(SubmittedDriver):
 
     @property
     def mark(self) -> str:
-        """In the command line of the driver: tells it from all others."""
+        """The text in the driver's command line that identifies it."""
         return f"{self.stream}/{self.record.epoch}/{self.record.id}"
 
     def launch(self, body: Mapping[str, Any]) -> None:
-        """Submit the driver, which is remembered already.
+        """Submit the driver. The record has it already.
 
         Raises:
             ClusterError: the master refused it; nothing of it runs.
@@ -148,8 +148,8 @@ class RemoteDriver(SubmittedDriver):
         return Fate(DriverState.RUNNING)
 
     def _not_known(self) -> Fate:
-        """Of a driver whose id nobody has noted, and that no driver of the master's can be told to
-        be."""
+        """The fate of a driver whose id nobody noted and that can't be recognized on the master's
+        page."""
         died = self.masters.has_ended(self.record.submitter)
         if died and read_json(self.files.posted) is None:
             reason = "was never launched: the process submitting it died"
@@ -186,8 +186,9 @@ class RemoteDriver(SubmittedDriver):
     # What is found out is noted, for masters and workers forget.
 
     def _id(self, overview: Overview) -> str | None:
-        """The id of the driver; where nobody has noted it, because who submitted it died or had no
-        answer, the driver is known by its mark."""
+        """The id of the driver. Where its submitter died or had no answer, nobody noted the id, and
+        the
+        driver's mark identifies it."""
         remote = read_json(self.files.remote)
         if remote is not None:
             return str(remote["id"])
@@ -211,17 +212,17 @@ class RemoteDriver(SubmittedDriver):
             self._note("remote", {"id": driver.id, "worker": driver.worker, "host": host})
 
     def _note_agent(self, overview: Overview) -> None:
-        """Note where its agent is, until its application is known too."""
+        """Note the agent's address, until the application's id is known too."""
         if (read_json(self.files.agent) or {}).get("app_id"):
             return
         if (note := self._output(overview).agent()) is not None:
             self._note("agent", note)
 
     def _ended(self, overview: Overview, otherwise: Mapping[str, Any]) -> Fate:
-        """Note how it has ended.
+        """Note how the driver ended.
 
         Args:
-            otherwise: how, where it has left no word of that itself.
+            otherwise: the note to write where the driver left no report.
         """
         begun = time.monotonic()
         output = self._output(overview)
@@ -303,7 +304,7 @@ class RemoteDriver(SubmittedDriver):
             time.sleep(self.EVERY)
 
     def clear(self) -> None:
-        """What has watched it has done that."""
+        """Do nothing: the driver's keeper has cleared up."""
 
     def _output(self, overview: Overview) -> Output:
         remote = read_json(self.files.remote) or {}

@@ -26,7 +26,7 @@ class Unanswered(ClusterError):
 
 
 class _Passed(Exception):
-    """This one can't say; why."""
+    """This master can't answer; the text says why."""
 
     def __init__(self, why: str, *, may_be_done: bool = False) -> None:
         super().__init__(why)
@@ -39,7 +39,7 @@ def create(urls: Sequence[str], body: Mapping[str, Any]) -> str:
 
     Raises:
         Unanswered: a driver may have been made.
-        ClusterError: none was made; says why.
+        ClusterError: the masters made no driver; says why.
     """
     # Found by what changes nothing: one that does not answer then is passed over, not to be waited
     # for with a driver that it may yet start.

@@ -35,7 +35,7 @@ from dagster_sparkscale.driver.begin import shipped
 ON_WORKERS = "local://"
 """Begins the path of a program that lies on the workers."""
 _PORTS = {"rest_urls": 6066, "web_urls": 8080}
-"""Where masters listen unless they are told otherwise."""
+"""The default ports of masters."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class StandaloneRestCluster(StateFolderCluster):
         """The master in charge, which takes drivers.
 
         Raises:
-            ClusterError: there is none; says why.
+            ClusterError: no master is in charge; says why.
         """
         overview = self._overview()
         if overview is None:

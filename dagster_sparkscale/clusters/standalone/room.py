@@ -13,9 +13,9 @@ class Room:
 
     workers: int
     cores: int
-    """Of each worker."""
+    """Cores of each worker."""
     memory: str
-    """Of each worker, as a JVM memory size."""
+    """Memory of each worker, as a JVM memory size."""
 
     def executors(self, cores: int, memory: str) -> int:
         """How many executors of that size fit."""
@@ -23,7 +23,8 @@ class Room:
         return self.workers * min(self.cores // cores, by_memory)
 
     def misfit(self, stream: Stream) -> str | None:
-        """What of `stream` there can never be, and what would be right; None: all fits."""
+        """Say which demand of `stream` this room can never meet, and what would fit; None: all
+        fits."""
         cores, memory = stream.executor_cores, stream.executor_memory
         if cores > self.cores:
             return (

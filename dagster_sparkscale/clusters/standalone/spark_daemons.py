@@ -55,7 +55,7 @@ class Installation:
         """Make the folders and the log settings.
 
         Raises:
-            OSError: one can't be made.
+            OSError: a folder can't be made.
         """
         for name in ("recovery", "work", "logs"):
             make_private(self.folder / name)

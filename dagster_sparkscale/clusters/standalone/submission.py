@@ -83,7 +83,7 @@ def submission(
         settings: all of Spark's; of these it has what is needed before Python runs.
         environment: of the driver. May be secret.
         code: what the driver needs and the worker may not have (`clusters/launch/driver_zip.py`).
-        start: what `driver.shipped_main.main` is given. May be secret.
+        start: the arguments of `driver.shipped_main.main`. May be secret.
     """
     sent = {**_parts(_CODE, code), **_parts(_START, start)}
     name = settings["spark.app.name"]
@@ -123,7 +123,7 @@ def submission(
 
 
 def later_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those that the driver sets itself, once Python runs: all that is not of the JVM already."""
+    """The settings that the driver sets itself once Python runs: all that the JVM did not need."""
     return {key: value for key, value in settings.items() if not key.startswith(_OF_THE_JVM)}
 
 
@@ -131,7 +131,7 @@ def refuse_if_too_large(code: bytes, program: bytes) -> None:
     """Refuse a program that can't be sent.
 
     Raises:
-        ClusterError: it is too large.
+        ClusterError: the submission is too large for a master.
     """
     size = (len(code) + len(program)) * 4 // 3
     if size > MOST:

@@ -1,4 +1,4 @@
-"""What a driver has written, as the web UI of its worker shows it. Reads only."""
+"""The output of a driver on the web UI of its worker. Reads only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from dagster_sparkscale.clusters.standalone.master_page import reached_at
 from dagster_sparkscale.driver.begin import shipped
 
 MOST = 65_536
-"""Bytes that are looked through at either end of what was written."""
+"""Bytes at either end of the output that are searched."""
 _HEAD = "==== Bytes "
 
 
 @dataclass(frozen=True)
 class Output:
-    """What one driver has written."""
+    """The output of one driver."""
 
     driver: str
-    """Its id."""
+    """The id of the driver."""
     web_uis: Sequence[str]
-    """Of the workers that may show it."""
+    """The web UIs of the workers that may show it."""
 
     def is_marked(self, mark: str) -> bool:
-        """Whether that mark is in its command line, with which its log begins."""
+        """Whether the driver's command line, with which its log begins, has that mark."""
         for url in self.web_uis:
             written = page(url, self.driver, "stderr", at_the_end=False) or ""
             if f'"{mark}"' in written.partition("\n====")[0]:
@@ -33,7 +33,7 @@ class Output:
         return False
 
     def agent(self) -> Mapping[str, Any] | None:
-        """Where its agent is, as it has announced it; None: it has not."""
+        """The agent's announcement; None: the driver has made none."""
         for url in self.web_uis:
             written = page(url, self.driver, "stdout", at_the_end=False) or ""
             note = (shipped.last_word(written) or {}).get(shipped.AGENT)
@@ -42,7 +42,8 @@ class Output:
         return None
 
     def last_word(self) -> Mapping[str, Any] | None:
-        """What its keeper has told of it; empty: nothing. None: no worker shows that."""
+        """The last report of the driver's keeper; empty: it made none. None: no worker shows the
+        output."""
         told = None
         for url in self.web_uis:
             written = page(url, self.driver, "stdout")
@@ -51,8 +52,8 @@ class Output:
         return told
 
     def log(self, lines: int) -> str:
-        """The last lines of its log, and of what its JVM has printed, as a console sink does, which
-        has half of them at most."""
+        """The last lines of the driver's log, and of what its JVM printed, such as a console sink:
+        half of them at most."""
         for url in self.web_uis:
             log = page(url, self.driver, "stderr", size=200 * lines + MOST)
             if log is None:
@@ -72,11 +73,11 @@ def page(
     size: int = MOST,
     timeout: float = 5.0,
 ) -> str | None:
-    """So many bytes from the end, or the beginning, of what a driver has written; None where its
-    worker does not tell.
+    """Read `size` bytes from the end, or the beginning, of a driver's output; None where its worker
+    does not show it.
 
     Args:
-        timeout: seconds for all of it.
+        timeout: seconds for the whole request.
     """
     asked: dict[str, str | int] = {"driverId": driver, "logType": which, "byteLength": size}
     if not at_the_end:

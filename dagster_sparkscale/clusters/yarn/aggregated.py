@@ -1,4 +1,4 @@
-"""Reads a log that YARN has gathered, from the cluster's file system.
+"""Read a log that YARN has gathered, from the cluster's file system.
 
     python -m dagster_sparkscale.clusters.yarn.aggregated APPLICATION USER CONTAINER BYTES LOG...
 
@@ -18,24 +18,23 @@ from dagster_sparkscale.clusters.yarn.applications import Application, log_in
 
 _SECONDS = 120.0
 SELDOM = 10.0
-"""Seconds between two times that who only looks asks for the log of one application."""
+"""Seconds between two readings of one application's log by a tick."""
 _asking = threading.Lock()
 _asked: dict[str, float] = {}
-"""By application, when who only looks has asked for its log last."""
+"""When a tick last read the log of an application, by its id."""
 
 
 class Later(Exception):
-    """It was not asked for the log: it was a moment ago, or another's is being read."""
+    """The log was not read: somebody read it a moment ago, or another is being read."""
 
 
 def seldom(
     app: Application, names: tuple[str, ...], size: int, env: Mapping[str, str]
 ) -> str | None:
-    """As `log`, for who looks at many streams, and again and again: each costs a JVM, so one at a
-    time.
+    """Read a log as `log` does, but one at a time and seldom: each costs a JVM, and ticks repeat.
 
     Raises:
-        Later: not now.
+        Later: it is not this log's turn.
     """
     if not _asking.acquire(blocking=False):
         raise Later
@@ -50,11 +49,11 @@ def seldom(
 
 
 def log(app: Application, names: tuple[str, ...], size: int, env: Mapping[str, str]) -> str | None:
-    """The last `size` bytes of the first of these logs of an application's driver; None: none was
-    gathered (yet), or it can't be read from here.
+    """The last `size` bytes of the first of the driver's logs that has any; None: none was gathered
+    (yet), or it can't be read from here.
 
     Args:
-        env: of a client of the cluster.
+        env: the environment of a client of the cluster.
     """
     if app.container is None:
         return None

@@ -1,4 +1,4 @@
-"""What has become of a driver in cluster mode, as YARN, its agent and what was kept of it tell.
+"""The fate of a driver in cluster mode, from YARN, its agent and the notes about it.
 
 What must not change: a driver has ended only when its application's state is final and its
 NodeManager has its container no more. An application that the ResourceManager does not know (any
@@ -30,11 +30,11 @@ from dagster_sparkscale.driver.begin.fence import FENCED
 from dagster_sparkscale.observe.end_report import LastWords, raised, read_last_words
 
 GATHER_SECONDS = 30.0
-"""How long after its end a driver's log may be on its way, neither on its node nor gathered."""
+"""Seconds after its end for which a driver's log may be neither on its node nor gathered."""
 _REPORT = "report_at_end"
-"""Which report its node had made when it was first seen to have ended."""
+"""The key of the node's last report at the time when the driver's end was first noticed."""
 _KEPT = 262_144
-"""Bytes of the log that are kept of a driver that has ended."""
+"""Bytes of an ended driver's log that are kept."""
 _FENCED = f"exit code {FENCED}"
 _LOGS = ("stdout", "stderr")
 """In cluster mode the program's both go to `stdout`; `stderr` is the JVM's."""
@@ -42,7 +42,7 @@ _LOGS = ("stdout", "stderr")
 
 @dataclass(frozen=True)
 class Yarn:
-    """The cluster that an application runs on, as it is used from here."""
+    """The YARN cluster of an application, and how this host uses it."""
 
     manager: ResourceManager
     client: Client
@@ -56,10 +56,10 @@ class Yarn:
 
 @dataclass(frozen=True)
 class Sight:
-    """One submission, as it is seen from here.
+    """One submission: finds out its fate from YARN and from the notes about it.
 
     Raises:
-        ClusterError: from each method: what is remembered of it can't be read or written.
+        ClusterError: from each method: a note can't be read or written.
     """
 
     stream: str
@@ -73,11 +73,11 @@ class Sight:
 
     @property
     def mark(self) -> str:
-        """Of the process that submits it."""
+        """The mark of the process that submits the application."""
         return processes.marker(self.stream, self.record.epoch, self.record.id)
 
     def look(self) -> Seen:
-        """What is found of it now."""
+        """Find out how the driver is now."""
         record, files = self.record, self.files
         if (told := read_json(files.ended)) is not None:
             return _seen(told)
@@ -97,7 +97,7 @@ class Sight:
             return self._unknown(str(error))
 
     def log(self, lines: int) -> str:
-        """The last lines of its log."""
+        """The last lines of the driver's log."""
         files = self.files
         if files.log.exists():
             return files.tail(lines)
@@ -112,7 +112,9 @@ class Sight:
         return "\n".join((text or "").splitlines()[-lines:]) if lines > 0 else ""
 
     def took(self) -> bool:
-        """Whether its mark may be in its checkpoint, and it has not told that it was lost."""
+        """Whether the driver may have left its mark in its checkpoint, and did not report that it
+        lost
+        it."""
         if (launch := read_json(self.files.exit)) is not None:
             return bool(launch.get("ran"))
         told = read_json(self.files.ended)
@@ -125,7 +127,7 @@ class Sight:
         return not str(told.get("reason", "")).startswith(_FENCED)
 
     def _not_found(self) -> Seen:
-        """Of an application that the ResourceManager does not know."""
+        """Describe an application that the ResourceManager does not know."""
         known = read_json(self.files.application)
         if known is not None:
             return self._unknown(
@@ -142,7 +144,7 @@ class Sight:
         return Seen(Fate(DriverState.FAILED, reason=reason))
 
     def _unknown(self, reason: str) -> Seen:
-        """Of one of which YARN tells nothing: its agent may."""
+        """Ask the agent, where YARN says nothing of the application."""
         known = read_json(self.files.application) or {}
         where = str(known.get("where", "on YARN"))
         state = DriverState.UNKNOWN
@@ -182,7 +184,7 @@ class Sight:
         return self._announced(Fate(DriverState.RUNNING), where, known)
 
     def _hidden(self, app: Application) -> str:
-        """Of an application that is told of without its times and its node."""
+        """Explain why YARN shows an application without its times and its node."""
         return (
             f"the ResourceManager does not let {self.yarn.manager.web.user!r} view {app.id}, which "
             f"belongs to {app.user!r}: it tells neither where its driver is nor whether "
@@ -190,17 +192,17 @@ class Sight:
         )
 
     def _announced(self, fate: Fate, where: str, known: Mapping[str, Any] | None = None) -> Seen:
-        """Of one that is not known to have ended.
+        """Describe a driver that is not known to have ended.
 
         Args:
-            known: of its application, as it is noted.
+            known: the note about its application.
         """
         known = known or {}
         url = text_in(read_json(self.files.agent) or {}, "url")
         return Seen(fate, where, url, text_in(known, "id"), text_in(known, "pages"))
 
     def _ended(self, app: Application) -> Seen:
-        """Of an application whose state is final: whether that is so of its containers."""
+        """Describe an application whose state is final, once its container has ended too."""
         where = f"{app.id} on {app.host}" if app.host else app.id
         if app.lost:
             return self._unknown(f"its node was lost: {applications.in_one_line(app.diagnostics)}")
@@ -277,7 +279,7 @@ def note(path: Path, content: Mapping[str, Any]) -> None:
     """Write a note, whole or not at all, for this user only.
 
     Raises:
-        ClusterError: it can't be written.
+        ClusterError: the note can't be written.
     """
     with explained("write", path):
         announce(path, content)

@@ -39,7 +39,7 @@ class Application:
     """Host and port of the NodeManager that has its driver's container; None: not yet."""
     container: str | None
     scheme: str = "http"
-    """By which NodeManagers are asked: `https` where YARN's policy is HTTPS_ONLY."""
+    """The scheme of NodeManagers' URLs: `https` where YARN's policy is HTTPS_ONLY."""
     pages: str | None = None
     """Address of its own pages, through whatever proxy YARN has; None: not known yet."""
 
@@ -119,13 +119,13 @@ def of_checkpoint(checkpoint: str) -> str:
 
 
 def newest(apps: Iterable[Application], tag: str) -> Application | None:
-    """That of several with one tag which lives, or else the one that was submitted last."""
+    """The application that lives, of several with one tag, or else the one submitted last."""
     ours = [each for each in apps if tag in each.tags]
     return max(ours, key=lambda each: (not each.final, each.id), default=None)
 
 
 def waiting_for(app: Application) -> str:
-    """Where an application is that does not run yet, and why, in words."""
+    """Describe where an application waits, and why."""
     why = in_one_line(app.diagnostics)
     return f"{app.id}, {app.state} in queue {app.queue}{f': {why}' if why else ''}"
 

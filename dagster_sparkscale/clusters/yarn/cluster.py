@@ -274,7 +274,7 @@ def refuse_without_settings(hadoop_conf_dir: str) -> None:
     """Refuse a folder without the settings of a cluster.
 
     Raises:
-        ClusterError: it has none.
+        ClusterError: the folder, or yarn-site.xml in it, is missing.
     """
     if fault := _no_settings(Path(hadoop_conf_dir).expanduser()):
         raise ClusterError(
@@ -292,7 +292,7 @@ def _no_settings(folder: Path) -> str | None:
 
 
 def user_or_me(user: str | None) -> str:
-    """Who asks YARN, and whose its applications are."""
+    """The user that asks YARN and owns the applications."""
     return user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
 
 
@@ -300,7 +300,7 @@ def _shippable(stream: Stream) -> Path:
     """The program of `stream`, which Spark can ship.
 
     Raises:
-        ClusterError: there is none, or its name is none for a list of files.
+        ClusterError: there is no such program, or its path has a comma or #.
     """
     program = program_here(stream)
     if any(mark in str(program) for mark in ",#"):

@@ -199,7 +199,7 @@ class YarnDriver(SubmittedDriver):
         """Wait until nothing is left of an application that was killed.
 
         Raises:
-            ClusterError: something is.
+            ClusterError: the application has not ended in time.
         """
         deadline = time.monotonic() + KILL_SECONDS
         while time.monotonic() < deadline:
@@ -218,7 +218,6 @@ class YarnDriver(SubmittedDriver):
         return any(epoch.isdigit() and int(epoch) > self.record.epoch for epoch in epochs)
 
     def _remove(self, staging: str) -> None:
-        """Remove a staging folder, which Spark leaves behind when it is killed. That it can't be
-        removed is no reason not to go on."""
+        """Remove a staging folder, which a killed Spark leaves behind. A failure is logged only."""
         if (fault := self._yarn.client.remove(staging)) is not None:
             _log.warning("%s can't be removed: %s", staging, fault)

@@ -43,14 +43,15 @@ class Client:
         """Submit an application and return once YARN has it, or why it does not.
 
         Args:
-            mark: that its process carries, by which it is found should this one die.
+            mark: the mark of its process, which finds it should this process die.
         """
         command = [str(self.spark / "bin" / "spark-submit"), "--properties-file", str(properties)]
         return self._run([*command, str(main), *arguments], {processes.MARKER: mark})
 
     def remove(self, place: str) -> str | None:
-        """Remove a folder of the cluster's file system; returns what is wrong, or None. One that is
-        not there is none the less removed."""
+        """Remove a folder of the cluster's file system; returns the fault, or None. A missing
+        folder is
+        no fault."""
         parts = urlsplit(place)
         if parts.scheme == "file":
             shutil.rmtree(parts.path, ignore_errors=True)
@@ -79,6 +80,6 @@ class Client:
 
 
 def said(output: str) -> str:
-    """The end of what a program of Hadoop's has said, without Java's traces."""
+    """The end of a Hadoop program's output, without Java's stack traces."""
     lines = [line for line in output.splitlines() if not line.lstrip().startswith("at ")]
     return "\n".join(lines[-_SAID:])

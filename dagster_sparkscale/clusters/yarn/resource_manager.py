@@ -40,7 +40,7 @@ class Web:
     """How the web services of a YARN are asked."""
 
     user: str
-    """Who asks, where YARN believes what it is told (simple authentication)."""
+    """The user name that is sent where YARN believes it (simple authentication)."""
     ca_file: str | None = None
     """Certificates by which those are known that speak HTTPS, PEM; None: what REQUESTS_CA_BUNDLE
     names, or the system's."""
@@ -97,13 +97,14 @@ class ResourceManager:
     urls: Sequence[str]
     web: Web
     glimpsed: Sequence[Application] = ()
-    """Applications of the user that lived a moment ago: for those nobody is asked again."""
+    """The user's applications that lived a moment ago: they are not asked for again."""
     silent: str | None = None
-    """That nobody answered a moment ago, and why: nobody is asked again."""
+    """Why no ResourceManager answered a moment ago: none is asked again. None: one did."""
 
     def at_a_glance(self) -> "ResourceManager":
-        """The same, to be asked for the applications of many drivers in a row: those that live
-        are had at once. For one that has ended, or is another user's, it is asked as ever."""
+        """A copy that knows the user's live applications. It asks YARN only for one that has ended
+        or
+        is another user's."""
         alive = {
             "user": self.web.user,
             "states": ",".join(applications.ALIVE),
@@ -115,7 +116,7 @@ class ResourceManager:
             return replace(self, silent=str(error))
 
     def tagged(self, tag: str) -> list[Application]:
-        """All applications with that tag that it knows of, those that have ended too.
+        """All applications with that tag that YARN knows, ended ones too.
 
         Raises:
             Unanswered: it can't be told.
@@ -130,25 +131,26 @@ class ResourceManager:
         return [each for each in told if tag in each.tags]
 
     def kill(self, application: str) -> None:
-        """Have it end an application. One that has ended is left as it is.
+        """Have YARN end an application. An ended one stays as it is.
 
         Raises:
-            Unanswered: it can't be told whether it will.
+            Unanswered: YARN does not say whether it will.
         """
         path = f"/ws/v1/cluster/apps/{quote(application)}/state"
         self._ask("PUT", path, {}, {"state": "KILLED"})
 
     def nodes(self) -> Any:
-        """What it says of its nodes.
+        """The nodes, as YARN lists them.
 
         Raises:
-            Unanswered: it says nothing.
+            Unanswered: no ResourceManager answers.
         """
         return self._ask("GET", "/ws/v1/cluster/nodes", {})
 
     def last_report(self, node: str) -> int | None:
-        """The report of its health that it has of the NodeManager whose web services are at `node`,
-        by the node's own time of it. None: it has none, or has given the node up.
+        """When the NodeManager at `node` last reported its health, by the node's clock. None: it
+        never
+        did, or YARN has given the node up.
 
         Raises:
             Unanswered: it can't be told.
@@ -165,11 +167,12 @@ class ResourceManager:
             raise Unanswered(f"{self._who}: told no list of nodes") from None
 
     def environment(self, app: Application) -> dict[str, str]:
-        """The Spark settings of an application that runs, by its own pages: where YARN says that
-        they are, or else by the ResourceManager, which may be reached by another way from here.
+        """The Spark settings of a running application, from its own pages: at YARN's address for
+        them,
+        or through the ResourceManager, which may be reached by another way from here.
 
         Raises:
-            Unanswered: it does not tell (yet).
+            Unanswered: no page shows the settings (yet).
         """
         ours = [f"{url.rstrip('/')}/proxy/{quote(app.id)}" for url in self.urls]
         pages = [app.pages.rstrip("/")] if app.pages else []
@@ -186,10 +189,10 @@ class ResourceManager:
         raise Unanswered(f"no page of {app.id} answers ({'; '.join(faults)})")
 
     def check(self) -> str:
-        """What the one in charge is, in words.
+        """Describe the ResourceManager in charge.
 
         Raises:
-            Unanswered: there is none.
+            Unanswered: no ResourceManager is in charge.
         """
         told = self._ask("GET", "/ws/v1/cluster/metrics", {}).get("clusterMetrics")
         if not isinstance(told, dict):

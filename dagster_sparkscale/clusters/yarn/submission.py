@@ -34,11 +34,11 @@ _REDACTED = "(?i)secret|password|token|access[.]?key|^spark[.]yarn[.]appMasterEn
 
 @dataclass(frozen=True)
 class Place:
-    """Where and as whom a cluster has drivers run."""
+    """The queue, the user and the folders with which a cluster runs drivers."""
 
     queue: str
     python: str
-    """On the nodes."""
+    """The Python on the nodes."""
     tags: Sequence[str] = ()
     staging_dir: str | None = None
     principal: str | None = None
@@ -47,7 +47,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Files:
-    """What is shipped with a driver, as it lies on this host."""
+    """The files on this host that are shipped with a driver."""
 
     token: Path
     certificate: Path
@@ -58,8 +58,9 @@ class Files:
 
 
 def environment(env: Mapping[str, str]) -> str:
-    """What bash, by which YARN starts the driver's JVM, reads before: the variables of a stream
-    that the starting script does not need. What has begun then has them, and its children."""
+    """A script that bash reads before it starts the driver's JVM: the stream's variables that
+    YARN's
+    own script does not need."""
     carried = {name: value for name, value in env.items() if not _in_script(name)}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(carried.items())]
     # Or every bash that the program starts would read them anew.
@@ -71,7 +72,7 @@ def _in_script(name: str) -> bool:
 
 
 def tags(record: Record, more: Sequence[str]) -> list[str]:
-    """By which a driver is found, and whoever else is on its checkpoint."""
+    """The tags that find a driver, and any other driver on its checkpoint."""
     ours = [applications.of_record(record.id), applications.of_epoch(record.id, record.epoch)]
     if record.checkpoint is not None:
         ours.append(applications.of_checkpoint(record.checkpoint))
