@@ -94,7 +94,7 @@ def _verify(
         busy = in_flight(context.instance, streams.cluster_key, cluster, now)
 
         def due() -> dict[str, str]:
-            store = cluster.at_a_glance().store()
+            store = cluster.snapshot().store()
             found = {}
             for stream in retuned:
                 record = store.read(stream.name)

@@ -75,7 +75,7 @@ def _of_cluster(deployed: Deployed) -> Iterator[Condition]:
             found = cluster.conditions(streams)
             yield from found
             try:
-                cluster.at_a_glance()
+                cluster.snapshot()
             except ClusterError:
                 # Nothing can be told of any stream. Of most that is why.
                 if any(each.wrong for each in found):

@@ -192,7 +192,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         """Make the cluster ready to take drivers, as `submit` does itself once nothing refuses the
         start. Nothing to do unless it is an embedded one."""
 
-    def at_a_glance(self) -> Self:
+    def snapshot(self) -> Self:
         """This cluster, to look at many streams in a row: what `find`, `history`, `agent` and
         `store().read` tell may then be as of this call, got for all streams together. Takes
         seconds at most: a tick waits for it.
@@ -204,8 +204,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
     def misfit(self, stream: Stream) -> str | None:
         """Say which demand of `stream` this cluster can never meet, and what would fit; None: all
-        fits,
-        as far as the loading of code can know. No I/O."""
+        fits, as far as the loading of code can know. No I/O."""
         return None
 
     def doubt(self, stream: Stream) -> str | None:

@@ -38,8 +38,7 @@ class Capacity:
 
     def executors(self, cores: int, memory: str) -> int:
         """The number of further executors of that size that fit, at most. It ignores the memory
-        that a
-        cluster manager adds."""
+        that a cluster manager adds."""
         return sum(each.executors(cores, mebibytes(memory)) for each in self.free)
 
     def room_for(self, cores: int, memory: str) -> str:

@@ -39,5 +39,4 @@ class AlreadyRunning(ClusterError):
 
 class Overtaken(Exception):
     """The request is void: a later one was carried out while it waited, or its driver has ended.
-    There
-    is nothing to do: no fault, so no `ClusterError`."""
+    There is nothing to do: no fault, so no `ClusterError`."""

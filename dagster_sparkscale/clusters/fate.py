@@ -31,7 +31,7 @@ class Fate:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observed:
     """All that a cluster manager found out about a submission."""
 
     fate: Fate
@@ -54,38 +54,38 @@ def by_code(code: int) -> str:
     return f"exit code {code}"
 
 
-def driver_of(stream: str, record: Record, seen: Seen) -> Driver:
+def driver_of(stream: str, record: Record, observed: Observed) -> Driver:
     """The newest driver of `stream`, from its record and from what was found out about it."""
-    fate = seen.fate
+    fate = observed.fate
     state, reason = fate.state, fate.reason
-    told = None if state.alive else seen.stopped
-    if told is not None and told.sigterm:
-        asked = "ended by SIGTERM" if told.clean else f"ended by SIGTERM; {told.in_words()}"
+    stopped = None if state.alive else observed.stopped
+    if stopped is not None and stopped.sigterm:
+        asked = "ended by SIGTERM" if stopped.clean else f"ended by SIGTERM; {stopped.in_words()}"
         how_only = reason is None or reason.startswith(_HOW_ONLY)
         reason = asked if how_only else f"{reason}; {asked}"
     if state is DriverState.FAILED and record.desired == "restarting":
         reason = f"{reason}, and the restart that stopped it was not completed"
     if state is DriverState.FAILED and record.desired == "stopped":
         state = DriverState.STOPPED
-        # One that has told how it obeyed was asked before, whatever the clock of its host says:
-        # some tell whole seconds only.
-        obeyed = told is not None and not told.sigterm
+        # One that reports how it obeyed was asked before, whatever the clock of its host says:
+        # some count whole seconds only.
+        obeyed = stopped is not None and not stopped.sigterm
         ended_at = fate.ended_at
         before = not obeyed and ended_at is not None and ended_at < record.desired_since
         reason = f"{reason}, before it was asked to stop" if before else "stop requested"
-    fenced = None if state.alive else seen.fenced
+    fenced = None if state.alive else observed.fenced
     if fenced is not None and state is DriverState.FAILED:
         reason = fenced or reason
-    if told is not None and not told.clean and state is DriverState.STOPPED:
-        reason = f"{reason}; {told.in_words()}"
+    if stopped is not None and not stopped.clean and state is DriverState.STOPPED:
+        reason = f"{reason}; {stopped.in_words()}"
     return Driver(
         stream=stream,
         epoch=record.epoch,
         state=state,
         submitted_at=record.submitted_at,
-        agent_url=seen.agent_url,
-        app_id=seen.app_id,
-        ui_url=seen.ui_url,
+        agent_url=observed.agent_url,
+        app_id=observed.app_id,
+        ui_url=observed.ui_url,
         declared=record.declared,
         owner=record.owner,
         asset=record.asset,
@@ -93,12 +93,12 @@ def driver_of(stream: str, record: Record, seen: Seen) -> Driver:
         hold=record.hold,
         asked_to_stop_at=record.asked_to_stop_at,
         restarted_at=record.restarted_at,
-        where=seen.where,
+        where=observed.where,
         ended_at=fate.heard_of_at if fate.ended_at is None else fate.ended_at,
         exit_reason=reason,
         fenced=fenced is not None,
-        ending=told.in_words() if told else None,
-        drained=drained(told) if told else None,
+        ending=stopped.in_words() if stopped else None,
+        drained=drained(stopped) if stopped else None,
         cause=record.cause,
         receivers=record.receivers,
         record=record,

@@ -167,7 +167,7 @@ def receivers(stream: Stream, record: Record) -> int:
 
 
 def attributed(
-    stream: Stream, record: Record | None, status: Status, seen: Evaluation
+    stream: Stream, record: Record | None, status: Status, evaluation: Evaluation
 ) -> Evaluation:
     """Add to `evaluation` who set the limit that bounds its input: a driver does not know whether a
     limit was tuned.
@@ -176,7 +176,7 @@ def attributed(
         record: None: nothing is known of who set what.
     """
     if record is None:
-        return seen
+        return evaluation
     standing = live(record)
     at_work = {
         limit.source: found
@@ -184,17 +184,17 @@ def attributed(
         if limit.by == "set" and (found := standing.get(limit.source, standing.get(EVERY)))
     }
     by_hand = any(each.by == "person" for each in at_work.values())
-    seen = replace(seen, limit_by=PERSON if by_hand else None)
-    if seen.throttled_by == "set":
+    evaluation = replace(evaluation, limit_by=PERSON if by_hand else None)
+    if evaluation.throttled_by == "set":
         queries = {limit.source: limit.query for limit in status.limits}
-        mine = [each for name, each in at_work.items() if queries[name] == seen.throttled]
+        mine = [each for name, each in at_work.items() if queries[name] == evaluation.throttled]
     else:
-        mine = _bounding(stream, record, seen.throttled_by)
+        mine = _bounding(stream, record, evaluation.throttled_by)
     for by, called in (("person", "set"), ("tuned", "tuned")):
         for each in mine:
             if each.by == by:
-                return replace(seen, throttled_by=called, throttled_who=each.in_words)
-    return seen
+                return replace(evaluation, throttled_by=called, throttled_who=each.in_words)
+    return evaluation
 
 
 def _bounding(stream: Stream, record: Record, by: str | None) -> list[LimitInForce]:

@@ -71,8 +71,8 @@ _USER_PLACES = (
 )
 
 
-def java_home(given: str | None = None, spark: Path | None = None) -> Path:
-    """The home of a Java that Spark runs on: `given` if not None, else JAVA_HOME, the one on the
+def java_home(declared: str | None = None, spark: Path | None = None) -> Path:
+    """The home of a Java that Spark runs on: `declared` if not None, else JAVA_HOME, the one on the
     PATH, or one in a usual place.
 
     Args:
@@ -85,7 +85,7 @@ def java_home(given: str | None = None, spark: Path | None = None) -> Path:
     needs = needs_of(release_at(home) if home else None)
     environ = os.environ
     return Path(
-        _java_home(needs, given, environ.get("JAVA_HOME"), environ.get("PATH"), str(Path.home()))
+        _java_home(needs, declared, environ.get("JAVA_HOME"), environ.get("PATH"), str(Path.home()))
     )
 
 
@@ -96,13 +96,13 @@ def java_version(home: Path) -> int | None:
 
 @functools.cache
 def _java_home(
-    needs: Needs, given: str | None, from_env: str | None, path: str | None, user_home: str
+    needs: Needs, declared: str | None, from_env: str | None, path: str | None, user_home: str
 ) -> str:
-    if given:
-        fault = _fault(Path(given).expanduser(), needs)
+    if declared:
+        fault = _fault(Path(declared).expanduser(), needs)
         if fault:
-            raise ClusterError(f"java_home = {given!r}: {fault}. {needs.advice}")
-        return str(Path(given).expanduser().absolute())
+            raise ClusterError(f"java_home = {declared!r}: {fault}. {needs.advice}")
+        return str(Path(declared).expanduser().absolute())
     faults = []
     untested = None
     for home in _candidates(from_env, path, Path(user_home)):

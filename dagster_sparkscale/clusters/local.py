@@ -108,9 +108,9 @@ class LocalCluster(HostedCluster):
         return masters.capacity(content) if content else None
 
     def misfit(self, stream: Stream) -> str | None:
-        given = self.workers, self.cores_per_worker, self.memory_per_worker
+        size = self.workers, self.cores_per_worker, self.memory_per_worker
         # What an environment variable is to say is not known yet; it has another type.
-        return Room(*given).misfit(stream) if [*map(type, given)] == [int, int, str] else None
+        return Room(*size).misfit(stream) if [*map(type, size)] == [int, int, str] else None
 
     def check(self, stream: Stream) -> None:
         # Before a cluster is started in vain.

@@ -91,8 +91,7 @@ def at_start(
 
 def _limited(record: Record, before: int, after: int) -> Record:
     """Give new receivers a live limit in `record`, the lowest of the old ones, where each old one
-    has
-    its own: else nothing would limit them."""
+    has its own: else nothing would limit them."""
     named = [f"{RECEIVER}{number}" for number in range(before)]
     new = [f"{RECEIVER}{number}" for number in range(before, after)]
     rates, tuning = record.rates or {}, record.tuning

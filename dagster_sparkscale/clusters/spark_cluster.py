@@ -102,8 +102,7 @@ class SparkCluster(ClusterManager):
     @abstractmethod
     def took(self, stream: str, epoch: int) -> bool:
         """Whether that ended driver may have left its mark in its checkpoint, and did not report
-        that it
-        lost it.
+        that it lost it.
 
         Raises:
             ClusterError: the driver's end can't be found out.

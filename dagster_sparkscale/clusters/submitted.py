@@ -13,7 +13,7 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.fate import Fate, Seen, driver_of
+from dagster_sparkscale.clusters.fate import Fate, Observed, driver_of
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.store import Record
 
@@ -34,7 +34,7 @@ class SubmittedDriver(ABC):
     # What a cluster manager does its own way.
 
     @abstractmethod
-    def look(self) -> Seen:
+    def look(self) -> Observed:
         """Find out how the driver is now. What can't be found out is UNKNOWN, never an end.
 
         Raises:
@@ -72,8 +72,7 @@ class SubmittedDriver(ABC):
 
     def has_begun(self) -> bool:
         """Whether the program may have begun, so that there may be something to finish; False only
-        if
-        it certainly has not, such as in a driver that still waits for room."""
+        if it certainly has not, such as in a driver that still waits for room."""
         return True
 
     def log_place(self) -> str:
@@ -128,8 +127,8 @@ class SubmittedDriver(ABC):
             try:
                 driver = self.describe()
             except ClusterError as error:  # it was launched: an outage since then is no end of it
-                unseen = Seen(Fate(DriverState.UNKNOWN, reason=str(error)))
-                driver = driver_of(self.stream, self.record, unseen)
+                unobserved = Observed(Fate(DriverState.UNKNOWN, reason=str(error)))
+                driver = driver_of(self.stream, self.record, unobserved)
             if driver.state is DriverState.FAILED:
                 place = f" ({self.log_place()})" if self.log_place() else ""
                 try:

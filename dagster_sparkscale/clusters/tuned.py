@@ -54,8 +54,7 @@ def before(
 
 def at_start(record: Record, stream: Stream, now: float) -> tuple[Record, tuple[str, ...]]:
     """Prepare `record` for a start of `stream`; returns it with a line for each tuned setting that
-    the
-    declaration has replaced.
+    the declaration has replaced.
 
     The first start of a stream that is retuned notes its declaration. A changed declaration counts
     as tuned by a person: nothing is retuned by itself for a while.

@@ -65,7 +65,7 @@ class Collector:
             self._turns = {name: at for name, at in self._turns.items() if name in declared}
             turns = dict(self._turns)
         try:
-            cluster = cluster.at_a_glance()
+            cluster = cluster.snapshot()
         except Exception as error:  # the tick still has to tell that nothing can be told
             known = isinstance(error, ClusterError)
             why = str(error) if known else f"{type(error).__name__}: {error}"

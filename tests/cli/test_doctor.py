@@ -251,7 +251,7 @@ class TestCluster:
         def silent(_: MemoryCluster) -> MemoryCluster:
             raise ClusterError("the API server gave no answer")
 
-        monkeypatch.setattr(MemoryCluster, "at_a_glance", silent)
+        monkeypatch.setattr(MemoryCluster, "snapshot", silent)
         done = healthy.ask("doctor")
         assert len(lines(done, "WRONG")) == 1
         assert "-> the API server gave no answer" in done.stdout

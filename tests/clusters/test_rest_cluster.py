@@ -128,7 +128,7 @@ def test_of_one_whose_submitter_died_it_is_told_how_to_find_out_whether_it_runs(
 
 def test_one_look_serves_many_streams(tmp_path: Path, agent: Agent) -> None:
     agent.body = json.dumps({"status": "ALIVE", "workers": []}).encode()
-    glance = on(tmp_path, web_urls=[agent.url]).at_a_glance()
+    glance = on(tmp_path, web_urls=[agent.url]).snapshot()
     for _ in range(3):
         assert glance.capacity() is not None
     assert len(agent.asked) == 1

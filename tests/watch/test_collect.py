@@ -211,7 +211,7 @@ def test_where_nothing_can_be_told_of_any_stream_each_says_why(world, monkeypatc
     def unreachable(cluster):
         raise error
 
-    monkeypatch.setattr(type(world.cluster), "at_a_glance", unreachable)
+    monkeypatch.setattr(type(world.cluster), "snapshot", unreachable)
     sightings = Collector().collect(world.cluster, STREAMS, deadline=HANGS)
     assert list(sightings) == [stream.name for stream in STREAMS]
     assert {each.error for each in sightings.values()} == {told}

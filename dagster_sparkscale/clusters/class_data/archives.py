@@ -317,15 +317,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--java", help="its home; default: the one that is found")
     parser.add_argument("--spark", type=Path, help="its home; default: the pyspark package's")
     parser.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
     try:
-        spark = given.spark or spark_home()
-        java = java_home(given.java, spark)
-        folder = given.folder or user_folder()
+        spark = parsed.spark or spark_home()
+        java = java_home(parsed.java, spark)
+        folder = parsed.folder or user_folder()
         for part in ("jars", "bin/spark-submit"):
             if not (spark / part).exists():
                 raise CannotMake(f"--spark {spark}: has no {part}")
-        if given.background:
+        if parsed.background:
             _in_background(java, spark, folder)
         else:
             archive = archive_path(java, spark.absolute(), folder.absolute())

@@ -207,11 +207,11 @@ def _cluster(work: Path) -> None:
     common = ["--host", "127.0.0.1", "--webui-port", "0"]
 
     def daemon(main_class: Any, arguments: list[str]) -> None:
-        given = gateway.new_array(jvm.java.lang.String, len(arguments))
+        strings = gateway.new_array(jvm.java.lang.String, len(arguments))
         for index, argument in enumerate(arguments):
-            given[index] = argument
+            strings[index] = argument
         # Returns when the JVM ends.
-        threading.Thread(target=_attempt, args=(main_class.main, given), daemon=True).start()
+        threading.Thread(target=_attempt, args=(main_class.main, strings), daemon=True).start()
 
     deploy = jvm.org.apache.spark.deploy
     daemon(deploy.master.Master, [*common, "--port", str(port)])

@@ -18,8 +18,8 @@ from pydantic import Field, field_validator
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.conditions import (
     check_spark_of,
@@ -98,13 +98,13 @@ class HostedCluster(StateFolderCluster):
     @field_validator("class_data_archive", mode="before")
     @classmethod
     def _archive_is_absolute(cls, value: Any) -> Any:
-        given = is_text(value) and value
-        if given and not Path(value).is_absolute():
+        path = is_text(value) and value
+        if path and not Path(value).is_absolute():
             raise ValueError(
                 f"class_data_archive = {value!r}: must be an absolute path, for workers have "
                 "other working folders"
             )
-        if given and not class_data_options.can_be_named(Path(value)):
+        if path and not class_data_options.can_be_named(Path(value)):
             raise ValueError(
                 f"class_data_archive = {value!r}: must be a path of letters, digits, blanks and "
                 "./+,=@%~_- only: options of a JVM can't have others"

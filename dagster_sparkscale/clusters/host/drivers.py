@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.fate import Seen
+from dagster_sparkscale.clusters.fate import Observed
 from dagster_sparkscale.clusters.host import places, process_fates, processes
 from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in, write_credentials
 from dagster_sparkscale.clusters.host.folders import StreamFolder, SubmissionFolder, read_json
@@ -79,7 +79,7 @@ class HostedDriver(SubmittedDriver):
         )
         self.folder.prune()
 
-    def look(self) -> Seen:
+    def look(self) -> Observed:
         """Read the driver's files and processes.
 
         Raises:
@@ -104,7 +104,7 @@ class HostedDriver(SubmittedDriver):
         ended = not fate.state.alive
         fenced = read_json(files.fenced) if ended else None
         where = f"process {fate.pid} on {record.host}" if fate.pid else f"host {record.host}"
-        return Seen(
+        return Observed(
             fate,
             f"{where}, log {files.log}",
             url,

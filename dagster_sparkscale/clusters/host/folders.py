@@ -213,16 +213,16 @@ class SubmissionFolder:
             return self.took.exists() and not self.fenced.exists()
 
     def died_of(self, log: str) -> str | None:
-        """What the driver, which has ended with an exit code, died of, as it has told, or else as
-        its log has it; None: nothing of that."""
+        """The error that ended the driver, from its report or else from its log; None: neither has
+        one."""
         try:
-            told = json.loads(self.raised.read_bytes()).get("raised")
+            cause = json.loads(self.raised.read_bytes()).get("raised")
         except (OSError, ValueError, AttributeError):
-            told = None
-        return told if isinstance(told, str) and told else raised(log)
+            cause = None
+        return cause if isinstance(cause, str) and cause else raised(log)
 
     def ending(self) -> Stopped | None:
-        """How the driver has ended, as it has told; None if it has not, or can't be understood."""
+        """The driver's report of its end; None: it made none, or none that can be read."""
         try:
             return read_stopped(self.stopped.read_bytes())
         except (OSError, typed_json.Malformed):

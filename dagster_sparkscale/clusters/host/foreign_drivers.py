@@ -67,8 +67,7 @@ def checkpoint_mark(checkpoint: str) -> str:
 
 def strangers_on(checkpoint: str, record_id: str) -> list[Stranger]:
     """Find live processes of this user that work on that checkpoint for another record. Drivers
-    come
-    before their supervisors and JVMs.
+    come before their supervisors and JVMs.
 
     Raises:
         OSError: a process of this user hides its environment.

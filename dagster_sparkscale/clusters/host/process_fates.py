@@ -45,7 +45,7 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
         if record.gone == record.epoch:
             fate = Fate(DriverState.FAILED, reason=f"declared gone by {record.gone_by}")
         else:
-            fate = _seen(record, folder)
+            fate = _by_this_host(record, folder)
         if not fate.state.alive:
             fate = replace(fate, heard_of_at=_touched_at(folder))
     except OSError as error:
@@ -56,12 +56,12 @@ def observe(record: Record, folder: SubmissionFolder, running_there: Callable[[]
     return Fate(DriverState.RUNNING) if running_there() else fate
 
 
-def _seen(record: Record, folder: SubmissionFolder) -> Fate:
+def _by_this_host(record: Record, folder: SubmissionFolder) -> Fate:
     """The fate, as far as this host knows it, of a submission that has noted no end."""
     started_by = record.submitter
     if places.same_kernel(started_by):
         if places.same_namespace(started_by):
-            return _seen_by_pids(record, folder)
+            return _by_process_ids(record, folder)
         locked = folders.is_locked(folder.alive)
         if locked:
             return Fate(_announced(folder), _pid_of(folder))
@@ -81,8 +81,7 @@ def _far_away(record: Record) -> Fate:
 
 def _before_this_boot(record: Record, folder: SubmissionFolder) -> Fate:
     """The fate of a driver that was started before this machine's last restart. It may also run on
-    a
-    clone of this machine, where its supervisor still touches its file."""
+    a clone of this machine, where its supervisor still touches its file."""
     up_since = places.up_since()
     heard_of = max(record.submitted_at, _touched_at(folder) or 0.0)
     if up_since is None or time.time() - up_since < QUIET_SECONDS:
@@ -132,7 +131,7 @@ def _pid_of(folder: SubmissionFolder) -> int | None:
     return None if driver is None else _pid(driver, "pid", folder.driver)
 
 
-def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
+def _by_process_ids(record: Record, folder: SubmissionFolder) -> Fate:
     """The fate by process ids, where those in the notes still mean the same processes."""
     driver = read_json(folder.driver)
     watcher = read_json(folder.supervisor)
@@ -147,7 +146,7 @@ def _seen_by_pids(record: Record, folder: SubmissionFolder) -> Fate:
         if lives(watcher) or _anything_runs(record):
             return Fate(_announced(folder))
         if folder.driver.exists():
-            return _seen_by_pids(record, folder)
+            return _by_process_ids(record, folder)
         reason = f"its supervisor ended before it had started the driver{_complaints(folder)}"
         return Fate(DriverState.FAILED, reason=reason)
     by = record.submitter

@@ -102,9 +102,9 @@ def marked(mark: str) -> "list[psutil.Process]":
     wanted = mark.split(":")
 
     def matches(value: str) -> bool:
-        given = value.split(":")
-        return len(given) == len(wanted) and all(
-            not part or part == other for part, other in zip(wanted, given, strict=True)
+        parts = value.split(":")
+        return len(parts) == len(wanted) and all(
+            not part or part == other for part, other in zip(wanted, parts, strict=True)
         )
 
     return carrying(MARKER, matches)

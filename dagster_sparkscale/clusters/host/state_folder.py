@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters.given import is_text
+from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 from dagster_sparkscale.clusters.spark_cluster import SparkCluster
 

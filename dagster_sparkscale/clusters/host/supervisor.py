@@ -1,4 +1,4 @@
-"""Watches one driver on the host it runs on: keeps its log, and leaves word of how it ended.
+"""Watches one driver on the host it runs on: keeps its log, and notes how it ended.
 
     python -I supervisor.py --dir SUBMISSION_DIR -- <driver command...>
 
@@ -347,8 +347,8 @@ def supervise(
     if refusal is not None:
         reason = f"was not started: {refusal}"
         log.write(f"The driver {reason}\n".encode())
-        word = {"code": None, "signal": None, "at": time.time(), "reason": reason}
-        _leave_word(directory / "exit.json", word)
+        end = {"code": None, "signal": None, "at": time.time(), "reason": reason}
+        _write_end(directory / "exit.json", end)
         return 1
     driver: subprocess.Popen[bytes] | None = None
 
@@ -377,10 +377,10 @@ def supervise(
         )
     except OSError as error:
         log.write(f"The driver could not be started: {error}\n".encode())
-        _leave_word(directory / "exit.json", {"code": 127, "signal": None, "at": time.time()})
+        _write_end(directory / "exit.json", {"code": 127, "signal": None, "at": time.time()})
         return 127
     os.close(write_end)
-    _leave_word(
+    _write_end(
         directory / "driver.json",
         {
             "pid": driver.pid,
@@ -397,11 +397,11 @@ def supervise(
     _clear_leftovers(None if adopts else driver.pid, patience)
     reader.join(2.0)
     code, number = (None, -result) if result < 0 else (result, None)
-    _leave_word(directory / "exit.json", {"code": code, "signal": number, "at": ended})
+    _write_end(directory / "exit.json", {"code": code, "signal": number, "at": ended})
     return result if result >= 0 else 128 - result
 
 
-def _leave_word(path: Path, content: Mapping[str, Any], attempts: int = 60) -> None:
+def _write_end(path: Path, content: Mapping[str, Any], attempts: int = 60) -> None:
     for _ in range(attempts):
         with contextlib.suppress(OSError):
             write_json(path, content)
@@ -410,11 +410,11 @@ def _leave_word(path: Path, content: Mapping[str, Any], attempts: int = 60) -> N
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    own, command = given, []
-    if "--" in given:
-        split = given.index("--")
-        own, command = given[:split], given[split + 1 :]
+    everything = sys.argv[1:] if arguments is None else arguments
+    own, command = everything, []
+    if "--" in everything:
+        split = everything.index("--")
+        own, command = everything[:split], everything[split + 1 :]
     parser = argparse.ArgumentParser(prog="supervisor", description="Run and watch one driver.")
     parser.add_argument("--dir", required=True, type=Path, help="folder of the submission")
     options = parser.parse_args(own)

@@ -10,14 +10,14 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.kubernetes import applications
 from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver
 from dagster_sparkscale.clusters.kubernetes.applications import ApplicationObjects
 from dagster_sparkscale.clusters.kubernetes.cluster import KubernetesCluster
 from dagster_sparkscale.clusters.kubernetes.conditions import conditions
-from dagster_sparkscale.clusters.kubernetes.snapshot import Glance, glance
+from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot, take_snapshot
 from dagster_sparkscale.clusters.records.store import Record
 
 _VERSION = re.compile(r"[0-9]+\.[0-9][-.a-zA-Z0-9]*")
@@ -47,7 +47,7 @@ class SparkApplicationCluster(KubernetesCluster):
 
     def driver_of(self, stream: str, record: Record) -> ApplicationDriver:
         return ApplicationDriver(
-            self._api(), stream, record, self._forwards(), self._seen, self.operator
+            self._api(), stream, record, self._forwards(), self._snapshot, self.operator
         )
 
     def _of_the_namespace(self) -> Iterator[Condition]:
@@ -60,8 +60,8 @@ class SparkApplicationCluster(KubernetesCluster):
         except ClusterError as error:
             yield Condition("SparkApplication", f"{version} can't be asked", str(error))
 
-    def _glance(self) -> Glance:
-        return glance(self._api(), applications.KINDS[self.operator])
+    def _take_snapshot(self) -> Snapshot:
+        return take_snapshot(self._api(), applications.KINDS[self.operator])
 
     def _objects(self, stream: str, record: Record) -> ApplicationObjects:
         plain = super()._objects(stream, record)

@@ -11,7 +11,7 @@ from dagster_sparkscale.clusters.kubernetes import applications, names, notes, p
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import KILL_SECONDS, PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS, Objects, Placing
-from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
+from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
 from dagster_sparkscale.clusters.records.store import Record
 
 LET_GO_SECONDS = 15.0
@@ -34,10 +34,10 @@ class ApplicationDriver(PodDriver):
         stream: str,
         record: Record,
         forward: bool,
-        glance: Glance | None,
+        snapshot: Snapshot | None,
         operator: str,
     ) -> None:
-        super().__init__(api, stream, record, forward, glance)
+        super().__init__(api, stream, record, forward, snapshot)
         self._operator = operator
         self._kind = applications.KINDS[operator]
 
@@ -58,7 +58,7 @@ class ApplicationDriver(PodDriver):
         Raises:
             AlreadyRunning: a driver is alive, or may be, or an operator may yet make its pod.
         """
-        label = f"{names.STREAM}={names.word(self.stream)}"
+        label = f"{names.STREAM}={names.short_name(self.stream)}"
         for found in self.api.find(self._kind, labelSelector=label):
             name = found["metadata"]["name"]
             if name != self.name and applications.may_start(found):
@@ -144,6 +144,6 @@ class ApplicationDriver(PodDriver):
         return applications.failure(application) if application else waits
 
     def _application(self) -> Object | None:
-        if self._glance is None or self._is_new():
+        if self._snapshot is None or self._is_new():
             return self.api.get(self._kind, self.name)
-        return self._glance.applications.get(self.name)
+        return self._snapshot.applications.get(self.name)

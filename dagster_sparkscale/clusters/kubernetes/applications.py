@@ -95,8 +95,10 @@ class ApplicationObjects(Objects):
         """The pod that Dagster would make, but for its name and owner, which Spark and the operator
         give it. Spark adds its own words to those of `begin` (`in_pod.py`)."""
         pod = super().driver("", begin, variables, settings)
-        given = ("name", "namespace", "ownerReferences")
-        metadata = {key: pod["metadata"][key] for key in pod["metadata"] if key not in given}
+        set_elsewhere = ("name", "namespace", "ownerReferences")
+        metadata = {
+            key: pod["metadata"][key] for key in pod["metadata"] if key not in set_elsewhere
+        }
         containers = [
             {**each, "name": _OURS} if each.get("name") == _DRIVER else each
             for each in pod["spec"]["containers"]
@@ -220,15 +222,15 @@ def _is_deleted(application: Mapping[str, Any]) -> bool:
 def _state(application: Mapping[str, Any]) -> tuple[str, str]:
     """The operator's word for its state, and what it says of that."""
     status = application.get("status") or {}
-    if told := status.get("applicationState"):
-        return str(told.get("state") or ""), _gist(told.get("errorMessage"))
-    told = status.get("currentState") or {}
-    if told.get("currentStateSummary") in _OVER:
+    if state := status.get("applicationState"):
+        return str(state.get("state") or ""), _gist(state.get("errorMessage"))
+    state = status.get("currentState") or {}
+    if state.get("currentStateSummary") in _OVER:
         # What it died of stands before that.
         before = status.get("stateTransitionHistory") or {}
         failed = [key for key in before if before[key].get("currentStateSummary") in _FAILED]
-        told = before[max(failed, key=int)] if failed else told
-    return str(told.get("currentStateSummary") or ""), _gist(told.get("message"))
+        state = before[max(failed, key=int)] if failed else state
+    return str(state.get("currentStateSummary") or ""), _gist(state.get("message"))
 
 
 def _gist(message: object) -> str:

@@ -38,28 +38,28 @@ def conditions(
     """
     mounts = _mounts(template)
     for stream in streams:
-        given = stream.checkpoint_location
-        if given is None:
+        location = stream.checkpoint_location
+        if location is None:
             continue
         settings = {**common, **stream.spark_conf}
-        lacks = _CONNECTORS.get(given.partition("://")[0])
+        lacks = _CONNECTORS.get(location.partition("://")[0])
         if lacks and _SPARKS_OWN.fullmatch(image) and not any(map(settings.get, _ADDS_JARS)):
             text = (
-                f"{stream.name}: checkpoint_location = {given!r} needs {lacks}, which Spark's own "
-                f"image {image!r} lacks"
+                f"{stream.name}: checkpoint_location = {location!r} needs {lacks}, which "
+                f"Spark's own image {image!r} lacks"
             )
             yield Condition("checkpoint", text, _IMAGE, urgent=False)
-        if not given.startswith(("/", "file:/")):
+        if not location.startswith(("/", "file:/")):
             continue
-        if given.startswith("/") and any(name in settings for name in _ELSEWHERE):
+        if location.startswith("/") and any(name in settings for name in _ELSEWHERE):
             continue
-        path = PurePosixPath("/" + given.removeprefix("file:").lstrip("/"))
+        path = PurePosixPath("/" + location.removeprefix("file:").lstrip("/"))
         if any(path.is_relative_to(mount) for mount in mounts):
             continue
         # The image may have settings of Hadoop that name another file system.
         text = (
-            f"{stream.name}: checkpoint_location = {given!r} is in the driver's pod and ends with "
-            "it, unless the image says otherwise: each new driver would begin anew"
+            f"{stream.name}: checkpoint_location = {location!r} is in the driver's pod and ends "
+            "with it, unless the image says otherwise: each new driver would begin anew"
         )
         yield Condition("checkpoint", text, _CURE, urgent=False)
 

@@ -19,8 +19,8 @@ from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.conditions import programs
 from dagster_sparkscale.clusters.kubernetes import checkpoints, names, room, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Refused, api
@@ -46,7 +46,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
 from dagster_sparkscale.clusters.kubernetes.pod_fate import fate_of
 from dagster_sparkscale.clusters.kubernetes.programs import Program, program_of
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_pod
-from dagster_sparkscale.clusters.kubernetes.snapshot import Glance, glance
+from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot, take_snapshot
 from dagster_sparkscale.clusters.kubernetes.store import MapStore
 from dagster_sparkscale.clusters.launch.driver_options import driver_options, fence_options
 from dagster_sparkscale.clusters.launch.driver_zip import parcel
@@ -131,7 +131,7 @@ class KubernetesCluster(SparkCluster):
 
     CAPACITY_MAY_BE_UNKNOWN: ClassVar[bool] = True  # capacity.yaml need not be applied
 
-    _seen: Glance | None = PrivateAttr(default=None)
+    _snapshot: Snapshot | None = PrivateAttr(default=None)
     _agents: dict[tuple[str, int], tuple[float, RemoteAgent]] = PrivateAttr(default_factory=dict)
     """Agents by stream and epoch, and when each was made."""
     _followed: dict[tuple[str, int], tuple[float, Driver | None]] = PrivateAttr(
@@ -181,10 +181,10 @@ class KubernetesCluster(SparkCluster):
         return value
 
     def store(self) -> MapStore:
-        return MapStore(self._api(), self._seen.records if self._seen else None)
+        return MapStore(self._api(), self._snapshot.records if self._snapshot else None)
 
     def driver_of(self, stream: str, record: Record) -> PodDriver:
-        return PodDriver(self._api(), stream, record, self._forwards(), self._seen)
+        return PodDriver(self._api(), stream, record, self._forwards(), self._snapshot)
 
     def program_of(self, stream: Stream) -> Program:
         memory_mib({**self.spark_conf, **stream.spark_conf})
@@ -205,7 +205,7 @@ class KubernetesCluster(SparkCluster):
             if start.succeeds is not None and start.last is not None:
                 name, record = start.last
                 before = self.driver_of(name, replace(record, epoch=start.succeeds[1]))
-                unseen = not before.was_seen_to_end()
+                unseen = not before.end_was_noticed()
             parts = self._parts(stream, start, program, arguments, begin, more, unseen)
             objects = self._objects(stream.name, start.record)
             launch(kube, store, objects, start.record, parts)
@@ -283,13 +283,13 @@ class KubernetesCluster(SparkCluster):
         executors = self.executor_service_account
         return [self.service_account, *([executors] if executors else [])]
 
-    def at_a_glance(self) -> Self:
+    def snapshot(self) -> Self:
         copy = self.model_copy()
-        copy._seen = self._glance()
+        copy._snapshot = self._take_snapshot()
         return copy
 
-    def _glance(self) -> Glance:
-        return glance(self._api())
+    def _take_snapshot(self) -> Snapshot:
+        return take_snapshot(self._api())
 
     def _api(self) -> Api:
         return api(self.kubeconfig, self.context, self.namespace)

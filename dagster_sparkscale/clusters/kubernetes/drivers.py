@@ -6,7 +6,7 @@ from typing import ClassVar
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.fate import Fate, Seen
+from dagster_sparkscale.clusters.fate import Fate, Observed
 from dagster_sparkscale.clusters.kubernetes import executors, names, notes, pod_fate, spark
 from dagster_sparkscale.clusters.kubernetes.api import Api, Object, Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.forward import forwarded
@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.kubernetes.manifests import (
     TOKEN,
     text_of,
 )
-from dagster_sparkscale.clusters.kubernetes.snapshot import DRIVERS, Glance
+from dagster_sparkscale.clusters.kubernetes.snapshot import DRIVERS, Snapshot
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 
@@ -42,18 +42,18 @@ class PodDriver(SubmittedDriver):
     CONTAINER: ClassVar[str] = CONTAINER
 
     def __init__(
-        self, api: Api, stream: str, record: Record, forward: bool, glance: Glance | None = None
+        self, api: Api, stream: str, record: Record, forward: bool, snapshot: Snapshot | None = None
     ) -> None:
         super().__init__(stream, record)
         self.api = api
         self.name = names.of_epoch(stream, record.epoch)
         self._forward = forward
-        self._glance = glance
+        self._snapshot = snapshot
 
-    def look(self) -> Seen:
+    def look(self) -> Observed:
         try:
             pod = self._find("pods")
-            if pod is None and self._glance is not None and self._is_new():
+            if pod is None and self._snapshot is not None and self._is_new():
                 # The pods were listed before the records.
                 pod = self.api.get("pods", self.name)
             fate, waits_for = self._fate(pod)
@@ -61,13 +61,13 @@ class PodDriver(SubmittedDriver):
             pod, fate, waits_for = None, Fate(DriverState.UNKNOWN, reason=str(error)), ""
         if fate.state is DriverState.UNKNOWN:
             fate = self._doubted(fate)
-        words = None if pod is None else pod_fate.last_words(pod)
+        words = None if pod is None else pod_fate.end_report(pod)
         if words and words.raised and (fate.reason or "").startswith("exit code"):
-            why = pod_fate.raised_in_words(words.raised)
+            why = pod_fate.with_cure(words.raised)
             fate = Fate(fate.state, None, fate.ended_at, f"{fate.reason}: {why}")
         place = pod_fate.place_of(pod, self.api.namespace, self.name, waits_for)
         record, alive = self.record, fate.state is DriverState.RUNNING
-        return Seen(
+        return Observed(
             fate,
             where=place,
             agent_url=self._url if alive else None,
@@ -127,7 +127,7 @@ class PodDriver(SubmittedDriver):
             ClusterError: something that an ended driver left behind can't be removed.
         """
         self.refuse_if_alive()
-        label = f"{DRIVERS},{names.STREAM}={names.word(self.stream)}"
+        label = f"{DRIVERS},{names.STREAM}={names.short_name(self.stream)}"
         for pod in self.api.find("pods", labelSelector=label):
             name = pod["metadata"]["name"]
             if name == self.name or self._was_declared_gone(pod):
@@ -184,7 +184,7 @@ class PodDriver(SubmittedDriver):
             return
         pod, proved = self.api.get("pods", self.name), True
         if pod is not None:
-            self._see_that_it_has_ended(pod)
+            self._refuse_unless_ended(pod)
         elif not self._has_note():
             # Whoever was held up before he made the pod makes none that runs (`launch.py`).
             self.api.delete("secrets", self.name)
@@ -193,7 +193,7 @@ class PodDriver(SubmittedDriver):
         # Of a driver that was killed: Spark does not delete them then.
         executors.end(self.api, self._labels, KILL_SECONDS, self.EVERY, proved)
 
-    def was_seen_to_end(self) -> bool:
+    def end_was_noticed(self) -> bool:
         """Whether its pod, or who has ended it, tells of its end; a pod that somebody has deleted
         by force, or that went with its node, does not."""
         pod = self.api.get("pods", self.name)
@@ -203,8 +203,7 @@ class PodDriver(SubmittedDriver):
 
     def took(self) -> bool:
         """Whether the driver may have left its mark in its checkpoint, and did not report that it
-        lost
-        it."""
+        lost it."""
         if (pod := self.api.get("pods", self.name)) is not None:
             silent = pod_fate.fate_of(pod, time.time()).state.alive
             return (silent and self._is_declared_gone) or pod_fate.took(pod)
@@ -260,15 +259,15 @@ class PodDriver(SubmittedDriver):
         return Fate(DriverState.RUNNING)
 
     def _find(self, kind: str) -> Object | None:
-        if self._glance is None:
+        if self._snapshot is None:
             return self.api.get(kind, self.name)
-        return (self._glance.pods if kind == "pods" else self._glance.secrets).get(self.name)
+        return (self._snapshot.pods if kind == "pods" else self._snapshot.secrets).get(self.name)
 
     def _events(self, pod: Object | None) -> list[Object]:
         """The events of the driver's pod; none where they can't be read, as they only explain."""
         try:
-            if self._glance is not None:
-                return self._glance.events(self.name)
+            if self._snapshot is not None:
+                return self._snapshot.events(self.name)
             query = f"involvedObject.kind=Pod,involvedObject.name={self.name}"
             return self.api.find("events", fieldSelector=query)
         except ClusterError:
@@ -280,7 +279,7 @@ class PodDriver(SubmittedDriver):
         except ClusterError:
             return ""
 
-    def _see_that_it_has_ended(self, pod: Object) -> None:
+    def _refuse_unless_ended(self, pod: Object) -> None:
         """Look for the pod again: a launch that was held up may have made it since the last
         look."""
         if not pod_fate.fate_of(pod, time.time()).state.alive:

@@ -48,11 +48,11 @@ def end(
             if not left:
                 return
             if passes_over and (late or not waited_for):
-                _log.warning("%s. Their driver has ended: passed over", _told(api, left, query))
+                _log.warning("%s. Their driver has ended: passed over", _advice(api, left, query))
                 return
             if late:
                 raise ClusterError(
-                    f"{_told(api, left, query)}. Their driver is not known to have ended: until "
+                    f"{_advice(api, left, query)}. Their driver is not known to have ended: until "
                     "then nothing is started"
                 )
         except Unreachable:
@@ -65,7 +65,7 @@ def warn_of_silent(api: Api, labels: Mapping[str, str]) -> None:
     """Log the executors of a running driver whose end nobody will notice."""
     query = selector(labels)
     if found := _silent(api, query):
-        _log.warning("%s. A restart does not wait for them", _told(api, found, query))
+        _log.warning("%s. A restart does not wait for them", _advice(api, found, query))
 
 
 def conditions(api: Api) -> Iterator[Condition]:
@@ -86,7 +86,7 @@ def _silent(api: Api, query: str) -> list[Object]:
     return [pod for pod in api.find("pods", labelSelector=query) if pod_fate.silence_of(pod, now)]
 
 
-def _told(api: Api, pods: Sequence[Object], query: str) -> str:
+def _advice(api: Api, pods: Sequence[Object], query: str) -> str:
     return (
         "it can't be told whether these executors have ended, as their nodes do not answer: "
         f"{_listed(pods)}. When you are certain that the nodes are dead, run "

@@ -31,7 +31,7 @@ another after it, makes it himself before he looks for Pod N for the last time:
 
     Pod N was made before that look     it is found, and counts as what it is
     it is made later                    what begins in it finds N-begun, or no Secret, and ends
-    a second one, while N is the newest the same; it is seen to have failed, and why
+    a second one, while N is the newest the same; its end is noticed, and why
 
 The second case is also that of an operator which was down and is back, and of one that was held up
 while its application was deleted.
@@ -77,7 +77,7 @@ def launch(api: Api, store: Store, objects: Objects, record: Record, parts: Part
     _prune(api, objects, objects.epoch - 1)
     root = _make_root(api, objects, parts)
     try:
-        _see_that_it_is_ours(store, objects, record)
+        _refuse_unless_ours(store, objects, record)
         api.create("configmaps", objects.config_map(root, parts.texts, parts.parcel))
         api.create("services", objects.service(root))
         driver = objects.driver(root, parts.command, list(parts.variables), parts.settings)
@@ -108,7 +108,7 @@ def _make_root(api: Api, objects: Objects, parts: Parts) -> str:
     return str(made["metadata"]["uid"])
 
 
-def _see_that_it_is_ours(store: Store, objects: Objects, record: Record) -> None:
+def _refuse_unless_ours(store: Store, objects: Objects, record: Record) -> None:
     now = store.read(objects.stream)
     mine = record.lease.number if record.lease else None
     held = now.lease.number if now and now.lease else None
@@ -131,7 +131,7 @@ def _prune(api: Api, objects: Objects, before: int) -> None:
     """Delete what starts of an epoch before that have left. Of a later one, made while this one was
     held up, nothing is touched. What can't be deleted now is by the next start."""
     try:
-        label = f"{names.STREAM}={names.word(objects.stream)},{names.EPOCH}"
+        label = f"{names.STREAM}={names.short_name(objects.stream)},{names.EPOCH}"
         for secret in api.find("secrets", labelSelector=label):
             if _epoch(secret) < before:
                 metadata = secret["metadata"]

@@ -287,8 +287,8 @@ def memory_mib(settings: Mapping[str, str]) -> int:
         ClusterError: a setting says no size; names it.
     """
     heap = heap_mib(settings)
-    if given := settings.get("spark.driver.memoryOverhead"):
-        return heap + _mib("spark.driver.memoryOverhead", given)
+    if overhead := settings.get("spark.driver.memoryOverhead"):
+        return heap + _mib("spark.driver.memoryOverhead", overhead)
     factor = settings.get("spark.driver.memoryOverheadFactor", "0.4")
     if not _NUMBER.fullmatch(factor.strip()):
         raise ClusterError(f"spark.driver.memoryOverheadFactor = {factor!r}: must be such as 0.4")

@@ -27,7 +27,7 @@ EXECUTORS = 38
 _HASH = 8
 
 
-def word(stream: str, longest: int = 40) -> str:
+def short_name(stream: str, longest: int = 40) -> str:
     """The stream's name within names of objects: small letters, digits and hyphens.
 
     One of small letters, digits and underscores stays what it is, with hyphens for underscores; any
@@ -43,12 +43,12 @@ def word(stream: str, longest: int = 40) -> str:
 def of_epoch(stream: str, epoch: int, longest: int = _LABEL) -> str:
     """The name of the driver's pod of that start, and of its Service, Secret and ConfigMap."""
     around = len(f"{PREFIX}--{epoch}")
-    return f"{PREFIX}-{word(stream, min(40, longest - around))}-{epoch}"
+    return f"{PREFIX}-{short_name(stream, min(40, longest - around))}-{epoch}"
 
 
 def of_record(stream: str) -> str:
     """The ConfigMap with the record of a stream."""
-    return f"{PREFIX}.{word(stream)}"
+    return f"{PREFIX}.{short_name(stream)}"
 
 
 def of_claim(checkpoint: str) -> str:
@@ -58,7 +58,7 @@ def of_claim(checkpoint: str) -> str:
 
 def labels(stream: str, epoch: int, record: str) -> dict[str, str]:
     """The labels of every object of one start."""
-    return {MANAGED: MANAGER, STREAM: word(stream), EPOCH: str(epoch), RECORD: record}
+    return {MANAGED: MANAGER, STREAM: short_name(stream), EPOCH: str(epoch), RECORD: record}
 
 
 def selector(labels: Mapping[str, str]) -> str:

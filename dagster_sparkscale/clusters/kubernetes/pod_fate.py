@@ -69,13 +69,13 @@ def silence_of(pod: Object, now: float) -> str:
     return _silent(pod) if status.get("phase") == "Unknown" or _is_lost(status) else ""
 
 
-def last_words(pod: Object) -> LastWords | None:
+def end_report(pod: Object) -> LastWords | None:
     """The end report in the driver's termination message; None: it left none."""
     state = _driver(pod.get("status") or {}).get("state") or {}
     return read_last_words(str((state.get("terminated") or {}).get("message") or ""))
 
 
-def raised_in_words(raised: str) -> str:
+def with_cure(raised: str) -> str:
     """The error that ended a driver, and the cure where one is known."""
     if "is forbidden: User " not in raised or ROLE in raised:
         return raised
@@ -85,7 +85,7 @@ def raised_in_words(raised: str) -> str:
 def took(pod: Object) -> bool:
     """Whether the driver may have left its mark in its checkpoint, and did not report that it lost
     it. A killed driver may have left no report; one that never began left no mark."""
-    words = last_words(pod)
+    words = end_report(pod)
     if words is not None:
         return words.took and words.fenced is None
     status = pod.get("status") or {}
@@ -149,9 +149,9 @@ def place_of(pod: Object | None, namespace: str, name: str, waits_for: str = "")
 
 def event_time(event: Object) -> float:
     """When an event last happened, seconds since the epoch; 0 where it does not say."""
-    told = (event.get("series") or {}).get("lastObservedTime")
+    observed = (event.get("series") or {}).get("lastObservedTime")
     return (
-        time_of(told or event.get("lastTimestamp") or event.get("eventTime"))
+        time_of(observed or event.get("lastTimestamp") or event.get("eventTime"))
         or time_of((event.get("metadata") or {}).get("creationTimestamp"))
         or 0.0
     )

@@ -33,36 +33,36 @@ def program_of(stream: Stream) -> Program:
     Raises:
         ClusterError: the program is missing, too large to ship, or has an unknown scheme.
     """
-    given = stream.program
-    if given.startswith(_FETCHED):
-        return Program(given)
-    if given.startswith(IN_THE_IMAGE):
-        path = given.removeprefix(IN_THE_IMAGE)
+    source = stream.program
+    if source.startswith(_FETCHED):
+        return Program(source)
+    if source.startswith(IN_THE_IMAGE):
+        path = source.removeprefix(IN_THE_IMAGE)
         if not path.startswith("/"):
             raise ClusterError(
-                f"{stream.name}: program = {given!r}: must be an absolute path in the image, such "
+                f"{stream.name}: program = {source!r}: must be an absolute path in the image, such "
                 "as local:///opt/app/clicks.py"
             )
         return Program(path)
-    if "://" in given:
+    if "://" in source:
         raise ClusterError(
-            f"{stream.name}: program = {given!r}: must be local:///path/in/the/image.py, an "
+            f"{stream.name}: program = {source!r}: must be local:///path/in/the/image.py, an "
             "http:// or https:// URL, or a file here, which is shipped"
         )
     file = program_here(stream)
     if not _KEY.fullmatch(file.name) or file.name == BEGIN:
         raise ClusterError(
-            f"{stream.name}: program = {given!r}: a file that is shipped must have a name of "
+            f"{stream.name}: program = {source!r}: a file that is shipped must have a name of "
             f"letters, digits, dots, hyphens and underscores, other than {BEGIN}: rename it"
         )
     try:
         content = file.read_bytes()
     except OSError as error:
         fault = f"can't read it: {error.strerror}"
-        raise ClusterError(f"{stream.name}: program = {given!r}: {fault}") from None
+        raise ClusterError(f"{stream.name}: program = {source!r}: {fault}") from None
     if len(content) > LARGEST_PROGRAM:
         raise ClusterError(
-            f"{stream.name}: program = {given!r}: {len(content)} bytes are too many to be shipped "
+            f"{stream.name}: program = {source!r}: {len(content)} bytes are too many to be shipped "
             f"in a ConfigMap (at most {LARGEST_PROGRAM}): put it into the image (local:///...)"
         )
     return Program(f"{CODE}/{file.name}", file.name, content)

@@ -41,7 +41,7 @@ def fault_of_pod(template: Mapping[str, Any]) -> str | None:
     try:
         k8s_snake_case_dict(models.V1Pod, template)
     except Exception as error:  # it raises plain exceptions
-        return _words(error)
+        return _in_one_line(error)
     return None
 
 
@@ -52,17 +52,17 @@ def fault_of_tags(tags: Mapping[str, Any]) -> str | None:
     from dagster_k8s.job import get_user_defined_k8s_config
     from kubernetes.client import models
 
-    given = tags[TAG]
+    declared = tags[TAG]
     try:
         # As Dagster keeps tags.
-        text = given if isinstance(given, str) else json.dumps(given)
+        text = declared if isinstance(declared, str) else json.dumps(declared)
         get_user_defined_k8s_config({TAG: text})
     except Exception as error:
-        config = given if isinstance(given, Mapping) else {}
+        config = declared if isinstance(declared, Mapping) else {}
         for name in _MODELS.keys() & config.keys():
             for fault in _faults(models, _MODELS[name], config[name], name, snake_case=True):
                 return f"{TAG}: {fault}"
-        return f"{TAG} = {shown(given)}: {_words(error)}"
+        return f"{TAG} = {shown(declared)}: {_in_one_line(error)}"
     return None
 
 
@@ -96,10 +96,10 @@ def _faults(models: Any, kind: str, value: Any, path: str, snake_case: bool) -> 
             yield from _faults(models, model.openapi_types[known[key]], item, place, snake_case)
         else:
             # What stands beside a misspelt name of a variable may be its secret value.
-            given = "" if kind == "V1EnvVar" else f" = {shown(item)}"
+            value_text = "" if kind == "V1EnvVar" else f" = {shown(item)}"
             near = did_you_mean(key, known)
             no_such = f"{kind[2:]} of Kubernetes has no such field (client {_version()})"
-            yield f"{place}{given}: {no_such}{f';{near}' if near else ''}"
+            yield f"{place}{value_text}: {no_such}{f';{near}' if near else ''}"
 
 
 def _version() -> str:
@@ -107,5 +107,5 @@ def _version() -> str:
     return importlib.metadata.version("kubernetes")
 
 
-def _words(error: Exception) -> str:
+def _in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:500]

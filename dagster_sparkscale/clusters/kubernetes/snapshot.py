@@ -11,7 +11,7 @@ DRIVERS = f"{names.STREAM},spark-role=driver"
 
 
 @dataclass
-class Glance:
+class Snapshot:
     """Records, drivers' pods and Secrets by name, as they were a moment ago."""
 
     api: Api
@@ -34,7 +34,7 @@ class Glance:
         return self._events.get(pod, [])
 
 
-def glance(api: Api, applications: str | None = None) -> Glance:
+def take_snapshot(api: Api, applications: str | None = None) -> Snapshot:
     """Read the objects of all streams.
 
     Args:
@@ -49,7 +49,7 @@ def glance(api: Api, applications: str | None = None) -> Glance:
     pods = _by_name(api.find("pods", labelSelector=DRIVERS))
     secrets = _by_name(api.find("secrets", labelSelector=names.STREAM))
     records = records_of(api)
-    return Glance(api, records, pods, secrets, made_by)
+    return Snapshot(api, records, pods, secrets, made_by)
 
 
 def _by_name(found: list[Object]) -> dict[str, Object]:

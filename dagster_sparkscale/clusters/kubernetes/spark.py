@@ -87,8 +87,8 @@ def settings_in_a_pod(
             for key, value in names.labels(stream.name, epoch, record).items()
         },
     }
-    given = {**_DEFAULTS, **placed, **common}
-    return settings(stream, epoch, MASTER, given, more=more) | ours
+    base = {**_DEFAULTS, **placed, **common}
+    return settings(stream, epoch, MASTER, base, more=more) | ours
 
 
 def host(stream: str, epoch: int, namespace: str) -> str:

@@ -56,7 +56,7 @@ class MapStore:
 
     def swap(self, stream: str, record: Record) -> None:
         kept = replace(record, history=record.history[-HISTORY:])
-        labels = {names.KEEPS: "record", names.STREAM: names.word(stream)}
+        labels = {names.KEEPS: "record", names.STREAM: names.short_name(stream)}
         manifest = self._manifest(names.of_record(stream), labels, stream, asdict(kept))
         found = self._api.get(MAPS, names.of_record(stream))
         before = None if found is None else self._record(stream, found)
@@ -121,7 +121,7 @@ class MapStore:
         }
 
     def _record(self, stream: str, found: Object) -> Record:
-        label = f"{names.STREAM}={names.word(stream)},spark-role=driver"
+        label = f"{names.STREAM}={names.short_name(stream)},spark-role=driver"
         certain = f"no driver of {stream!r} runs any more (kubectl get pods -l {label})"
         if (other := _annotated(found)) != stream:
             raise ClusterError(

@@ -9,7 +9,7 @@ from dagster_sparkscale.clusters.launch.spark_settings import speaks_of_sharing
 # Its warnings go to the standard output, where somebody may read something else.
 _QUIET = "-Xlog:cds*=off"
 VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""From which every JVM reads options."""
+"""Environment variables from which every JVM reads options."""
 
 
 def options(archive: Path) -> list[str]:

@@ -45,6 +45,6 @@ def fence_options(start: Start, unseen: bool = False) -> list[str]:
     if start.succeeds is not None:
         id, epoch = start.succeeds
         options += ["--succeeds", f"{id}:{epoch}"]
-        if unseen or start.was_not_seen_to_end:
+        if unseen or start.ended_unnoticed:
             options += ["--outwait", str(ENDS_WITHIN)]
     return options

@@ -6,7 +6,7 @@ one thing: who has lost it can't change the record any more, whatever it believe
     taken     swap in oneself with the next fencing number
     renewed   swap in one more beat, every RENEW_EVERY seconds, by a thread of its own
     lost      the swap meets another's change, or none has succeeded for LEASE_SECONDS
-    free      given back; its holder is known to have ended; or no beat was seen for LEASE_SECONDS
+    free      given back; its holder is known to have ended; or no beat came for LEASE_SECONDS
 
 What must not change: expiry is judged by what one process sees on its own steady clock, never by
 comparing the clocks of two; a holder that froze and wakes up finds its lease lost, by the conflict.
@@ -236,14 +236,14 @@ def _take(
     sleep: Callable[[float], None],
 ) -> Lease:
     began = clock()
-    seen: Holding | None = None
-    seen_at = began
+    met: Holding | None = None
+    met_at = began
     while True:
         record = store.read(stream) or Record.new(store.new_id())
         held, now = record.lease, clock()
-        if held != seen:
-            seen, seen_at = held, now
-        if held is None or store.has_ended(held.process) or now - seen_at >= LEASE_SECONDS:
+        if held != met:
+            met, met_at = held, now
+        if held is None or store.has_ended(held.process) or now - met_at >= LEASE_SECONDS:
             if (why := overtaken(record, holder, time.time())) is not None:
                 raise Overtaken(f"{stream!r}: {why}")
             number = record.operations + 1
@@ -268,8 +268,7 @@ def _take(
 
 def is_held(store: Store, stream: str, now: float) -> bool:
     """Whether somebody holds the lease of `stream`, by one read of the record. `hold` watches it
-    for
-    longer.
+    for longer.
 
     Args:
         now: seconds since the epoch.

@@ -3,8 +3,7 @@ void.
 
 The record of a stream keeps when each change of it was last asked for (`Record.asked`). Two places
 keep that rule, both in `leases.py`: the first thing that an operation writes notes when the
-operation
-was asked for, and an overtaken operation does not get the lease.
+operation was asked for, and an overtaken operation does not get the lease.
 
     stop                 is overtaken by a start or a restart that was asked for later
     anything else        by a stop

@@ -34,8 +34,7 @@ class Drivers:
     """Describes the newest driver of that stream if it is, or may be, alive; None: it has ended."""
     took: Callable[[str, int], bool]
     """Whether that stream's driver of that epoch reported that it took its checkpoint, and never
-    that
-    it lost it."""
+    that it lost it."""
     lease: Callable[[str], AbstractContextManager[Lease]]
     """Takes that stream's lease for a moment."""
 
@@ -51,7 +50,7 @@ class Start:
     """The name and record of that driver's stream; None: nothing is remembered of it."""
 
     @property
-    def was_not_seen_to_end(self) -> bool:
+    def ended_unnoticed(self) -> bool:
         """Whether the driver that took the checkpoint last was declared gone, or is not known."""
         if self.succeeds is None:
             return False

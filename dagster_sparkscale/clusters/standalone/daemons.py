@@ -281,14 +281,14 @@ def _free_ports(count: int) -> list[int]:
     somebody's outgoing connection meanwhile. So they are below those that it gives, where it leaves
     any there.
     """
-    below = range(_PORTS_FROM, _lowest_given())
+    below = range(_PORTS_FROM, _lowest_ephemeral())
     # Not by the generator that somebody may have seeded: two clusters would draw the same.
     drawn = random.SystemRandom().sample(below, min(100, len(below)))
     with contextlib.ExitStack() as stack:
         return [_bound(stack, drawn) for _ in range(count)]
 
 
-def _lowest_given() -> int:
+def _lowest_ephemeral() -> int:
     """The lowest port that the kernel gives to who asks for none by its number."""
     try:
         return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

@@ -13,7 +13,7 @@ whose worker is lost has it too, and may run on."""
 
 
 @dataclass(frozen=True)
-class Told:
+class ListedDriver:
     """One driver on the page of the master in charge."""
 
     id: str
@@ -25,7 +25,7 @@ class Told:
     """Whether `submission` can have made it."""
 
 
-def drivers(overview: Mapping[str, Any]) -> dict[str, Told]:
+def drivers(overview: Mapping[str, Any]) -> dict[str, ListedDriver]:
     """The drivers of an overview by their ids. Entries without Spark's form are passed over."""
     found = {}
     for which in ("completeddrivers", "activedrivers"):
@@ -33,7 +33,7 @@ def drivers(overview: Mapping[str, Any]) -> dict[str, Told]:
             id, state, worker = each.get("id"), each.get("state"), each.get("worker")
             if isinstance(id, str) and isinstance(state, str):
                 known = worker if isinstance(worker, str) and worker != "None" else None
-                found[id] = Told(id, state, known, each.get("mainclass") == MAIN_CLASS)
+                found[id] = ListedDriver(id, state, known, each.get("mainclass") == MAIN_CLASS)
     return found
 
 
@@ -45,8 +45,7 @@ def host_of(overview: Mapping[str, Any], worker: str | None) -> str | None:
 
 def web_uis(overview: Mapping[str, Any], worker: str | None, host: str | None) -> list[str]:
     """The web UIs that can show what a driver has written: its worker's, or, when that is gone,
-    those
-    of the workers on its host now, which may have the same folder."""
+    those of the workers on its host now, which may have the same folder."""
     alive = [each for each in _objects(overview, "workers") if each.get("state") == "ALIVE"]
     its = [each for each in alive if each.get("id") == worker]
     there = [each for each in alive if host is not None and each.get("host") == host]

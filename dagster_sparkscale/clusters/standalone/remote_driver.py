@@ -3,10 +3,10 @@
     posted.json   before the master is asked: which drivers it had
     remote.json   id of the driver, its worker and the worker's host
     agent.json    where its agent is, as the driver has announced it
-    exit.json     how it has ended, and beside it, what it has left word of, and the end of its log
+    exit.json     how it has ended, and beside it, its last report and the end of its log
 
-What must not change: a driver has ended where its worker says so (`told.ENDED`), or what watches it
-(`driver.shipped_main`), or where it was never launched. A worker that is lost, a master that has
+What must not change: a driver has ended where its worker says so (`master_page.ENDED`), or its
+keeper (`driver.shipped_main`), or where it was never launched. A lost worker, a master that has
 forgotten it, and one that does not answer prove nothing.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
-from dagster_sparkscale.clusters.fate import Fate, Seen
+from dagster_sparkscale.clusters.fate import Fate, Observed
 from dagster_sparkscale.clusters.host import process_fates
 from dagster_sparkscale.clusters.host.folders import (
     StreamFolder,
@@ -30,7 +30,7 @@ from dagster_sparkscale.clusters.host.folders import (
 from dagster_sparkscale.clusters.host.supervisor import write_json
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.standalone import master_page, rest
-from dagster_sparkscale.clusters.standalone.master_page import Told
+from dagster_sparkscale.clusters.standalone.master_page import ListedDriver
 from dagster_sparkscale.clusters.standalone.worker_pages import Output
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.driver.begin import shipped
@@ -43,10 +43,10 @@ LAST_LINES = 200
 """Lines of a failed driver's log that are searched for the error that the program raised."""
 KEPT_LINES = 1000
 """Lines of an ended driver's log that are kept: its worker may be gone when somebody asks."""
-_LAST_WORD = 2.0
+_FIRST_REPORT = 2.0
 """Seconds to wait for the end report of a driver that has reported nothing so far: Python may not
 even have begun."""
-_NEXT_WORD = 15.0
+_NEXT_REPORT = 15.0
 """Seconds to wait where the driver has reported before, or its worker does not answer: the driver's
 keeper reports as soon as its host lets it."""
 
@@ -103,22 +103,22 @@ class RemoteDriver(SubmittedDriver):
 
     # How it is.
 
-    def look(self) -> Seen:
+    def look(self) -> Observed:
         ended = process_fates.ended(self.files)
         if ended is None and self.record.gone == self.record.epoch:
             ended = Fate(DriverState.FAILED, reason=f"declared gone by {self.record.gone_by}")
         if ended is not None:
-            return self._seen(ended)
+            return self._observed(ended)
         overview = self.masters.overview()
         if overview is None:
-            return self._seen(self._by_its_agent("no master of the cluster answers"))
+            return self._observed(self._by_its_agent("no master of the cluster answers"))
         id = self._id(overview)
         if id is None:
-            return self._seen(self._not_known())
-        return self._seen(self._fate(overview, id))
+            return self._observed(self._not_known())
+        return self._observed(self._fate(overview, id))
 
     def _fate(self, overview: Overview, id: str) -> Fate:
-        known = master_page.drivers(overview).get(id, Told(id, "forgotten", None, True))
+        known = master_page.drivers(overview).get(id, ListedDriver(id, "forgotten", None, True))
         self._note_worker(overview, known)
         if known.state == "SUBMITTED":
             return Fate(DriverState.STARTING, reason="waits for a worker with room for it")
@@ -128,7 +128,7 @@ class RemoteDriver(SubmittedDriver):
             return Fate(DriverState.RUNNING if announced else DriverState.STARTING)
         if known.state in master_page.ENDED:
             return self._ended(overview, _REASONS[known.state])
-        if (self._output(overview).last_word() or {}).get(shipped.EXIT):
+        if (self._output(overview).last_report() or {}).get(shipped.EXIT):
             return self._ended(overview, {})
         if known.state == "ERROR":
             try:
@@ -164,7 +164,7 @@ class RemoteDriver(SubmittedDriver):
         )
         return Fate(DriverState.UNKNOWN, reason=reason)
 
-    def _seen(self, fate: Fate) -> Seen:
+    def _observed(self, fate: Fate) -> Observed:
         note, remote = read_json(self.files.agent) or {}, read_json(self.files.remote) or {}
         ended = not fate.state.alive
         fenced = read_json(self.files.fenced) if ended else None
@@ -173,7 +173,7 @@ class RemoteDriver(SubmittedDriver):
             where += f" on {remote['host']}"
         if fate.reason and not ended:
             where += f", {fate.reason}"
-        return Seen(
+        return Observed(
             fate,
             where,
             note.get("url"),
@@ -187,8 +187,7 @@ class RemoteDriver(SubmittedDriver):
 
     def _id(self, overview: Overview) -> str | None:
         """The id of the driver. Where its submitter died or had no answer, nobody noted the id, and
-        the
-        driver's mark identifies it."""
+        the driver's mark identifies it."""
         remote = read_json(self.files.remote)
         if remote is not None:
             return str(remote["id"])
@@ -205,7 +204,7 @@ class RemoteDriver(SubmittedDriver):
                 return each.id
         return None
 
-    def _note_worker(self, overview: Overview, driver: Told) -> None:
+    def _note_worker(self, overview: Overview, driver: ListedDriver) -> None:
         remote = read_json(self.files.remote) or {"id": driver.id}
         host = master_page.host_of(overview, driver.worker)
         if host is not None and remote.get("worker") != driver.worker:
@@ -226,13 +225,13 @@ class RemoteDriver(SubmittedDriver):
         """
         begun = time.monotonic()
         output = self._output(overview)
-        while not ((word := output.last_word()) or {}).get(shipped.EXIT):
+        while not ((report := output.last_report()) or {}).get(shipped.EXIT):
             waited = time.monotonic() - begun
-            patience = _LAST_WORD if word == {} else _NEXT_WORD
+            patience = _FIRST_REPORT if report == {} else _NEXT_REPORT
             if waited > patience or not output.web_uis:
                 break
             time.sleep(self.EVERY)
-        word = word or {}
+        report = report or {}
         log = output.log(KEPT_LINES)
         self.files.write_private(self.files.log, log + "\n" if log else "")
         names = {
@@ -242,9 +241,9 @@ class RemoteDriver(SubmittedDriver):
             shipped.RAISED: "raised",
         }
         for name, file in names.items():
-            if isinstance(word.get(name), dict):
-                self._note(file, word[name])
-        said = word.get(shipped.EXIT)
+            if isinstance(report.get(name), dict):
+                self._note(file, report[name])
+        said = report.get(shipped.EXIT)
         note = dict(said) if isinstance(said, dict) else dict(otherwise)
         note = {"at": time.time(), "told": bool(said), **note}
         if note.get("code") and (

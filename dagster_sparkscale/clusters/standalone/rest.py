@@ -76,8 +76,8 @@ def error_of(urls: Sequence[str], id: str) -> str | None:
     _, answer = _first(urls, "GET", f"status/{id}")
     message = answer.get("message")
     # Without success it speaks of the request, not of the driver.
-    told = answer.get("success") is True and isinstance(message, str) and message
-    return message if told else None
+    is_error = answer.get("success") is True and isinstance(message, str) and message
+    return message if is_error else None
 
 
 def see_that_one_answers(urls: Sequence[str]) -> None:

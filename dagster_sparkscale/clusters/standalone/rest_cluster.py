@@ -12,8 +12,8 @@ from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.conditions import program_here, programs, state_folder
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.state_folder import StateFolderCluster
@@ -75,7 +75,7 @@ class StandaloneRestCluster(StateFolderCluster):
         description="Address that the agents listen at, on the workers. They speak TLS, each with "
         "a certificate of its own.",
     )
-    _glance: tuple[Overview | None] | None = PrivateAttr(default=None)
+    _overviews: tuple[Overview | None] | None = PrivateAttr(default=None)
 
     @field_validator("master", mode="before")
     @classmethod
@@ -102,10 +102,10 @@ class StandaloneRestCluster(StateFolderCluster):
             raise ValueError(f"{value!r}: must not be empty; leave it out for the default")
         return value
 
-    def at_a_glance(self) -> Self:
-        glance = type(self)(**{name: getattr(self, name) for name in type(self).model_fields})
-        glance._glance = (self._overview(),)  # also where no master answers: each look would wait
-        return glance
+    def snapshot(self) -> Self:
+        copy = type(self)(**{name: getattr(self, name) for name in type(self).model_fields})
+        copy._overviews = (self._overview(),)  # also where no master answers: each look would wait
+        return copy
 
     def driver_of(self, stream: str, record: Record) -> RemoteDriver:
         store = self.store()
@@ -192,9 +192,9 @@ class StandaloneRestCluster(StateFolderCluster):
 
     def took(self, stream: str, epoch: int) -> bool:
         files = self.store().folder(stream).submission(epoch)
-        told = (read_json(files.exit) or {}).get("told", not files.posted.exists())
+        may_have_run = (read_json(files.exit) or {}).get("told", not files.posted.exists())
         # Of one that has not said how it ended nothing is known: it may have.
-        return files.has_taken_its_checkpoint() if told else True
+        return files.has_taken_its_checkpoint() if may_have_run else True
 
     def capacity(self) -> Capacity | None:
         content = self._overview()
@@ -219,7 +219,7 @@ class StandaloneRestCluster(StateFolderCluster):
         return self.driver_of(driver.stream, replace(record, epoch=driver.epoch))
 
     def _overview(self) -> Overview | None:
-        return masters.alive(self.web_urls) if self._glance is None else self._glance[0]
+        return masters.alive(self.web_urls) if self._overviews is None else self._overviews[0]
 
     def _in_charge(self) -> Overview:
         """The master in charge, which takes drivers.

@@ -41,15 +41,15 @@ class Output:
                 return {**note, "url": reached_at(note["url"], url)}
         return None
 
-    def last_word(self) -> Mapping[str, Any] | None:
+    def last_report(self) -> Mapping[str, Any] | None:
         """The last report of the driver's keeper; empty: it made none. None: no worker shows the
         output."""
-        told = None
+        report = None
         for url in self.web_uis:
             written = page(url, self.driver, "stdout")
-            if written is not None and (told := shipped.last_word(written) or {}):
+            if written is not None and (report := shipped.last_word(written) or {}):
                 break
-        return told
+        return report
 
     def log(self, lines: int) -> str:
         """The last lines of the driver's log, and of what its JVM printed, such as a console sink:
@@ -58,7 +58,7 @@ class Output:
             log = page(url, self.driver, "stderr", size=200 * lines + MOST)
             if log is None:
                 continue
-            printed = _without_words(page(url, self.driver, "stdout") or "")
+            printed = _without_reports(page(url, self.driver, "stdout") or "")
             other = _last(printed, lines // 2)
             return "\n".join([*_last(log.splitlines(), lines - len(other)), *other])
         return ""
@@ -92,7 +92,7 @@ def page(
     return written if head.startswith(_HEAD) else None
 
 
-def _without_words(written: str) -> list[str]:
+def _without_reports(written: str) -> list[str]:
     """The lines that are not the keeper's. Pure."""
     return [line for line in written.splitlines() if line and not line.startswith(shipped.WORD)]
 

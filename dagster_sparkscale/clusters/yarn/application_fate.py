@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.fate import Fate, Seen
+from dagster_sparkscale.clusters.fate import Fate, Observed
 from dagster_sparkscale.clusters.host import places, processes
 from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
@@ -76,18 +76,18 @@ class Sight:
         """The mark of the process that submits the application."""
         return processes.marker(self.stream, self.record.epoch, self.record.id)
 
-    def look(self) -> Seen:
+    def look(self) -> Observed:
         """Find out how the driver is now."""
         record, files = self.record, self.files
-        if (told := read_json(files.ended)) is not None:
-            return _seen(told)
-        if (told := read_json(files.exit)) is not None:
-            at = told.get("at")
-            reason = str(told.get("reason", "could not be launched"))
-            return Seen(Fate(DriverState.FAILED, ended_at=at, reason=reason))
+        if (note := read_json(files.ended)) is not None:
+            return _from_note(note)
+        if (note := read_json(files.exit)) is not None:
+            at = note.get("at")
+            reason = str(note.get("reason", "could not be launched"))
+            return Observed(Fate(DriverState.FAILED, ended_at=at, reason=reason))
         if record.gone == record.epoch:
             reason = f"declared gone by {record.gone_by}"
-            return Seen(Fate(DriverState.FAILED, reason=reason))
+            return Observed(Fate(DriverState.FAILED, reason=reason))
         try:
             app = applications.newest(self.yarn.manager.tagged(self.tag), self.tag)
             if app is None:
@@ -113,20 +113,19 @@ class Sight:
 
     def took(self) -> bool:
         """Whether the driver may have left its mark in its checkpoint, and did not report that it
-        lost
-        it."""
+        lost it."""
         if (launch := read_json(self.files.exit)) is not None:
             return bool(launch.get("ran"))
-        told = read_json(self.files.ended)
-        if told is None:  # its log is on its way, or nobody has looked since
-            seen = self.look()
+        end = read_json(self.files.ended)
+        if end is None:  # its log is on its way, or nobody has looked since
+            now = self.look()
             gone = self.record.gone == self.record.epoch
-            return (seen.app_id is not None or gone) and seen.fenced is None
-        if (words := _words(told)) is not None:
-            return words.took and words.fenced is None
-        return not str(told.get("reason", "")).startswith(_FENCED)
+            return (now.app_id is not None or gone) and now.fenced is None
+        if (report := _report_in(end)) is not None:
+            return report.took and report.fenced is None
+        return not str(end.get("reason", "")).startswith(_FENCED)
 
-    def _not_found(self) -> Seen:
+    def _not_found(self) -> Observed:
         """Describe an application that the ResourceManager does not know."""
         known = read_json(self.files.application)
         if known is not None:
@@ -139,11 +138,11 @@ class Sight:
         if not places.same_namespace(by):
             return self._unknown(f"it was submitted from host {self.record.host}, or is about to")
         if not places.has_ended(by) or processes.marked(self.mark):
-            return Seen(Fate(DriverState.STARTING), where="not submitted to YARN yet")
+            return Observed(Fate(DriverState.STARTING), where="not submitted to YARN yet")
         reason = "was never submitted: the process submitting it died"
-        return Seen(Fate(DriverState.FAILED, reason=reason))
+        return Observed(Fate(DriverState.FAILED, reason=reason))
 
-    def _unknown(self, reason: str) -> Seen:
+    def _unknown(self, reason: str) -> Observed:
         """Ask the agent, where YARN says nothing of the application."""
         known = read_json(self.files.application) or {}
         where = str(known.get("where", "on YARN"))
@@ -153,7 +152,7 @@ class Sight:
             state = DriverState.RUNNING
         return self._announced(Fate(state, reason=reason), where, known)
 
-    def _alive(self, app: Application) -> Seen:
+    def _alive(self, app: Application) -> Observed:
         if app.state != "RUNNING":
             return self._announced(Fate(DriverState.STARTING), applications.waiting_for(app))
         if app.host is None:
@@ -165,18 +164,19 @@ class Sight:
             note(files.application, known)
         if not files.agent.exists():
             try:
-                told = self.yarn.manager.environment(app).get("spark.sparkscale.agent.url")
+                announced = self.yarn.manager.environment(app).get("spark.sparkscale.agent.url")
             except Unanswered as error:  # its pages come up after it
                 where = f"{where}: where its agent is can't be told yet, {error}"
                 return self._announced(Fate(DriverState.STARTING), where, known)
-            if told is None:
+            if announced is None:
                 return self._announced(Fate(DriverState.STARTING), where, known)
             # By the name that YARN knows its node by: the driver may know it by another.
-            parts = urlsplit(told)
+            parts = urlsplit(announced)
             if not parts.port:  # its name may be what looks like a secret
                 where = (
-                    f"{where}: where its agent is can't be told, its pages show {told!r}: does "
-                    "spark.redaction.regex match spark.sparkscale.agent.url, or the driver's host?"
+                    f"{where}: where its agent is can't be told, its pages show {announced!r}: "
+                    "does spark.redaction.regex match spark.sparkscale.agent.url, or the driver's "
+                    "host?"
                 )
                 return self._announced(Fate(DriverState.STARTING), where, known)
             url = f"{parts.scheme}://{_bracketed(app.host)}:{parts.port}"
@@ -191,7 +191,9 @@ class Sight:
             "it has ended"
         )
 
-    def _announced(self, fate: Fate, where: str, known: Mapping[str, Any] | None = None) -> Seen:
+    def _announced(
+        self, fate: Fate, where: str, known: Mapping[str, Any] | None = None
+    ) -> Observed:
         """Describe a driver that is not known to have ended.
 
         Args:
@@ -199,9 +201,9 @@ class Sight:
         """
         known = known or {}
         url = text_in(read_json(self.files.agent) or {}, "url")
-        return Seen(fate, where, url, text_in(known, "id"), text_in(known, "pages"))
+        return Observed(fate, where, url, text_in(known, "id"), text_in(known, "pages"))
 
-    def _ended(self, app: Application) -> Seen:
+    def _ended(self, app: Application) -> Observed:
         """Describe an application whose state is final, once its container has ended too."""
         where = f"{app.id} on {app.host}" if app.host else app.id
         if app.lost:
@@ -214,7 +216,7 @@ class Sight:
                 return self._announced(
                     Fate(DriverState.RUNNING), f"{where}, ending", {"id": app.id}
                 )
-            if there is None and not self._was_told_of(app):
+            if there is None and not self._node_knows(app):
                 return self._unknown(f"it has ended, but its node does not say so ({where})")
         text, final = self._last_of(app)
         words = read_last_words(text or "")
@@ -232,9 +234,9 @@ class Sight:
             if text is not None:
                 self.files.write_private(self.files.log, text)
             note(self.files.ended, found)
-        return _seen(found)
+        return _from_note(found)
 
-    def _was_told_of(self, app: Application) -> bool:
+    def _node_knows(self, app: Application) -> bool:
         """Whether an application's node must have heard of its end, though it can't be asked.
 
         It has where the ResourceManager got a report from it, in whose answer it says what is to
@@ -285,14 +287,14 @@ def note(path: Path, content: Mapping[str, Any]) -> None:
         announce(path, content)
 
 
-def _seen(note: Mapping[str, Any]) -> Seen:
+def _from_note(note: Mapping[str, Any]) -> Observed:
     """What was found of a driver that has ended."""
-    words = _words(note)
+    words = _report_in(note)
     at, app_id = note.get("at"), note.get("app_id")
     reason = str(note.get("reason") or "ended")
     # Its log may be on its way, or lost; it must not be started again all the same.
     lost = reason if reason.startswith(_FENCED) else None
-    return Seen(
+    return Observed(
         Fate(DriverState.FAILED, ended_at=at, reason=reason),
         where=str(note.get("where", "")),
         app_id=app_id,
@@ -301,7 +303,7 @@ def _seen(note: Mapping[str, Any]) -> Seen:
     )
 
 
-def _words(note: Mapping[str, Any]) -> LastWords | None:
+def _report_in(note: Mapping[str, Any]) -> LastWords | None:
     text = note.get("words")
     return read_last_words(text) if isinstance(text, str) else None
 

@@ -82,21 +82,21 @@ def read(content: Any) -> list[Application]:
         raise ValueError(f"no list of applications: {error!r}") from None
 
 
-def _application(told: Any) -> Application:
-    finished = int(told.get("finishedTime") or 0)
-    logs = urlsplit(str(told.get("amContainerLogs") or ""))
+def _application(entry: Any) -> Application:
+    finished = int(entry.get("finishedTime") or 0)
+    logs = urlsplit(str(entry.get("amContainerLogs") or ""))
     container = [part for part in logs.path.split("/") if part.startswith("container_")]
-    pages = str(told.get("trackingUrl") or "")
+    pages = str(entry.get("trackingUrl") or "")
     return Application(
-        id=str(told["id"]),
-        state=str(told["state"]),
-        final_status=str(told.get("finalStatus") or ""),
-        diagnostics=str(told.get("diagnostics") or ""),
-        tags=frozenset(filter(None, str(told.get("applicationTags") or "").split(","))),
-        queue=str(told.get("queue") or ""),
-        user=str(told.get("user") or ""),
+        id=str(entry["id"]),
+        state=str(entry["state"]),
+        final_status=str(entry.get("finalStatus") or ""),
+        diagnostics=str(entry.get("diagnostics") or ""),
+        tags=frozenset(filter(None, str(entry.get("applicationTags") or "").split(","))),
+        queue=str(entry.get("queue") or ""),
+        user=str(entry.get("user") or ""),
         finished_at=finished / 1000 if finished else None,
-        node=told.get("amHostHttpAddress") or None,
+        node=entry.get("amHostHttpAddress") or None,
         container=container[0] if container else None,
         scheme="https" if logs.scheme == "https" else "http",
         pages=pages if urlsplit(pages).scheme in ("http", "https") else None,

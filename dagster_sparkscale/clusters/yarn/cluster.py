@@ -13,8 +13,8 @@ from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.conditions import Condition
+from dagster_sparkscale.clusters.env_values import is_text
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.given import is_text
 from dagster_sparkscale.clusters.host.agent_files import agent_of
 from dagster_sparkscale.clusters.host.cluster import place_of
 from dagster_sparkscale.clusters.host.conditions import conditions_here, program_here
@@ -91,7 +91,7 @@ class YarnCluster(StateFolderCluster):
         "Spark's and Hadoop's. What a program needs belongs into the env of its stream.",
     )
 
-    _seen: ResourceManager | None = PrivateAttr(default=None)
+    _snapshot: ResourceManager | None = PrivateAttr(default=None)
 
     @field_validator("resource_managers", mode="before")
     @classmethod
@@ -119,9 +119,9 @@ class YarnCluster(StateFolderCluster):
             raise ValueError(f"drop it, or drop {_STAGING} of spark_conf: both say the same")
         return value
 
-    def at_a_glance(self) -> Self:
+    def snapshot(self) -> Self:
         copy = self.model_copy()
-        copy._seen = self._manager().at_a_glance()
+        copy._snapshot = self._manager().snapshot()
         return copy
 
     def driver_of(self, stream: str, record: Record) -> YarnDriver:
@@ -165,11 +165,11 @@ class YarnCluster(StateFolderCluster):
             def settings(files: Files) -> Mapping[str, str]:
                 return spark_settings(stream, record, self.spark_conf, place, files, more)
 
-            given = driver_arguments(
+            command_line = driver_arguments(
                 stream, record, fence_options(start), self.agent_bind, program, arguments
             )
             driver = self.driver_of(stream.name, record)
-            driver.launch(settings, environment(stream.env), given, program)
+            driver.launch(settings, environment(stream.env), command_line, program)
 
         return launch
 
@@ -252,8 +252,8 @@ class YarnCluster(StateFolderCluster):
         return self.staging_dir or self.spark_conf.get(_STAGING)
 
     def _manager(self) -> ResourceManager:
-        if self._seen is not None:
-            return self._seen
+        if self._snapshot is not None:
+            return self._snapshot
         web = Web(user_or_me(self.user), self.ca_file)
         return ResourceManager(tuple(self.resource_managers), web)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
-from dagster_sparkscale.clusters.fate import Seen
+from dagster_sparkscale.clusters.fate import Observed
 from dagster_sparkscale.clusters.host import places, processes
 from dagster_sparkscale.clusters.host.agent_files import agent_of, write_credentials
 from dagster_sparkscale.clusters.host.folders import (
@@ -93,7 +93,7 @@ class YarnDriver(SubmittedDriver):
             raise
         self.folder.prune()
 
-    def look(self) -> Seen:
+    def look(self) -> Observed:
         return self._sight.look()
 
     def agent(self) -> RemoteAgent:
@@ -129,10 +129,10 @@ class YarnDriver(SubmittedDriver):
             self._kill(app)
             self._await_end(app)
             self._remove(self._yarn.staging(app))
-        told = read_json(self.files.ended)
-        if told is not None and told.get("staging"):
-            self._remove(str(told["staging"]))
-            note(self.files.ended, {**told, "staging": None})
+        end = read_json(self.files.ended)
+        if end is not None and end.get("staging"):
+            self._remove(str(end["staging"]))
+            note(self.files.ended, {**end, "staging": None})
 
     def took(self) -> bool:
         """Whether its mark may be in its checkpoint, and it has not told that it was lost."""

@@ -28,9 +28,9 @@ class Client:
     passed: Sequence[str] = ()
 
     def environment(self) -> dict[str, str]:
-        given = environments.for_driver(os.environ, self.passed)
+        inherited = environments.for_driver(os.environ, self.passed)
         # spark-submit would hand on what this host's Python is to nodes that have another.
-        env = {name: value for name, value in given.items() if not name.startswith("PYSPARK_")}
+        env = {name: value for name, value in inherited.items() if not name.startswith("PYSPARK_")}
         env |= {"JAVA_HOME": str(self.java), "SPARK_HOME": str(self.spark)}
         env |= {"HADOOP_CONF_DIR": self.conf_dir, "YARN_CONF_DIR": self.conf_dir}
         if self.user:
@@ -50,8 +50,7 @@ class Client:
 
     def remove(self, place: str) -> str | None:
         """Remove a folder of the cluster's file system; returns the fault, or None. A missing
-        folder is
-        no fault."""
+        folder is no fault."""
         parts = urlsplit(place)
         if parts.scheme == "file":
             shutil.rmtree(parts.path, ignore_errors=True)

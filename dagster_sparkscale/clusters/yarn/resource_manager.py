@@ -76,18 +76,18 @@ class Web:
             return answer.read(_LARGEST)
 
     def _tls(self) -> ssl.SSLContext:
-        given = self.ca_file or os.environ.get("REQUESTS_CA_BUNDLE")
-        if given is None:
+        ca_file = self.ca_file or os.environ.get("REQUESTS_CA_BUNDLE")
+        if ca_file is None:
             return ssl.create_default_context()
         try:
-            folder = os.path.isdir(given)
+            folder = os.path.isdir(ca_file)
             return ssl.create_default_context(
-                cafile=None if folder else given, capath=given if folder else None
+                cafile=None if folder else ca_file, capath=ca_file if folder else None
             )
         except OSError as error:
             what = "ca_file" if self.ca_file else "REQUESTS_CA_BUNDLE"
             said = error.strerror or error
-            raise ValueError(f"{what} = {given!r}: must be certificates, PEM: {said}") from None
+            raise ValueError(f"{what} = {ca_file!r}: must be certificates, PEM: {said}") from None
 
 
 @dataclass(frozen=True)
@@ -96,22 +96,21 @@ class ResourceManager:
 
     urls: Sequence[str]
     web: Web
-    glimpsed: Sequence[Application] = ()
+    listed: Sequence[Application] = ()
     """The user's applications that lived a moment ago: they are not asked for again."""
     silent: str | None = None
     """Why no ResourceManager answered a moment ago: none is asked again. None: one did."""
 
-    def at_a_glance(self) -> "ResourceManager":
+    def snapshot(self) -> "ResourceManager":
         """A copy that knows the user's live applications. It asks YARN only for one that has ended
-        or
-        is another user's."""
+        or is another user's."""
         alive = {
             "user": self.web.user,
             "states": ",".join(applications.ALIVE),
             "deSelects": "resourceRequests",
         }
         try:
-            return replace(self, glimpsed=self._applications(alive))
+            return replace(self, listed=self._applications(alive))
         except Unanswered as error:
             return replace(self, silent=str(error))
 
@@ -123,12 +122,12 @@ class ResourceManager:
         """
         if self.silent is not None:
             raise Unanswered(self.silent)
-        if known := [each for each in self.glimpsed if tag in each.tags]:
+        if known := [each for each in self.listed if tag in each.tags]:
             return known
-        told = self._applications({"applicationTags": tag})
+        found = self._applications({"applicationTags": tag})
         # What is had from here is killed: nothing may come in that was not asked for, as where a
         # proxy before it passes no query on.
-        return [each for each in told if tag in each.tags]
+        return [each for each in found if tag in each.tags]
 
     def kill(self, application: str) -> None:
         """Have YARN end an application. An ended one stays as it is.
@@ -149,17 +148,16 @@ class ResourceManager:
 
     def last_report(self, node: str) -> int | None:
         """When the NodeManager at `node` last reported its health, by the node's clock. None: it
-        never
-        did, or YARN has given the node up.
+        never did, or YARN has given the node up.
 
         Raises:
             Unanswered: it can't be told.
         """
         try:
-            told = (self.nodes().get("nodes") or {}).get("node", ())
+            nodes = (self.nodes().get("nodes") or {}).get("node", ())
             reports = [
                 each.get("lastHealthUpdate")
-                for each in told
+                for each in nodes
                 if each.get("nodeHTTPAddress") == node and each.get("state") == "RUNNING"
             ]
             return reports[0] if reports else None
@@ -168,8 +166,7 @@ class ResourceManager:
 
     def environment(self, app: Application) -> dict[str, str]:
         """The Spark settings of a running application, from its own pages: at YARN's address for
-        them,
-        or through the ResourceManager, which may be reached by another way from here.
+        them, or through the ResourceManager, which may be reached by another way from here.
 
         Raises:
             Unanswered: no page shows the settings (yet).
@@ -194,10 +191,10 @@ class ResourceManager:
         Raises:
             Unanswered: no ResourceManager is in charge.
         """
-        told = self._ask("GET", "/ws/v1/cluster/metrics", {}).get("clusterMetrics")
-        if not isinstance(told, dict):
+        metrics = self._ask("GET", "/ws/v1/cluster/metrics", {}).get("clusterMetrics")
+        if not isinstance(metrics, dict):
             raise Unanswered(f"{self._who}: answered something else than a ResourceManager")
-        return f"{self._who}: {told.get('activeNodes')} nodes"
+        return f"{self._who}: {metrics.get('activeNodes')} nodes"
 
     def _applications(self, query: dict[str, str]) -> list[Application]:
         content = self._ask("GET", "/ws/v1/cluster/apps", query)
@@ -258,7 +255,7 @@ def room_of(manager: ResourceManager) -> Capacity | None:
 def runs(node_url: str, container: str, web: Web) -> bool | None:
     """Whether a NodeManager has that container still; None: it can't be told."""
     try:
-        told = json.loads(
+        answer = json.loads(
             web.ask("GET", f"{node_url}/ws/v1/node/containers/{quote(container)}", {})
         )
     except urllib.error.HTTPError as error:
@@ -266,7 +263,7 @@ def runs(node_url: str, container: str, web: Web) -> bool | None:
         return False if error.code == 404 else None
     except (OSError, HTTPException, ValueError):
         return None
-    found = told.get("container") if isinstance(told, dict) else None
+    found = answer.get("container") if isinstance(answer, dict) else None
     state = found.get("state") if isinstance(found, dict) else None
     return None if state is None else state not in ("COMPLETE", "DONE")
 

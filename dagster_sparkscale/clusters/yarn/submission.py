@@ -59,8 +59,7 @@ class Files:
 
 def environment(env: Mapping[str, str]) -> str:
     """A script that bash reads before it starts the driver's JVM: the stream's variables that
-    YARN's
-    own script does not need."""
+    YARN's own script does not need."""
     carried = {name: value for name, value in env.items() if not _in_script(name)}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(carried.items())]
     # Or every bash that the program starts would read them anew.

@@ -62,7 +62,7 @@ def find_orphans(
         ClusterError: it can't be told which streams there are.
     """
     found: list[Orphan] = []
-    cluster = cluster.at_a_glance()
+    cluster = cluster.snapshot()
     for name in cluster.store().streams():
         if name in declared:
             continue

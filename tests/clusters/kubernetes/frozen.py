@@ -57,7 +57,7 @@ def wakes_up_late(kubernetes: Cluster, cluster: KubernetesCluster, space: str, k
         assert any(reason == "Started" for reason, _ in told) is ran, told
     wait_for("the second to answer", lambda: status(cluster, name))
     assert newest(cluster, name).epoch == 2
-    label = f"labelSelector={names.STREAM}={names.word(name)},spark-role=driver"
+    label = f"labelSelector={names.STREAM}={names.short_name(name)},spark-role=driver"
     drivers = kubernetes.api.items(f"{pods}?{label}")
     assert [phase(each) for each in drivers] == ["Running"]
     see_ended(cluster, name)

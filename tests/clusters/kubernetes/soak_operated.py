@@ -61,7 +61,7 @@ def test_an_operator_that_is_down_makes_no_driver_of_a_start_that_was_given_up(
         driver = newest(cluster, "clicks")
         assert driver.state is DriverState.STARTING
         assert "no operator has taken its SparkApplication up" in str(driver.where)
-        glanced = cluster.at_a_glance().find("clicks")
+        glanced = cluster.snapshot().find("clicks")
         assert glanced is not None and glanced.state is DriverState.STARTING
         (made,) = all_of(kubernetes, space, operator)
         # Gracefully, and yet at once: there is nothing to finish.

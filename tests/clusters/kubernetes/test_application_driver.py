@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.kubernetes import notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused
 from dagster_sparkscale.clusters.kubernetes.application_driver import ApplicationDriver
 from dagster_sparkscale.clusters.kubernetes.applications import KINDS
-from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
+from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
 from dagster_sparkscale.clusters.records.store import Record, Submission
 from tests.clusters.kubernetes.pods import ended, pod
 
@@ -73,8 +73,8 @@ def launched(**held: Any) -> Objects:
     return Objects(held={f"{kinds[kind]}/{NAME}": held[kind] for kind in held} | secret)
 
 
-def driver(kube: Objects, glance: Glance | None = None) -> ApplicationDriver:
-    return ApplicationDriver(kube, "clicks", RECORD, False, glance, "kubeflow")  # type: ignore[arg-type]
+def driver(kube: Objects, snapshot: Snapshot | None = None) -> ApplicationDriver:
+    return ApplicationDriver(kube, "clicks", RECORD, False, snapshot, "kubeflow")  # type: ignore[arg-type]
 
 
 def test_one_that_waits_for_its_operator_is_starting_and_has_not_begun():
@@ -118,8 +118,8 @@ def test_what_its_pod_tells_counts_whatever_the_application_says():
 
 def test_all_streams_at_once_cost_no_call_for_each():
     kube = Objects()
-    glance = Glance(kube, applications={NAME: application()})  # type: ignore[arg-type]
-    assert driver(kube, glance).look().fate.state is DriverState.STARTING
+    snapshot = Snapshot(kube, applications={NAME: application()})  # type: ignore[arg-type]
+    assert driver(kube, snapshot).look().fate.state is DriverState.STARTING
     assert kube.calls == []
 
 

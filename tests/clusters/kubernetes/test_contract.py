@@ -51,7 +51,7 @@ class TestKubernetesCluster(ClusterContract):
         super().test_a_driver_leaves_its_mark_in_its_checkpoint(idling, streams)
 
     def nothing_left(self, cluster: KubernetesCluster, name: str, epoch: int) -> bool:
-        of = f"{names.STREAM}={names.word(name)},{names.EPOCH}={epoch}"
+        of = f"{names.STREAM}={names.short_name(name)},{names.EPOCH}={epoch}"
         path = f"/api/v1/namespaces/{cluster._api().namespace}/pods?labelSelector={of}"
         return all(phase(pod) in ("Succeeded", "Failed") for pod in self.kube.api.items(path))
 

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.kubernetes import drivers, notes
 from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import LAUNCHING, NEW, PodDriver
 from dagster_sparkscale.clusters.kubernetes.manifests import TOKEN
-from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
+from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
 from dagster_sparkscale.clusters.records.store import Holding, Process, Record, Submission
 from tests.clusters.kubernetes.launched import (
     HERE,
@@ -167,19 +167,19 @@ def test_what_all_streams_were_listed_with_is_looked_at_first(server: Server) ->
     runs(server)
     pods = {NAME: server.objects["pods", NAME]}
     secrets = {NAME: server.objects["secrets", NAME]}
-    glance = Glance(Client(server), pods=pods, secrets=secrets)
+    snapshot = Snapshot(Client(server), pods=pods, secrets=secrets)
     server.calls.clear()
-    assert driver(server, glance=glance).look().fate.state is DriverState.RUNNING
-    assert driver(server, glance=glance).agent().token == "word"
+    assert driver(server, snapshot=snapshot).look().fate.state is DriverState.RUNNING
+    assert driver(server, snapshot=snapshot).agent().token == "word"
     assert server.calls == []
     # One that was not listed is looked for while it is new.
     now = time.time()
-    listed = Glance(Client(server))
+    listed = Snapshot(Client(server))
     for age, state in ((NEW - 10, DriverState.RUNNING), (NEW + 10, DriverState.FAILED)):
         record = replace(RECORD, history=(Submission(3, now - age, "manual"),))
-        assert driver(server, record, glance=listed).look().fate.state is state
+        assert driver(server, record, snapshot=listed).look().fate.state is state
     tell(server, "Preempted", "for room")
-    fate = driver(server, glance=Glance(Client(server))).look().fate
+    fate = driver(server, snapshot=Snapshot(Client(server))).look().fate
     assert fate.reason == "its pod was deleted (Preempted: for room)"
 
 

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.kubernetes.api import Refused, Unreachable
 from dagster_sparkscale.clusters.kubernetes.drivers import LAUNCHING, NEW, PodDriver
 from dagster_sparkscale.clusters.kubernetes.launch import Parts, launch
 from dagster_sparkscale.clusters.kubernetes.manifests import Objects, Placing
-from dagster_sparkscale.clusters.kubernetes.snapshot import Glance
+from dagster_sparkscale.clusters.kubernetes.snapshot import Snapshot
 from dagster_sparkscale.clusters.records.store import Holding, Process, Record, Submission
 from dagster_sparkscale.observe.end_report import LastWords
 from dagster_sparkscale.observe.stop_report import Stopped
@@ -88,12 +88,12 @@ def test_a_start_while_all_streams_are_looked_at_is_not_taken_for_one_without_a_
     kube = Nothing(pod=pod(state={"running": {}}))
     now = time.time()
     record = Record("1" * 16, 3, "running", now, "here", (Submission(3, now, "manual"),))
-    seen = PodDriver(kube, "clicks", record, False, Glance(kube)).look()  # type: ignore[arg-type]
+    seen = PodDriver(kube, "clicks", record, False, Snapshot(kube)).look()  # type: ignore[arg-type]
     assert seen.fate.state is DriverState.RUNNING
     # What ended long ago costs a tick nothing.
     kube.asked.clear()
     long_ago = replace(record, history=(Submission(3, now - NEW - 1, "manual"),))
-    seen = PodDriver(kube, "clicks", long_ago, False, Glance(kube)).look()  # type: ignore[arg-type]
+    seen = PodDriver(kube, "clicks", long_ago, False, Snapshot(kube)).look()  # type: ignore[arg-type]
     assert seen.fate.state is DriverState.FAILED and kube.asked == []
 
 

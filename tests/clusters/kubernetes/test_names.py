@@ -25,7 +25,7 @@ HOST = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
     ],
 )
 def test_a_plain_name_stays_what_it_is(stream, word):
-    assert names.word(stream) == word
+    assert names.short_name(stream) == word
 
 
 @given(STREAMS, EPOCHS, st.sampled_from([63, names.EXECUTORS]))
@@ -37,8 +37,8 @@ def test_every_name_can_be_that_of_a_host(stream, epoch, longest):
 
 @given(STREAMS)
 def test_every_word_can_be_a_label(stream):
-    assert re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", names.word(stream))
-    assert len(names.word(stream)) <= 40
+    assert re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", names.short_name(stream))
+    assert len(names.short_name(stream)) <= 40
 
 
 @given(st.lists(st.tuples(STREAMS, EPOCHS), unique=True, max_size=20))

@@ -67,7 +67,7 @@ def lives(kubernetes: Cluster, operator: str) -> None:
         # Made by Spark, of what stands in the application; which tells no secret.
         assert pod["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
         assert SECRET not in str(made) + str(pod)
-        glanced = cluster.at_a_glance().find("clicks")
+        glanced = cluster.snapshot().find("clicks")
         assert glanced is not None and glanced.state is DriverState.RUNNING
 
         stopped = stop(cluster, "clicks")

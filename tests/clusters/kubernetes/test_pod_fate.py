@@ -5,15 +5,15 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.fate import Fate
 from dagster_sparkscale.clusters.kubernetes.pod_fate import (
+    end_report,
     end_without_pod,
     event_time,
     fate_of,
-    last_words,
     never_began,
     place_of,
-    raised_in_words,
     took,
     waits_for,
+    with_cure,
 )
 from tests.clusters.kubernetes.pods import NOW, condition, ended, event, pod
 
@@ -170,10 +170,10 @@ def test_a_pod_that_ended_before_its_container_began():
 
 def test_what_it_left():
     words = '{"took": true, "raised": "ValueError: no such topic"}'
-    found = last_words(pod(state=ended(1, message=words)))
+    found = end_report(pod(state=ended(1, message=words)))
     assert found is not None and found.raised == "ValueError: no such topic"
-    assert last_words(pod(state=ended(1, message="cut o"))) is None
-    assert last_words(pod(state={"running": {}})) is last_words(pod("Pending")) is None
+    assert end_report(pod(state=ended(1, message="cut o"))) is None
+    assert end_report(pod(state={"running": {}})) is end_report(pod("Pending")) is None
 
 
 @pytest.mark.parametrize(
@@ -259,14 +259,14 @@ def test_when_an_event_was():
 
 def test_a_role_that_is_missing_is_named():
     raised = 'Py4JJavaError: X: pods "a" is forbidden: User "b" cannot get resource "pods"'
-    told = raised_in_words(raised)
+    told = with_cure(raised)
     assert told.startswith(f"{raised}; ") and "deploy/kubernetes/driver.yaml" in told
-    assert raised_in_words("ValueError: no such topic") == "ValueError: no such topic"
+    assert with_cure("ValueError: no such topic") == "ValueError: no such topic"
     # A driver that has said so itself is not told it twice.
-    assert raised_in_words(told) == told
+    assert with_cure(told) == told
     # A quota's refusal is none of a role.
     quota = 'X: pods "a" is forbidden: exceeded quota: q'
-    assert raised_in_words(quota) == quota
+    assert with_cure(quota) == quota
 
 
 def test_where_a_person_looks():

@@ -8,7 +8,7 @@ import pytest
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.kubernetes import names
 from dagster_sparkscale.clusters.kubernetes.api import Unreachable
-from dagster_sparkscale.clusters.kubernetes.snapshot import glance
+from dagster_sparkscale.clusters.kubernetes.snapshot import take_snapshot
 from tests.clusters.kubernetes.memory import Client, Server
 from tests.clusters.kubernetes.processes import MemoryKubernetes, World, world_of
 from tests.clusters.running import stream, submit
@@ -23,7 +23,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def glancing(world: World, call: int, deed: Callable[[], Any]) -> MemoryKubernetes:
-    """A cluster at a glance, while somebody does something before that call of it."""
+    """A cluster at a snapshot, while somebody does something before that call of it."""
     calls = 0
 
     def before(_: str) -> None:
@@ -32,9 +32,9 @@ def glancing(world: World, call: int, deed: Callable[[], Any]) -> MemoryKubernet
         if calls == call:
             deed()
 
-    glanced = MemoryKubernetes.of(world, Client(world.server, before)).at_a_glance()
+    snapshot = MemoryKubernetes.of(world, Client(world.server, before)).snapshot()
     assert calls == 3, "a few calls, whatever the number of streams"
-    return glanced
+    return snapshot
 
 
 @pytest.mark.parametrize("call", [1, 2, 3, 4])
@@ -64,16 +64,16 @@ def test_at_a_glance_is_told_what_is_told_of_each(world: World) -> None:
     for each in (CLICKS, ORDERS):
         submit(cluster, each)
     world.server.ends(names.of_epoch("orders", 1), 3)
-    glanced = cluster.at_a_glance()
+    snapshot = cluster.snapshot()
     one_by_one = [cluster.find(name) for name in ("clicks", "orders")]
     world.server.calls.clear()
-    assert [glanced.find(name) for name in ("clicks", "orders")] == one_by_one
-    assert glanced.store().streams() == ["clicks", "orders"]
-    assert glanced.find("never") is None
+    assert [snapshot.find(name) for name in ("clicks", "orders")] == one_by_one
+    assert snapshot.store().streams() == ["clicks", "orders"]
+    assert snapshot.find("never") is None
     assert world.server.calls == []
     # As it was: the cluster itself goes on asking.
     world.server.ends(names.of_epoch("clicks", 1), 3)
-    assert state(glanced.find("clicks")) is DriverState.RUNNING
+    assert state(snapshot.find("clicks")) is DriverState.RUNNING
     assert state(cluster.find("clicks")) is DriverState.FAILED
 
 
@@ -93,11 +93,11 @@ def test_only_what_is_of_streams_is_looked_at() -> None:
         made(server, kind, "ours", **of, spark_role="driver")
         made(server, kind, "theirs")
     made(server, "pods", "an-executor", **of, spark_role="executor")
-    seen = glance(Client(server))
+    seen = take_snapshot(Client(server))
     assert (list(seen.pods), list(seen.secrets), seen.applications) == (["ours"], ["ours"], {})
     assert seen.pods["ours"] == server.objects["pods", "ours"]
     asked = len(server.calls)
-    assert list(glance(Client(server), KIND).applications) == ["ours"]
+    assert list(take_snapshot(Client(server), KIND).applications) == ["ours"]
     assert server.calls[asked:] == [f"GET {KIND}", "GET pods", "GET secrets", "GET configmaps"]
 
 
@@ -114,7 +114,7 @@ def test_events_are_asked_for_once_and_told_by_pod() -> None:
     event(server, "c", "Pod", "orders-1")
     event(server, "d", "Service", "clicks-1")
     event(server, "e", "Pod", "")
-    seen = glance(Client(server))
+    seen = take_snapshot(Client(server))
     asked = server.calls.count("GET events")
     assert asked == 0, "only if somebody wants to know"
     assert [each["metadata"]["name"] for each in seen.events("clicks-1")] == ["a", "b"]
@@ -131,4 +131,4 @@ def test_what_can_not_be_listed_is_no_glance() -> None:
             raise Unreachable("no answer")
 
     with pytest.raises(Unreachable):
-        glance(Client(Server(), fail))
+        take_snapshot(Client(Server(), fail))

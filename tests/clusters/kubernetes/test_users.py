@@ -43,7 +43,7 @@ def test_a_stream_lives_in_a_namespace_that_admits_restricted_pods_only(
         see_to(safe, declared)
         wait_for("a batch", lambda: (seen := status(safe, "safe")) and seen.batches)
         driver = newest(safe, "safe")
-        label = f"{names.STREAM}={names.word('safe')}"
+        label = f"{names.STREAM}={names.short_name('safe')}"
         pods = kubernetes.api.items(f"/api/v1/namespaces/{space}/pods?labelSelector={label}")
         assert len(pods) == 2
         for each in pods:

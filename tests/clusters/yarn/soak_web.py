@@ -34,8 +34,8 @@ def test_a_driver_is_found_its_log_read_and_its_end_believed(rig: Rig, tmp_path:
     assert driver.ui_url == f"{address.proxy}/proxy/{driver.app_id}/"
     assert wait_for("its log", lambda: cluster.logs(driver))
     assert cluster.capacity() is not None
-    glimpsed = cluster.at_a_glance()._manager().glimpsed
-    assert [each.id for each in glimpsed] == [driver.app_id]
+    listed = cluster.snapshot()._manager().listed
+    assert [each.id for each in listed] == [driver.app_id]
     # A proxy that is down keeps nobody from a driver that is known.
     rig.kill_proxy()
     assert newest(cluster, "clicks").state is DriverState.RUNNING

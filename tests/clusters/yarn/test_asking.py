@@ -195,21 +195,21 @@ def told(tag: str, state: str = "RUNNING") -> dict[str, Any]:
 def test_at_a_glance_those_that_live_are_had_by_one_question() -> None:
     alive = {"apps": {"app": [told("a"), told("b")]}}
     with answering(200, alive) as (url, asked):
-        glimpse = ResourceManager((url,), ME).at_a_glance()
-        assert [glimpse.tagged(tag)[0].id for tag in "ab"] == ["application_a", "application_b"]
+        snapshot = ResourceManager((url,), ME).snapshot()
+        assert [snapshot.tagged(tag)[0].id for tag in "ab"] == ["application_a", "application_b"]
         assert len(asked) == 1 and "user=me" in asked[0] and "RUNNING" in asked[0]
         assert "FAILED" not in asked[0]
         # It may have ended, be another user's, or have been started since.
-        assert glimpse.tagged("c") == []
+        assert snapshot.tagged("c") == []
         assert asked[1:] == ["GET /ws/v1/cluster/apps?applicationTags=c&user.name=me"]
 
 
 def test_at_a_glance_nobody_who_did_not_answer_is_asked_for_each_again() -> None:
     with answering(500) as (url, asked):
-        glimpse = ResourceManager((url,), ME).at_a_glance()
+        snapshot = ResourceManager((url,), ME).snapshot()
         for tag in "ab":
             with pytest.raises(Unanswered, match="HTTP 500"):
-                glimpse.tagged(tag)
+                snapshot.tagged(tag)
     assert len(asked) == 1
 
 

@@ -182,7 +182,7 @@ def test_all_drivers_of_a_cluster_are_found_by_one_question(tmp_path: Path) -> N
             hadoop_conf_dir=str(tmp_path),
             state_dir=str(tmp_path / "state"),
             user="me",
-        ).at_a_glance()
+        ).snapshot()
         for _ in range(3):
             found = cluster.find("clicks")
             assert found is not None and found.state is DriverState.STARTING
