@@ -20,7 +20,7 @@ from tests.waiting import HANGS, patience, wait_for
 
 _HOLD = """
 import sys, pathlib
-from dagster_sparkscale.clusters import leases
+from dagster_sparkscale.clusters.records import leases
 from dagster_sparkscale.clusters.host.folder_store import FolderStore
 leases.LEASE_SECONDS, leases.RENEW_EVERY = {expires}, {renews}
 with leases.hold(FolderStore(pathlib.Path(sys.argv[1])), "clicks", "rescale run 1a2b", {wait}) as l:

@@ -26,9 +26,9 @@ OVERVIEW = {
 
 def test_drivers_are_told_of_whether_they_run_or_have_ended() -> None:
     found = master_page.drivers(OVERVIEW)
-    assert found["d1"] == master_page.Told("d1", "SUBMITTED", None, True)
-    assert found["d2"] == master_page.Told("d2", "RUNNING", "w3", False)
-    assert found["d0"] == master_page.Told("d0", "ERROR", "w1", True)
+    assert found["d1"] == master_page.ListedDriver("d1", "SUBMITTED", None, True)
+    assert found["d2"] == master_page.ListedDriver("d2", "RUNNING", "w3", False)
+    assert found["d0"] == master_page.ListedDriver("d0", "ERROR", "w1", True)
 
 
 def test_a_driver_whose_worker_is_lost_is_not_known_to_have_ended() -> None:

@@ -25,7 +25,7 @@ ENDED = {**BEGUN, shipped.EXIT: {"at": 2.0, "reason": "its JVM was killed"}}
 def driver(tmp_path: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> RemoteDriver:
     """Its worker, whose pages `agent` shows, has killed it."""
     monkeypatch.setattr(RemoteDriver, "EVERY", 0.01)
-    monkeypatch.setattr(remote_driver, "_LAST_WORD", 0.0)
+    monkeypatch.setattr(remote_driver, "_FIRST_REPORT", 0.0)
     known = {"id": "d1", "state": "KILLED", "worker": "w1", "mainclass": MAIN_CLASS}
     worker = {"id": "w1", "host": "h1", "state": "ALIVE", "webuiaddress": agent.url}
     overview = {"workers": [worker], "completeddrivers": [known]}

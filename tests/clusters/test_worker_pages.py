@@ -59,8 +59,8 @@ def test_where_it_has_printed_nothing_all_lines_are_of_its_log(agent: Agent) -> 
 def test_its_last_word_counts(agent: Agent) -> None:
     words = [{shipped.TOOK: {}}, {shipped.TOOK: {}, shipped.EXIT: {"code": 1}}]
     output = shows(agent, stdout="\n".join(map(shipped.line, words)))
-    assert output.last_word() == words[1]
-    assert shows(agent, stdout="no word").last_word() == {}
+    assert output.last_report() == words[1]
+    assert shows(agent, stdout="no word").last_report() == {}
 
 
 def test_its_agent_is_where_its_worker_is(agent: Agent) -> None:
@@ -80,7 +80,7 @@ def test_a_mark_is_that_of_its_command_line_alone(agent: Agent) -> None:
 def test_what_is_no_page_of_a_worker_tells_nothing(agent: Agent) -> None:
     agent.body = b"<html>"
     output = Output("driver-1", [agent.url])
-    assert (output.log(5), output.last_word(), output.agent()) == ("", None, None)
+    assert (output.log(5), output.last_report(), output.agent()) == ("", None, None)
     assert not output.is_marked("x")
 
 

@@ -12,7 +12,7 @@ DRIVER = """
 import os, sys, threading
 from pathlib import Path
 from dagster_sparkscale.driver import main
-from dagster_sparkscale.driver.word import Word
+from dagster_sparkscale.driver.ending.reporter import Word
 
 def no_more(_):
     raise RuntimeError("can't start new thread")

@@ -19,7 +19,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from dagster_sparkscale.driver.rates import Rates
+from dagster_sparkscale.driver.backpressure.rates import Rates
 
 folder = Path(sys.argv[1])
 SparkContext._ensure_initialized()  # the JVM

@@ -73,8 +73,9 @@ def test_what_it_died_of_is_told_also_where_it_has_ended_itself(
 ) -> None:
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from dagster_sparkscale.driver import last_words, program\n"
-        "died = lambda error: print(last_words.raised(error))\n"
+        "from dagster_sparkscale.driver.begin import program\n"
+        "from dagster_sparkscale.driver.ending import end_report\n"
+        "died = lambda error: print(end_report.raised(error))\n"
         "sys.exit(program.run(Path(sys.argv[1]), [], died=died))\n"
     )
     app = tmp_path / "app.py"
