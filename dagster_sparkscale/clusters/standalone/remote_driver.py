@@ -6,7 +6,7 @@
     exit.json     how it has ended, and beside it, its last report and the end of its log
 
 What must not change: a driver has ended where its worker says so (`master_page.ENDED`), or its
-keeper (`driver.begin.shipped_main`), or where it was never launched. A lost worker, a master that has
+keeper (`begin.shipped_main`), or where it was never launched. A lost worker, a master that has
 forgotten it, and one that does not answer prove nothing.
 """
 
