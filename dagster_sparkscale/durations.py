@@ -1,6 +1,6 @@
 """Durations as users write them: seconds, `timedelta`, or Spark's own strings (`10s`, `2 min`).
 
-Standard library only: sources read durations on executors too.
+Standard library only: sources read durations on executors too. Pure.
 """
 
 import re

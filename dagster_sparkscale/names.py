@@ -1,4 +1,7 @@
-"""Names that appear in Dagster: metadata keys, tags, jobs. Users build plots and alerts on them."""
+"""Names that appear in Dagster: metadata keys, tags, jobs. Users build plots and alerts on them.
+
+Pure.
+"""
 
 PREFIX = "dagster-sparkscale/"
 

@@ -1,20 +1,43 @@
 """The modules that `make mutants` changes, each with the tests that stand beside it.
 
 The tests of whole deployments would notice more, minutes later: what a module does is to be seen
-here. Patterns of files below `tests`; what is marked as in need of Spark is left out of them.
+here.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 Modules = Mapping[str, tuple[str, ...]]
 
-# What decides, and what it decides on. `tests/test_public_api.py` refuses Dagster, Spark, clocks
-# and I/O in these modules.
-PURE: Modules = {
-    "durations.py": ("test_durations*.py",),
+_ROOT = Path(__file__).parents[1]
+PACKAGE = _ROOT / "dagster_sparkscale"
+_HEAD = re.compile(r'"""(.*?)"""', re.DOTALL)
+
+
+def says_pure(module: Path) -> bool:
+    """Whether the docstring of a module says that it is pure: what it does depends on nothing but
+    its arguments. `tests/test_public_api.py` refuses Dagster, Spark, clocks and I/O there."""
+    head = _HEAD.match(module.read_text(encoding="utf-8"))
+    return head is not None and re.search(r"\bPure\b", head.group(1)) is not None
+
+
+def _tests_of(module: str) -> tuple[str, ...]:
+    """Patterns of files below `tests`; what is marked as in need of Spark is left out of them."""
+    return _OTHER_TESTS.get(module) or _tests_by_name(Path(module))
+
+
+def _tests_by_name(module: Path) -> tuple[str, ...]:
+    """`autoscale/test_lag*.py` of `autoscale/lag.py`: in the folder of its name, or one above."""
+    patterns = (f"{folder}/test_{module.stem}*.py" for folder in module.parents)
+    return next(((each,) for each in patterns if [*(_ROOT / "tests").glob(each)]), ())
+
+
+# Where these are not the tests of its name, or not these alone.
+_OTHER_TESTS: Modules = {
     "names.py": ("watch/test_alert_sensor.py", "watch/test_fleet_events.py"),
-    "typed_json.py": ("observe/test_status*.py", "clusters/host/test_folders*.py"),
+    "typed_json.py": ("clusters/host/test_folders*.py", "observe/test_status*.py"),
     "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),
     "autoscale/ratio.py": (
         "autoscale/test_beside_limits*.py",
@@ -26,98 +49,65 @@ PURE: Modules = {
     ),
     "autoscale/spark_conf.py": ("declare/test_policies*.py",),
     "autoscale/steps.py": (
-        "autoscale/test_ratio*.py",
+        "autoscale/test_beside_limits*.py",
         "autoscale/test_lag*.py",
+        "autoscale/test_ratio*.py",
         "autoscale/test_reasons*.py",
         "autoscale/test_shards*.py",
-        "autoscale/test_beside_limits*.py",
     ),
     "autoscale/throttle.py": ("autoscale/test_beside_limits*.py",),
-    "backpressure/advice.py": ("backpressure/test_recommend*.py",),
-    "backpressure/plan.py": ("backpressure/test_plan.py",),
-    "backpressure/tunables.py": ("backpressure/test_tunables.py",),
-    "backpressure/recommend.py": ("backpressure/test_recommend*.py",),
-    "backpressure/recommend_options.py": ("backpressure/test_recommend*.py",),
-    "backpressure/recommend_rates.py": ("backpressure/test_recommend*.py",),
+    **dict.fromkeys(
+        (
+            "backpressure/advice.py",
+            "backpressure/recommend_options.py",
+            "backpressure/recommend_rates.py",
+        ),
+        ("backpressure/test_recommend*.py",),
+    ),
     "backpressure/throughput.py": (
-        "backpressure/test_throughput.py",
         "backpressure/test_recommend*.py",
+        "backpressure/test_throughput.py",
     ),
-    "backpressure/verify.py": ("backpressure/test_verify.py",),
-    "cli/table.py": ("cli/test_table.py",),
-    "cli/tail.py": ("cli/test_tail*.py",),
-    "cli/words.py": ("cli/test_words*.py",),
-    "clusters/conditions.py": ("cli/test_doctor.py",),
+    **dict.fromkeys(("clusters/conditions.py", "cli/room.py"), ("cli/test_doctor.py",)),
     "clusters/launch/driver_options.py": (
-        "clusters/test_driver_options*.py",
         "clusters/host/test_drivers*.py",
+        "clusters/test_driver_options*.py",
     ),
-    "clusters/fate.py": ("clusters/test_fate*.py", "clusters/host/test_drivers*.py"),
-    "clusters/limits.py": ("clusters/test_limits*.py",),
-    "clusters/records/overtaking.py": ("clusters/test_overtaking.py",),
-    "clusters/receiver_counts.py": ("clusters/test_receiver_counts.py",),
-    "clusters/launch/spark_settings.py": ("clusters/test_spark_settings*.py",),
-    "clusters/in_force.py": ("clusters/test_in_force.py", "backpressure/test_tunables.py"),
-    "clusters/tuned.py": ("clusters/test_tuned.py",),
-    "clusters/host/environments.py": ("clusters/host/test_environments*.py",),
-    "clusters/records/owners.py": ("clusters/test_owners.py",),
-    "clusters/kubernetes/applications.py": ("clusters/kubernetes/test_applications*.py",),
-    "clusters/kubernetes/checkpoints.py": ("clusters/kubernetes/test_checkpoints*.py",),
-    "clusters/kubernetes/manifests.py": ("clusters/kubernetes/test_manifests*.py",),
-    "clusters/kubernetes/names.py": ("clusters/kubernetes/test_names*.py",),
-    "clusters/kubernetes/room.py": ("clusters/kubernetes/test_room*.py",),
-    "clusters/kubernetes/spark.py": ("clusters/kubernetes/test_spark_in_a_pod*.py",),
-    "clusters/kubernetes/pod_fate.py": ("clusters/kubernetes/test_pod_fate*.py",),
-    "clusters/kubernetes/templates.py": ("clusters/kubernetes/test_templates*.py",),
-    "clusters/standalone/room.py": ("clusters/test_room*.py",),
-    "clusters/standalone/submission.py": ("clusters/test_submission*.py",),
-    "clusters/standalone/master_page.py": ("clusters/test_master_page*.py",),
-    "clusters/yarn/applications.py": ("clusters/yarn/test_applications*.py",),
-    "clusters/yarn/submission.py": ("clusters/yarn/test_submission*.py",),
+    "clusters/fate.py": ("clusters/host/test_drivers*.py", "clusters/test_fate*.py"),
+    "clusters/in_force.py": ("backpressure/test_tunables.py", "clusters/test_in_force.py"),
     "declare/backpressure.py": (
-        "declare/test_limits*.py",
         "declare/test_backpressure*.py",
         "declare/test_drift*.py",
+        "declare/test_limits*.py",
     ),
-    "declare/bounds.py": ("declare/test_stream_bounds*.py", "autoscale/test_shards*.py"),
-    "declare/calls.py": ("watch/test_alert_sensor.py",),
-    "declare/checkpoints.py": ("declare/test_checkpoints*.py",),
+    "declare/bounds.py": ("autoscale/test_shards*.py", "declare/test_stream_bounds*.py"),
+    **dict.fromkeys(
+        ("declare/calls.py", "watch/alerts/sensor.py"), ("watch/test_alert_sensor.py",)
+    ),
     "declare/decisions.py": ("autoscale/test_ratio*.py", "watch/test_assess*.py"),
-    "declare/declaration.py": (
-        "declare/test_every_fault.py",
-        "declare/test_streams*.py",
-    ),
+    "declare/declaration.py": ("declare/test_every_fault.py", "declare/test_streams*.py"),
     "declare/decorator.py": ("declare/test_streams*.py",),
-    "declare/drift.py": ("declare/test_drift*.py",),
-    "declare/faults.py": (
-        "declare/test_every_fault.py",
-        "declare/test_wrong_values*.py",
-        "declare/test_streams*.py",
-    ),
-    "declare/fields.py": (
-        "declare/test_every_fault.py",
-        "declare/test_wrong_values*.py",
-        "declare/test_streams*.py",
+    **dict.fromkeys(
+        ("declare/faults.py", "declare/fields.py"),
+        (
+            "declare/test_every_fault.py",
+            "declare/test_streams*.py",
+            "declare/test_wrong_values*.py",
+        ),
     ),
     "declare/key_groups.py": ("declare/test_key_groups*.py", "declare/test_state*.py"),
-    "declare/limit_checks.py": ("declare/test_limits*.py", "declare/test_backpressure*.py"),
+    "declare/limit_checks.py": ("declare/test_backpressure*.py", "declare/test_limits*.py"),
     "declare/limits.py": (
-        "declare/test_limits*.py",
         "declare/test_backpressure*.py",
+        "declare/test_limits*.py",
         "declare/test_wrong_values*.py",
     ),
-    "declare/policies.py": ("declare/test_policies*.py",),
-    "declare/receivers.py": ("declare/test_receivers.py",),
     "declare/reserved.py": (
-        "declare/test_limits*.py",
         "declare/test_backpressure*.py",
+        "declare/test_limits*.py",
         "declare/test_streams*.py",
     ),
-    "declare/state.py": ("declare/test_state*.py",),
-    "declare/stream.py": ("declare/test_*.py",),
-    "declare/streams.py": ("declare/test_*.py",),
-    "declare/waves.py": ("declare/test_waves*.py",),
-    "driver/receivers/evacuation.py": ("driver/test_evacuation*.py",),
+    **dict.fromkeys(("declare/stream.py", "declare/streams.py"), ("declare/test_*.py",)),
     "driver/kafka/lag.py": ("driver/test_kafka_lag*.py",),
     "driver/ending/end_report.py": ("observe/test_end_report*.py",),
     "driver/batches/progress.py": (
@@ -127,107 +117,64 @@ PURE: Modules = {
     ),
     "driver/receivers/rates.py": ("driver/test_receiver_amounts*.py",),
     "driver/receivers/watch.py": ("driver/test_receiver_watch*.py",),
-    "driver/batches/reports.py": ("driver/test_reports*.py",),
-    "driver/begin/shipped.py": ("driver/test_shipped*.py",),
-    "driver/ending/stop_report.py": ("driver/test_stop_report*.py",),
-    "driver/executors/victims.py": ("driver/test_victims*.py",),
     "driver/backpressure/batch_times.py": ("driver/backpressure/test_work*.py",),
     "driver/backpressure/cost_model.py": (
         "driver/backpressure/test_cost_model*.py",
         "driver/backpressure/test_work*.py",
     ),
-    "driver/backpressure/estimators.py": ("driver/backpressure/test_estimators*.py",),
     "driver/backpressure/pid.py": ("driver/backpressure/test_pid.py",),
-    "driver/backpressure/plan.py": ("driver/backpressure/test_plan*.py",),
     "driver/backpressure/measured.py": ("driver/backpressure/test_estimators*.py",),
-    "driver/backpressure/sharing.py": ("driver/backpressure/test_sharing*.py",),
     "driver/backpressure/source.py": ("driver/backpressure/test_limiter*.py",),
-    "driver/backpressure/timeline.py": ("driver/backpressure/test_timeline*.py",),
-    "driver/backpressure/work.py": ("driver/backpressure/test_work*.py",),
-    "driver/state/compare.py": ("driver/state/test_compare.py",),
-    "driver/state/layout.py": ("driver/state/test_*.py",),
-    "driver/state/plans.py": ("driver/state/test_plans.py",),
-    "lifecycle/recovery.py": ("lifecycle/test_recovery*.py",),
+    **dict.fromkeys(
+        (
+            "driver/state/layout.py",
+            "driver/state/hook.py",
+            "driver/state/journal.py",
+            "driver/state/logs.py",
+            "driver/state/reconfigure.py",
+            "driver/state/reporting.py",
+            "driver/state/tasks.py",
+            "driver/state/undo.py",
+        ),
+        ("driver/state/test_*.py",),
+    ),
     "observe/evaluation.py": (
-        "observe/test_evaluation*.py",
         "autoscale/test_reasons*.py",
         "autoscale/test_warm_up*.py",
+        "observe/test_evaluation*.py",
     ),
-    "observe/hidden.py": ("observe/test_hidden*.py",),
     "observe/end_report.py": ("observe/test_end_report*.py", "observe/test_raised*.py"),
-    "observe/minutes.py": ("observe/test_minutes*.py",),
-    "observe/receivers.py": ("observe/test_receivers.py",),
-    "observe/state.py": ("observe/test_state.py",),
-    "observe/status.py": ("observe/test_status*.py",),
-    "observe/stop_report.py": ("observe/test_stop_report*.py",),
-    "observe/throttling.py": ("observe/test_evaluation*.py", "autoscale/test_beside_limits*.py"),
-    "receivers/balance.py": ("receivers/test_balance.py",),
-    "receivers/count.py": ("receivers/test_count.py",),
-    "receivers/decide.py": ("receivers/test_decide.py",),
-    "sources/kinesis/page_sizes.py": ("sources/kinesis/test_page_sizes*.py",),
-    "sources/kinesis/positions.py": ("sources/kinesis/test_positions*.py",),
-    "sources/kinesis/shards.py": ("sources/kinesis/test_shards*.py",),
-    "sources/kinesis/span.py": ("sources/kinesis/test_span*.py",),
-    "sources/kinesis/dstream/commits.py": ("sources/kinesis/test_commits*.py",),
-    "state/plan.py": ("state/test_plan*.py",),
-    "state/cost.py": ("state/test_cost*.py",),
-    "watch/alerts/alerts.py": ("watch/test_alerts.py", "watch/test_alert_patterns.py"),
+    "observe/throttling.py": ("autoscale/test_beside_limits*.py", "observe/test_evaluation*.py"),
+    "watch/alerts/alerts.py": ("watch/test_alert_patterns.py", "watch/test_alerts.py"),
     "watch/assess.py": ("watch/test_assess*.py", "watch/test_own_policy*.py"),
-    "backpressure/page.py": ("backpressure/test_page.py",),
-    "watch/coverage.py": ("watch/test_coverage*.py",),
     "watch/fleet/rows.py": ("watch/test_fleet.py",),
     "watch/fleet/memory.py": ("watch/test_fleet_events.py",),
     "watch/fleet/text.py": ("watch/test_fleet_words.py",),
-    "watch/page/overview.py": ("watch/test_overview*.py",),
-    "watch/health.py": ("watch/test_health*.py",),
-    "kafka/page.py": ("watch/test_kafka.py",),
-    "watch/memory.py": ("watch/test_memory*.py",),
-    "watch/page/occasions.py": ("watch/test_occasions*.py",),
-    "watch/page/picture.py": ("watch/test_picture*.py",),
-    "watch/fleet/problems.py": ("watch/test_problems.py",),
-    "receivers/page.py": ("receivers/test_page.py",),
     "watch/sighting.py": (
         "watch/test_assess*.py",
         "watch/test_collect*.py",
         "watch/test_missed.py",
     ),
-    "state/page.py": ("state/test_page.py",),
+    "kafka/page.py": ("watch/test_kafka.py",),
     "markdown.py": ("test_markdown.py", "watch/test_overview*.py"),
-}
-
-# What acts, where the order of two steps decides what a kill between them leaves behind, and what
-# locks and clocks are part of. Its tests play what it acts on in memory, or on this disk.
-ACTING: Modules = {
     "backpressure/set_limits.py": ("backpressure/test_set_limits.py",),
     "clusters/kubernetes/launch.py": (
-        "clusters/kubernetes/test_starts_cut_off.py",
+        "clusters/kubernetes/test_drivers.py",
         "clusters/kubernetes/test_launch.py",
-        "clusters/kubernetes/test_drivers.py",
+        "clusters/kubernetes/test_starts_cut_off.py",
     ),
-    "clusters/kubernetes/store.py": ("clusters/kubernetes/test_store.py",),
-    "clusters/kubernetes/snapshot.py": ("clusters/kubernetes/test_snapshot.py",),
     "clusters/kubernetes/drivers.py": (
-        "clusters/kubernetes/test_drivers.py",
         "clusters/kubernetes/test_driver_pods*.py",
+        "clusters/kubernetes/test_drivers.py",
         "clusters/kubernetes/test_silent_nodes.py",
     ),
     "clusters/kubernetes/executors.py": ("clusters/kubernetes/test_silent_nodes.py",),
     "clusters/kubernetes/cluster.py": (
         "clusters/kubernetes/test_cluster*.py",
         "clusters/kubernetes/test_drivers.py",
-        "clusters/kubernetes/test_snapshot.py",
         "clusters/kubernetes/test_silent_nodes.py",
+        "clusters/kubernetes/test_snapshot.py",
     ),
-    "driver/batches/history.py": ("driver/test_history*.py",),
-    "driver/operation_order.py": ("driver/test_operation_order*.py",),
-    "driver/backpressure/limiter.py": ("driver/backpressure/test_limiter*.py",),
-    "driver/state/hook.py": ("driver/state/test_*.py",),
-    "driver/state/journal.py": ("driver/state/test_*.py",),
-    "driver/state/logs.py": ("driver/state/test_*.py",),
-    "driver/state/reconfigure.py": ("driver/state/test_*.py",),
-    "driver/state/reporting.py": ("driver/state/test_*.py",),
-    "driver/state/tasks.py": ("driver/state/test_*.py",),
-    "driver/state/undo.py": ("driver/state/test_*.py",),
     "lifecycle/assets.py": (
         "lifecycle/test_*.py",
         "test_definitions.py",
@@ -236,25 +183,65 @@ ACTING: Modules = {
     "lifecycle/jobs.py": ("lifecycle/test_*.py", "watch/test_runs.py"),
     "lifecycle/reconcile.py": ("lifecycle/test_*.py",),
     "lifecycle/remedies.py": ("lifecycle/test_*.py", "watch/test_orphans.py"),
-    "sources/kinesis/quota.py": ("sources/kinesis/test_quota*.py",),
     "receivers/preflight.py": ("receivers/test_*.py",),
-    "receivers/rebalance.py": ("receivers/test_rebalance*.py",),
-    "receivers/recount.py": ("receivers/test_recount*.py",),
-    "receivers/recount_follow.py": ("receivers/test_recount*.py",),
-    "receivers/recount_restart.py": ("receivers/test_recount*.py",),
-    "backpressure/apply.py": (
-        "backpressure/test_apply.py",
-        "backpressure/test_putting_back.py",
-        "backpressure/test_retune*.py",
+    **dict.fromkeys(
+        ("receivers/recount_follow.py", "receivers/recount_restart.py"),
+        ("receivers/test_recount*.py",),
     ),
-    "backpressure/fallback.py": (
-        "backpressure/test_apply.py",
-        "backpressure/test_putting_back.py",
-        "backpressure/test_retune*.py",
+    **dict.fromkeys(
+        ("backpressure/apply.py", "backpressure/fallback.py"),
+        (
+            "backpressure/test_apply.py",
+            "backpressure/test_putting_back.py",
+            "backpressure/test_retune*.py",
+        ),
     ),
-    "watch/alerts/sensor.py": ("watch/test_alert_sensor.py",),
-    "cli/logs.py": ("cli/test_logs.py",),
 }
+
+# What acts, where the order of two steps decides what a kill between them leaves behind, and what
+# locks and clocks are part of. Its tests play what it acts on in memory, or on this disk.
+_ACTING = (
+    "backpressure/set_limits.py",
+    "clusters/kubernetes/launch.py",
+    "clusters/kubernetes/store.py",
+    "clusters/kubernetes/snapshot.py",
+    "clusters/kubernetes/drivers.py",
+    "clusters/kubernetes/executors.py",
+    "clusters/kubernetes/cluster.py",
+    "driver/batches/history.py",
+    "driver/operation_order.py",
+    "driver/backpressure/limiter.py",
+    "driver/state/hook.py",
+    "driver/state/journal.py",
+    "driver/state/logs.py",
+    "driver/state/reconfigure.py",
+    "driver/state/reporting.py",
+    "driver/state/tasks.py",
+    "driver/state/undo.py",
+    "lifecycle/assets.py",
+    "lifecycle/jobs.py",
+    "lifecycle/reconcile.py",
+    "lifecycle/remedies.py",
+    "sources/kinesis/quota.py",
+    "receivers/preflight.py",
+    "receivers/rebalance.py",
+    "receivers/recount.py",
+    "receivers/recount_follow.py",
+    "receivers/recount_restart.py",
+    "backpressure/apply.py",
+    "backpressure/fallback.py",
+    "watch/alerts/sensor.py",
+    "cli/logs.py",
+)
+
+# What decides, and what it decides on.
+PURE: Modules = {
+    name: _tests_of(name)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if says_pure(path)
+    for name in [path.relative_to(PACKAGE).as_posix()]
+}
+ACTING: Modules = {name: _tests_of(name) for name in _ACTING}
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Policies and what they decide on, and the rescale that follows. Pure but for the rescale."""
+"""Policies and what they decide on, and the rescale that follows."""

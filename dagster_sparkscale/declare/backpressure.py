@@ -1,4 +1,4 @@
-"""What a user declares of backpressure: live limits, and how limits are retuned."""
+"""What a user declares of backpressure: live limits, and how limits are retuned. Pure."""
 
 import zlib
 from typing import Annotated, Literal, Self

@@ -1,4 +1,7 @@
-"""What should happen to a stream, and why. Every decision, acted on or held, says so in words."""
+"""What should happen to a stream, and why. Every decision, acted on or held, says so in words.
+
+Pure.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol

@@ -1,4 +1,7 @@
-"""The base of everything a user declares: immutable, strict, and plain about what is wrong."""
+"""The base of everything a user declares: immutable, strict, and plain about what is wrong.
+
+Pure.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self

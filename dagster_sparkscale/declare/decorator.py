@@ -1,4 +1,4 @@
-"""A stream, declared by decorating the function that returns its program's arguments."""
+"""A stream, declared by decorating the function that returns its program's arguments. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

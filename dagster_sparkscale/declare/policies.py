@@ -1,4 +1,4 @@
-"""What a policy is: the base of those that scale, and how a failed driver is restarted."""
+"""What a policy is: the base of those that scale, and how a failed driver is restarted. Pure."""
 
 from collections.abc import Iterator
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""What a user declares of the state that a stream's queries keep, and how it may be changed."""
+"""What a user declares of the state that a stream's queries keep, and how it may be changed.
+
+Pure.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""What a user declares of any long-running Spark streaming application, and how it may scale."""
+"""What a user declares of any long-running Spark streaming application, and how it may scale.
+
+Pure.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set

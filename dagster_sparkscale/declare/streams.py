@@ -1,4 +1,4 @@
-"""The two kinds of streams that a user declares."""
+"""The two kinds of streams that a user declares. Pure."""
 
 from typing import Annotated, Literal, Self
 

@@ -1,7 +1,7 @@
 """What the sensor remembers from one tick to the next: its cursor, with types.
 
 Nothing here is needed for safety. A lost cursor costs a stream the minutes that Dagster had not
-been told of, one repeated check evaluation, one early event, and perhaps the look at a batch.
+been told of, one repeated check evaluation, one early event, and perhaps the look at a batch. Pure.
 """
 
 import json

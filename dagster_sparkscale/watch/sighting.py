@@ -1,4 +1,4 @@
-"""What one look at a stream brought: its driver, its agent's answer, or why there is none."""
+"""What one look at a stream brought: its driver, its agent's answer, or why there is none. Pure."""
 
 import json
 from collections.abc import Sequence

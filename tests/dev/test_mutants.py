@@ -19,7 +19,7 @@ def test_no_name_means_all_modules() -> None:
     assert set(chosen([])) == set(MODULES)
 
 
-@pytest.mark.parametrize("name", ["atio", "sensor", "autoscale"])
+@pytest.mark.parametrize("name", ["atio", "collect", "autoscale"])
 def test_a_name_that_fits_none_is_refused_with_those_there_are(name: str) -> None:
     with pytest.raises(ValueError, match=f"ONLY={name}: .* autoscale/ratio.py"):
         chosen([name])

@@ -10,7 +10,6 @@ user can write; an archive appears whole or not at all, for Java 17 dies of a tr
 there is none to be had, nothing fails and no JVM prints a word of it.
 """
 
-import argparse
 import contextlib
 import functools
 import hashlib
@@ -21,7 +20,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -38,7 +36,6 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.folders import read_json
 from dagster_sparkscale.clusters.host.supervisor import write_json
-from dagster_sparkscale.clusters.java import java_home, spark_home
 from dagster_sparkscale.clusters.launch.class_data_options import can_be_named
 
 DELAY_SECONDS = 60.0
@@ -122,13 +119,21 @@ def make(java: Path, spark: Path, folder: Path) -> Path | None:
         The archive, or None if it can't be made; the log says why.
     """
     try:
-        return _make(java, spark, folder, wait=LIMIT_SECONDS)
+        return make_or_say_why(java, spark, folder, wait=LIMIT_SECONDS)
     except CannotMake as error:
         _log.info("no archive of class data: %s", error)
         return None
 
 
-def _make(java: Path, spark: Path, folder: Path, wait: float) -> Path:
+def make_or_say_why(java: Path, spark: Path, folder: Path, wait: float) -> Path:
+    """Make the archive unless there is one.
+
+    Args:
+        wait: seconds to wait for another process that makes it.
+
+    Raises:
+        CannotMake: it can't be made.
+    """
     try:
         archive = archive_path(java, spark, _private(folder))
         with FileLock(archive.with_suffix(".lock"), timeout=wait, mode=0o600):
@@ -246,7 +251,8 @@ def end_making(mark: str) -> None:
     processes.wait_until(lambda: not kill_marked(mark), processes.TERM_SECONDS)
 
 
-def _in_background(java: Path, spark: Path, folder: Path) -> None:
+def make_in_background(java: Path, spark: Path, folder: Path) -> None:
+    """Make the archive later and beside all else, unless another process is about to."""
     archive = archive_path(java, spark, _private(folder))
     with (
         contextlib.suppress(Timeout),
@@ -257,7 +263,7 @@ def _in_background(java: Path, spark: Path, folder: Path) -> None:
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
         time.sleep(DELAY_SECONDS)
-        _make(java, spark, folder, wait=0)
+        make_or_say_why(java, spark, folder, wait=0)
 
 
 def _note_of(archive: Path) -> Path:
@@ -306,33 +312,3 @@ def _text(path: Path) -> str:
 def _java_version(release: str) -> str:
     found = re.search(r'^JAVA_VERSION="([\w.+-]+)"', release, re.MULTILINE)
     return found.group(1) if found else "unknown"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m dagster_sparkscale.clusters.class_data",
-        description="Make an archive of class data for a Java and a Spark, and print its path.",
-    )
-    parser.add_argument("--folder", type=Path, help="default: this user's cache folder")
-    parser.add_argument("--java", help="its home; default: the one that is found")
-    parser.add_argument("--spark", type=Path, help="its home; default: the pyspark package's")
-    parser.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
-    parsed = parser.parse_args(arguments)
-    try:
-        spark = parsed.spark or spark_home()
-        java = java_home(parsed.java, spark)
-        folder = parsed.folder or user_folder()
-        for part in ("jars", "bin/spark-submit"):
-            if not (spark / part).exists():
-                raise CannotMake(f"--spark {spark}: has no {part}")
-        if parsed.background:
-            _in_background(java, spark, folder)
-        else:
-            archive = archive_path(java, spark.absolute(), folder.absolute())
-            if not is_whole(archive):
-                print(f"Making {archive}, which takes a minute or two ...", file=sys.stderr)
-            print(_make(java, spark.absolute(), folder.absolute(), LIMIT_SECONDS))
-    except (CannotMake, ClusterError, OSError, RuntimeError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0

@@ -13,7 +13,7 @@ operation was asked for, and an overtaken operation does not get the lease.
                          receivers and executors of its own
     lift_hold            by a hold that was set later, and by nothing else
 
-Recovery and `declare_gone` name the driver that they are for: its epoch fences them.
+Recovery and `declare_gone` name the driver that they are for: its epoch fences them. Pure.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A bounded history of batches. Pure: no Spark, no clock."""
+"""A bounded history of batches, for several threads. It needs no Spark and no clock."""
 
 import threading
 from collections import deque
