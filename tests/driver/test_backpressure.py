@@ -240,6 +240,7 @@ def test_a_source_in_python_takes_what_its_query_can(tmp_path: Path) -> None:
     wait_for("its end", lambda: not driver.lives())
 
 
+@pytest.mark.clusters
 @pytest.mark.skipif(not has("4.2"), reason="a source in Python tells of itself from 4.2 on")
 def test_a_limit_does_not_run_away_where_records_become_many_times_as_dear(tmp_path: Path) -> None:
     """Half of each batch is overhead, or more, so that a slow one may be taken for that."""
