@@ -27,12 +27,14 @@ import psutil
 from benchmarks.figures import Figure, paired_ratio
 from benchmarks.rescale_run import Launch, ended, webserver
 from dagster_sparkscale import ClusterManager
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.clusters.records.overtaking import Requester
+from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from dev.dagster_ui import AT_ONCE
 
 SIZES = (("1m", 1_000_000, 3), ("5m", 5_000_000, 3), ("10m", 10_000_000, 2))
 """Name, keys, and pairs that are measured."""
 _DEADLINE = 1800.0
+BENCH = Requester("bench")
 
 
 def measure() -> list[Figure]:
@@ -75,13 +77,13 @@ def _measure(
     cluster = here.cluster()
     ours, theirs, still, shares, memory = [], [], [], [], []
     try:
-        reconcile(cluster, here.KEYS, holder="bench", start_wait=_DEADLINE)
+        reconcile(cluster, here.KEYS, BENCH, Start(start_wait=_DEADLINE))
         _batches(folder, more_than=0)
         for pair in range(pairs):
             target = (8, 4)[pair % 2]
             _stop(cluster, "keys")
             theirs.append(_bare(cluster, here, folder, target))
-            reconcile(cluster, here.KEYS, holder="bench", start_wait=_DEADLINE)
+            reconcile(cluster, here.KEYS, BENCH, Start(start_wait=_DEADLINE))
             with _fed(folder), _watched(cluster, "keys") as peak:
                 _batches(folder, more_than=len(_done(folder)) + 2)
                 config = {"stream": "keys", "partitions": target}
@@ -123,7 +125,7 @@ def _bare(cluster: ClusterManager, here: Any, folder: Path, partitions: int) -> 
     shutil.copytree(folder / "data" / "checkpoint", copy, ignore=lambda *_: {"_sparkscale_state"})
     told.unlink(missing_ok=True)
     bare = here.stream("bare", "bare.py", str(copy), str(partitions), str(told))
-    reconcile(cluster, bare, holder="bench", start_wait=0.0)
+    reconcile(cluster, bare, BENCH, Start(start_wait=0.0))
     _wait(told.exists)
     _stop(cluster, "bare")
     shutil.rmtree(copy)

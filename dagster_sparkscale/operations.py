@@ -8,7 +8,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -33,6 +33,8 @@ from dagster_sparkscale.names import (
 )
 from dagster_sparkscale.private_dagster import MAX_RETRIES_TAG, RETRY_NUMBER_TAG, code_location_of
 
+LEASE_WAIT = 60.0
+"""Seconds that an operation waits for another one to end."""
 STALE_AFTER = 180.0
 """Seconds after which the run of a decision is too late: what it was decided on is not so any more,
 and the evaluations since have decided anew."""
@@ -168,14 +170,15 @@ class Operation(Generic[C, D]):
     description: str
     config_type: type[C]
     carry_out: Callable[[dg.OpExecutionContext, Streams, Stream, C, Requester], Report]
-    """Gets the context, the streams of the cluster, the one meant, the config and who asks, to take
-    the lease by."""
+    """Gets the context, the streams of the cluster, the one meant, the config and who asks."""
     expires: bool = True
     """Whether the run of a decision that starts too late changes nothing. False: what it was
     decided on is looked at again under the lease."""
     config_for: Callable[[D, Stream, int | None], C] | None = None
     """What the run of a decision is told, which was made about the stream's driver of an epoch.
     None: nothing decides it, people do."""
+    lease_wait: float | None = None
+    """Seconds to wait for another operation to end; None: `LEASE_WAIT`."""
 
 
 class Operations:
@@ -227,12 +230,14 @@ def run_key(stream: str, epoch: int | None, decided_at: float) -> str:
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
-    def act(context: dg.OpExecutionContext, config: C, stream: str, holder: Requester) -> Report:
+    def act(context: dg.OpExecutionContext, config: C, stream: str, requester: Requester) -> Report:
         declared = streams.by_name[stream]
         if not config.takes_anothers:
             record = streams.cluster(context).store().read(stream)
-            refuse_anothers(record, declared, streams.owner(code_location_of(context.run)))
-        return operation.carry_out(context, streams, declared, config, holder)
+            refuse_anothers(record, declared, requester.owner)
+        if operation.lease_wait is not None:
+            requester = replace(requester, lease_wait=operation.lease_wait)
+        return operation.carry_out(context, streams, declared, config, requester)
 
     of = (streams.Name, Field(description=f"The stream to {operation.name}."))
     return job_of(streams, operation.name, operation.description, operation.config_type, of, act)
@@ -250,17 +255,18 @@ def job_of(
 
     Args:
         of: type and field of the config that names the stream.
-        act: gets the context, the config, the stream's name and who asks, to take its lease by.
+        act: gets the context, the config, the stream's name and who asks.
     """
     job_name = scoped(name, streams.cluster_key)
 
     def run(context: dg.OpExecutionContext, config: Any) -> None:
         stream: str = config.stream if isinstance(config.stream, str) else config.stream.value
         context.log.info(f"{name} {stream}: {config.reason}")
-        with as_operation(context, streams, stream, name, config.decided_at) as holder:
+        epoch = config.epoch if isinstance(config, DecidedConfig) else None
+        with as_operation(context, streams, stream, name, config.decided_at, epoch) as requester:
             refuse_if_stale(config.decided_at, time.time())
             try:
-                report = act(context, config, stream, holder)
+                report = act(context, config, stream, requester)
             except Overtaken as why:
                 report = nothing_to_do(config, why)
         context.log.info(report.line)
@@ -352,9 +358,15 @@ def as_operation(
     stream: str,
     name: str,
     decided_at: float | None = None,
+    epoch: int | None = None,
 ) -> Iterator[Requester]:
-    """Tag the run as `name` on `stream`, give who asks, to take its lease by, and turn what the
-    cluster refuses into a failure of the run that says so without a stack trace."""
+    """Tag the run as `name` on `stream`, give who asks, and turn what the cluster refuses into a
+    failure of the run that says so without a stack trace.
+
+    Args:
+        decided_at: when a policy decided it, seconds since the epoch; None: a person asks for it.
+        epoch: of the driver that is meant; None: whichever is there.
+    """
     run = context.run
     # A run from the launchpad has no tags yet, or those of the run it was copied from. A run that
     # materializes several assets may start many streams, so its tags name none.
@@ -362,7 +374,16 @@ def as_operation(
     if not several and run.tags.get(STREAM_TAG) != stream:
         context.instance.add_run_tags(run.run_id, streams.tags(stream, name))
     try:
-        yield Requester(f"{name} run {run.run_id[:8]}", name, _asked_at(context, decided_at))
+        yield Requester(
+            f"{name} run {run.run_id[:8]}",
+            name,
+            _asked_at(context, decided_at),
+            epoch=epoch,
+            decided=decided_at is not None,
+            owner=streams.owner(code_location_of(run)),
+            lease_wait=LEASE_WAIT,
+            tell=context.log.info,
+        )
     except (ClusterError, ValueError) as error:
         raise dg.Failure(description=str(error), allow_retries=False) from None
 

@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, Overtaken, StaleEpoch
 from dagster_sparkscale.clusters.records.leases import Lease
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused, alive, ask, newest_now
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.drift import until_restart
@@ -37,10 +37,6 @@ class Request:
     delta: int | None = None
     """Executors more (or, below 0, fewer) than are registered now and have not been told to
     leave."""
-    epoch: int | None = None
-    """The driver the request was made for; None: whichever runs."""
-    decided: bool = False
-    """Whether a policy has decided it: should its driver have ended since, that is no fault."""
     wait: float = 120.0
     """Seconds to wait for the executors to come or go."""
 
@@ -126,35 +122,24 @@ def target_of(request: Request, bounds: Bounds, registered: int) -> int:
 
 
 def rescale(
-    cluster: ClusterManager,
-    stream: Stream,
-    request: Request,
-    *,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float = 30.0,
+    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
 ) -> Story:
     """Carry out `request` and follow it until the executors are there, or it is clear they won't.
-
-    Args:
-        holder: who asks, for people.
-        tell: called with a line for each thing that happens.
-        lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
         Overtaken: it was decided for a driver that has ended since; nothing was changed.
         Refused: the request makes no sense, or the stream does not run.
         StaleEpoch: the stream was started again since the request was made.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         ClusterError: the agent could not be asked, or gave no answer in time. Where the driver was
             reached before that, it keeps the new target and follows it as soon as it can.
     """
-    begun = time.monotonic()
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+    begun, tell = time.monotonic(), requester.tell
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         try:
-            story, shards = _request(cluster, stream, request, lease, tell)
+            story, shards = _request(cluster, stream, request, requester, lease)
         except (Refused, AgentUnreachable, AgentRefused):
-            if request.decided and (why := _overtaken(cluster, request)):
+            if requester.decided and (why := _overtaken(cluster, stream, requester.epoch)):
                 raise Overtaken(why) from None
             raise
     bounds, target = stream.bounds_for(shards, story.driver.receivers), story.target
@@ -177,11 +162,11 @@ def _request(
     cluster: ClusterManager,
     stream: Stream,
     request: Request,
+    requester: Requester,
     lease: Lease,
-    tell: Callable[[str], None],
 ) -> tuple[Story, int | None]:
     """Ask for the executors. The story until then, and how many shards the sources read."""
-    driver = _running(cluster, stream, request)
+    driver = _running(cluster, stream, requester.epoch)
     before = cluster.status(driver, window=0)
     if before.registered is None:
         raise AgentUnreachable(
@@ -194,7 +179,7 @@ def _request(
         before.registered - before.removing,
     )
     leaving = f", of which {before.removing} are leaving" if before.removing else ""
-    tell(
+    requester.tell(
         f"before: {before.registered} registered{leaving}, {before.requested} requested; "
         f"requesting {target}"
     )
@@ -212,23 +197,24 @@ def _request(
     return story, before.source_shards
 
 
-def _overtaken(cluster: ClusterManager, request: Request) -> str | None:
-    """Why there is nothing to do any more about the driver of `request`; None: it may run."""
-    driver = cluster.find(request.stream)
+def _overtaken(cluster: ClusterManager, stream: Stream, epoch: int | None) -> str | None:
+    """Why there is nothing to do any more about the driver that this was decided for; None: it may
+    run."""
+    driver = cluster.find(stream.name)
     if driver is None:
-        return f"decided for driver {request.epoch}, of which nothing is known any more"
-    if driver.epoch != request.epoch:
-        return f"decided for driver {request.epoch}, and driver {driver.epoch} has come after it"
+        return f"decided for driver {epoch}, of which nothing is known any more"
+    if driver.epoch != epoch:
+        return f"decided for driver {epoch}, and driver {driver.epoch} has come after it"
     if not driver.state.alive:
         return f"decided for driver {driver.epoch}, which has {driver.state.value} since"
     return None
 
 
-def _running(cluster: ClusterManager, stream: Stream, request: Request) -> Driver:
+def _running(cluster: ClusterManager, stream: Stream, epoch: int | None) -> Driver:
     driver = alive(stream.name, cluster.find(stream.name), "scale it")
-    if request.epoch is not None and driver.epoch != request.epoch:
+    if epoch is not None and driver.epoch != epoch:
         raise StaleEpoch(
-            f"{stream.name!r}: decided for driver {request.epoch}, but driver {driver.epoch} runs "
+            f"{stream.name!r}: decided for driver {epoch}, but driver {driver.epoch} runs "
             "by now; the decision is void and the next evaluation makes its own"
         )
     return driver

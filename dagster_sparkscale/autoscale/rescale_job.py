@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
@@ -46,18 +46,16 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: RescaleConfig,
-    holder: Holder,
+    requester: Requester,
 ) -> Report:
     request = Request(
         stream=stream.name,
         target=config.target,
         delta=config.delta,
-        epoch=config.epoch,
-        decided=config.decided_at is not None,
         wait=config.wait_seconds,
     )
     cluster = streams.cluster(context)
-    story = rescale(cluster, stream, request, holder=holder, tell=context.log.info)
+    story = rescale(cluster, stream, request, requester)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)
@@ -113,4 +111,5 @@ RESCALE = Operation(
     RescaleConfig,
     _carry_out,
     config_for=_config_for,
+    lease_wait=30.0,
 )

@@ -6,21 +6,20 @@ start that comes in between, whoever's it is, has it. A start that fails on it g
 
 import contextlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dagster_sparkscale.backpressure.fallback import CAUSE, go_back, is_set
 from dagster_sparkscale.backpressure.plan import How
-from dagster_sparkscale.backpressure.preflight import Looked, Request
+from dagster_sparkscale.backpressure.preflight import Looked
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.limits import SetRates
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
 from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 
 FOLLOW = 60.0
 """Seconds for which a driver with other limits is followed, or until its first batch is through."""
@@ -56,30 +55,28 @@ def unchanged(record: Record, tuning: Tuning | None, stream: str) -> None:
 def apply(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     looked: Looked,
     tuning: Tuning,
     how: How,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float,
+    requester: Requester,
 ) -> Story:
     """Have what was tuned, as `how` says.
 
     Raises:
         Refused: it is not as it was looked at any more; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         NotDone: the driver did not take it, or a start failed; says what is in force now.
         ClusterError: the cluster manager could not do its part.
     """
     begun = time.monotonic()
     driver = looked.driver
     if how == "restart":
-        driver = _restart(cluster, stream, request, looked, tuning, holder, tell, lease_wait)
+        driver = _restart(cluster, stream, looked, tuning, requester)
     else:
-        _live(cluster, stream, looked, tuning, holder, lease_wait)
-        tell("remembered for the next start" if how == "start" else f"limits set: {tuning.rates}")
+        _live(cluster, stream, looked, tuning, requester)
+        done = "remembered for the next start" if how == "start" else f"limits set: {tuning.rates}"
+        requester.tell(done)
     return Story(driver, how, time.monotonic() - begun, tuning.verify_at)
 
 
@@ -88,15 +85,14 @@ def _live(
     stream: Stream,
     looked: Looked,
     tuning: Tuning,
-    holder: Holder,
-    lease_wait: float,
+    requester: Requester,
 ) -> None:
     """Remember what was tuned, and set live limits where they are others.
 
     Raises:
         NotDone: the driver did not take them: those of before stay in force.
     """
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         cluster.newest_record(looked.driver)
         before = lease.record
         unchanged(before, looked.record.tuning, stream.name)
@@ -119,12 +115,9 @@ def _live(
 def _restart(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     looked: Looked,
     tuning: Tuning,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float,
+    requester: Requester,
 ) -> Driver:
     """Start a driver with what was tuned, and see its first batch through.
 
@@ -142,56 +135,44 @@ def _restart(
         outcome = reconcile(
             cluster,
             stream,
-            holder=holder,
-            restart=True,
-            cause=CAUSE,
-            epoch=looked.driver.epoch,
-            owner=request.owner,
-            lease_wait=lease_wait,
-            remember=remember,
+            requester.about(looked.driver.epoch),
+            Start(restart=True, cause=CAUSE, remember=remember),
         )
-        tell(f"driver {outcome.driver.epoch} was started with these limits")
+        requester.tell(f"driver {outcome.driver.epoch} was started with these limits")
         _follow(cluster, outcome.driver)
         return outcome.driver
     except ClusterError as error:
         if not is_set(cluster, stream.name, tuning, error):
             raise  # nothing was touched
-        tell(f"a start with these limits failed, those of before are put back: {error}")
-        go_back(cluster, stream, request, looked, tuning, error, holder, lease_wait)
+        requester.tell(f"a start with these limits failed, those of before are put back: {error}")
+        go_back(cluster, stream, looked, tuning, error, requester)
 
 
 def start_again(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     failed: Driver,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float,
+    requester: Requester,
 ) -> Story:
     """Start a stream that has failed of what was tuned, with what is remembered by now. Its
     recovery may have given up, and would leave it so.
 
     Raises:
         StaleEpoch: another driver has come since, or it was stopped.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         ClusterError: it could not be started.
     """
     begun = time.monotonic()
     outcome = reconcile(
         cluster,
         stream,
-        holder=str(holder),  # it has begun: nothing overtakes its end
-        cause=CAUSE,
-        epoch=failed.epoch,
-        unless_stopped=True,
-        owner=request.owner,
-        lease_wait=lease_wait,
+        requester.has_begun().about(failed.epoch),
+        Start(cause=CAUSE, unless_stopped=True),
     )
     if outcome.reason is not None:
-        tell(outcome.reason)
+        requester.tell(outcome.reason)
         return Story(failed, "start", time.monotonic() - begun, None)
-    tell(f"driver {outcome.driver.epoch} was started with them")
+    requester.tell(f"driver {outcome.driver.epoch} was started with them")
     return Story(outcome.driver, "restart", time.monotonic() - begun, None)
 
 

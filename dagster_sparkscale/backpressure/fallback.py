@@ -8,15 +8,15 @@ import time
 from dataclasses import replace
 from typing import NoReturn
 
-from dagster_sparkscale.backpressure.preflight import Looked, Request
+from dagster_sparkscale.backpressure.preflight import Looked
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import NotDone
 from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 
 CAUSE = "retune"
 """In the history of submissions."""
@@ -69,12 +69,10 @@ def _refuse_while_it_lives(cluster: ClusterManager, old: Driver, error: ClusterE
 def go_back(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     looked: Looked,
     tuning: Tuning,
     error: ClusterError,
-    holder: Holder,
-    lease_wait: float,
+    requester: Requester,
 ) -> NoReturn:
     """Remember what was in force before a start that failed, and start a driver with it where none
     runs.
@@ -82,8 +80,8 @@ def go_back(
     Raises:
         NotDone: always; says which limits are in force now.
     """
-    holder = str(holder)  # it has begun: nothing overtakes its end
-    go_on = _remember_back(cluster, stream, request, looked, tuning, error, holder, lease_wait)
+    requester = requester.has_begun()
+    go_on = _remember_back(cluster, stream, looked, tuning, error, requester)
     said = f"{stream.name!r}: a start with these limits failed, and those of before are "
     if tuning.put_back:
         said = (
@@ -96,10 +94,8 @@ def go_back(
             came = reconcile(  # attaches to one that runs by now
                 cluster,
                 stream,
-                holder=holder,
-                cause=CAUSE,
-                unless_stopped=True,
-                lease_wait=lease_wait,
+                requester.about(None),
+                Start(cause=CAUSE, unless_stopped=True),
             )
             ending = "in force again" if came.reason is None else ending
     except ClusterError as again:
@@ -113,12 +109,10 @@ def go_back(
 def _remember_back(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     looked: Looked,
     tuning: Tuning,
     error: ClusterError,
-    holder: Holder,
-    lease_wait: float,
+    requester: Requester,
 ) -> bool:
     """Remember what was in force before a start that failed.
 
@@ -130,7 +124,7 @@ def _remember_back(
     """
     before = looked.record.tuning
     try:
-        with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
             # Under the lease: a recovery may have started one with them just now.
             _refuse_while_it_lives(cluster, looked.driver, error)
             if lease.record.tuning != tuning:
@@ -139,7 +133,7 @@ def _remember_back(
                     f"the meantime. It failed of: {error}"
                 ) from error
             now = time.time()
-            back = _back(before, request, tuning, " ".join(str(error).split())[:300], now)
+            back = _back(before, requester.name, tuning, " ".join(str(error).split())[:300], now)
             lease.write(with_tuning(lease.record, back))
             return lease.record.desired != "stopped"
     except NotDone:
@@ -151,7 +145,7 @@ def _remember_back(
         ) from error
 
 
-def _back(before: Tuning | None, request: Request, tuning: Tuning, why: str, now: float) -> Tuning:
+def _back(before: Tuning | None, by: str, tuning: Tuning, why: str, now: float) -> Tuning:
     """What is remembered once a start with `tuning` has failed of `why`."""
     back = before or Tuning({}, by="", at=0.0, declared=tuning.declared)
     if tuning.by_hand:  # what a person tries is gone
@@ -163,4 +157,4 @@ def _back(before: Tuning | None, request: Request, tuning: Tuning, why: str, now
         return replace(back, verify_at=again, outcome=said)
     # By itself it is not tried again soon.
     said = f"put back: a start failed: {why}"
-    return replace(back, at=now, by=request.id, verify_at=None, put_back=True, outcome=said)
+    return replace(back, at=now, by=by, verify_at=None, put_back=True, outcome=said)

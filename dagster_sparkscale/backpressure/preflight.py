@@ -18,6 +18,7 @@ from dagster_sparkscale.backpressure.verify import measured
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
 from dagster_sparkscale.clusters.in_force import set_by_a_person
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.backpressure import Retune
@@ -29,19 +30,8 @@ from dagster_sparkscale.observe.status import Status
 BASELINE = 86400.0
 """Seconds before a change that are compared with the time after it: a day has all its loads."""
 
-
-@dataclass(frozen=True)
-class Request:
-    id: str
-    """Who changes it, for people, as it is remembered."""
-    values: Mapping[str, float] | None = None
-    """By knob, as a person gives them. None: as the history recommends."""
-    by_hand: bool = True
-    """Whether a person has asked for it: what they have said before does not bind them."""
-    epoch: int | None = None
-    """The driver the request was made for; None: whichever runs."""
-    owner: str = ""
-    """Who declares the stream."""
+_ANSWERS = 10.0
+"""Seconds that the agent has to answer."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +47,8 @@ class Looked:
     why_not: str
     notes: tuple[str, ...]
     baseline: Mapping[str, float]
+    by_hand: bool = False
+    """Whether a person has given the values."""
 
 
 def rules(stream: Stream) -> Retune:
@@ -67,26 +59,27 @@ def rules(stream: Stream) -> Retune:
 def look(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
+    requester: Requester,
     minutes: Sequence[Minute],
+    values: Mapping[str, float] | None = None,
     *,
     now: float,
-    timeout: float = 10.0,
 ) -> Looked:
-    """What is to be done about the limits of `stream`. Changes nothing.
+    """What is to be done about the limits of `stream`. Changes nothing. What people have said
+    before does not bind a person.
 
     Args:
+        values: by knob, as a person gives them; None: as the history recommends.
         minutes: its history, in order of time.
         now: seconds since the epoch.
-        timeout: seconds that the agent has to answer.
 
     Raises:
         Refused: nothing can be done about it, or not now; says why.
         DeclarationError: a value that a person gave makes no sense.
         ClusterError: the cluster manager can't be asked.
     """
-    driver, status, record = running(cluster, stream, request.epoch, timeout)
-    if not request.by_hand:
+    driver, status, record = running(cluster, stream, requester.epoch)
+    if requester.decided:
         _refuse_by_itself(stream, driver, record, now)
     here = present(stream, record)
     if not here.values:
@@ -94,10 +87,10 @@ def look(
             f"{stream.name!r} declares no limits that could be retuned: give it limits, which its "
             "program takes by stream_options(), or backpressure"
         )
-    if request.values is not None:
-        wanted = by_hand(request.values, here)
+    if values is not None:
+        wanted = by_hand(values, here)
         advice = Advice(wanted, why_not="" if wanted else "these values are in force already")
-        with_values(stream, here.values, request.values)  # also one that is in force already
+        with_values(stream, here.values, values)  # also one that is in force already
     else:
         advice = recommend(
             minutes, situation(stream, record, here, status), rules(stream).least_gain
@@ -107,17 +100,19 @@ def look(
         found = change(stream, here, advice.recommended, status, record.rates or {})
     lately = [minute for minute in minutes if minute.at >= now - BASELINE]
     looked = Looked(
-        driver, status, record, here, found, advice.why_not, advice.notes, measured(lately)
+        *(driver, status, record, here, found, advice.why_not, advice.notes),
+        baseline=measured(lately),
+        by_hand=values is not None,
     )
-    if not request.by_hand and found is not None:
+    if requester.decided and found is not None:
         _refuse_what_was_put_back(stream, record, found, here)
-    if not request.by_hand and found is not None and found.how == "restart":
+    if requester.decided and found is not None and found.how == "restart":
         _refuse_other_changes(stream, driver)
     return looked
 
 
 def running(
-    cluster: ClusterManager, stream: Stream, epoch: int | None, timeout: float
+    cluster: ClusterManager, stream: Stream, epoch: int | None
 ) -> tuple[Driver, Status, Record]:
     """The driver of a stream that runs and does well enough to be changed.
 
@@ -140,7 +135,7 @@ def running(
     if driver.state is not DriverState.RUNNING:
         raise Refused(f"{name!r} is {driver.state.value}: only one that runs is retuned")
     try:
-        status = cluster.status(driver, timeout=timeout)
+        status = cluster.status(driver, timeout=_ANSWERS)
     except (AgentUnreachable, AgentRefused) as error:
         raise Refused(f"{name!r}: its driver can't be asked: {error}") from None
     if status.reconfiguring is not None:

@@ -1,16 +1,15 @@
 """Changes of a stream's limits, whether they did any good, and the way back. No Dagster."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dagster_sparkscale.backpressure.apply import Story, apply, start_again, unchanged
 from dagster_sparkscale.backpressure.fallback import AGAIN
 from dagster_sparkscale.backpressure.plan import present, way_back
-from dagster_sparkscale.backpressure.preflight import Looked, Request, rules, running
+from dagster_sparkscale.backpressure.preflight import Looked, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.clusters.tuned import before, declared_limits, with_tuning
@@ -42,32 +41,26 @@ class Verified:
 def retune(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     looked: Looked,
+    requester: Requester,
     *,
-    holder: Holder,
     now: float,
-    tell: Callable[[str], None],
-    lease_wait: float = 60.0,
 ) -> Story:
     """Carry out what `look` has found.
 
     Args:
-        holder: who asks, for people.
         now: seconds since the epoch.
-        tell: called with a line for each thing that happens.
-        lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
         Refused: it is not as it was looked at any more; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         NotDone: a start failed with these limits, or was not seen through; says which are set now.
         ClusterError: the cluster manager could not do its part.
     """
     found = looked.change
     assert found is not None
-    given = request.values is not None
+    given = looked.by_hand
     verified = not given and stream.retune is not None and found.how != "start"
     outcome = ""
     if found.how == "start":
@@ -76,7 +69,7 @@ def retune(
         outcome = "set by hand"
     tuning = Tuning(
         settings=_beside(declared_limits(stream), found.settings),
-        by=request.id,
+        by=requester.name,
         at=now,
         by_hand=given,
         declared=declared_limits(stream),
@@ -87,20 +80,17 @@ def retune(
         rates=found.rates,
         rates_before=looked.now.rates,
     )
-    return apply(cluster, stream, request, looked, tuning, found.how, holder, tell, lease_wait)
+    return apply(cluster, stream, looked, tuning, found.how, requester)
 
 
 def put_back(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
+    requester: Requester,
     *,
-    holder: Holder,
     now: float,
-    tell: Callable[[str], None],
     why: str = "",
     expected: Tuning | None = None,
-    lease_wait: float = 60.0,
 ) -> Story:
     """Have what was in force before the last tuning; of a stream that does not run, from its next
     start on. One that has failed of the harm that was done is started.
@@ -124,7 +114,7 @@ def put_back(
     settings, rates = before(tuning, declared)
     back = Tuning(
         settings=_beside(declared, settings),
-        by=request.id,
+        by=requester.name,
         at=now,
         by_hand=not why,
         declared=declared,
@@ -138,34 +128,31 @@ def put_back(
     how = way_back(stream, here, {**declared, **back.settings}, live)
     newest = cluster.find(stream.name)
     if newest is None or newest.state is not DriverState.RUNNING:
-        with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
             unchanged(lease.record, tuning, stream.name)
             lease.write(with_tuning(lease.record, back))
         state = newest.state.value if newest is not None else "not started"
-        tell(f"{stream.name!r} is {state}: its next start has the limits of before")
+        requester.tell(f"{stream.name!r} is {state}: its next start has the limits of before")
         if why and newest is not None and newest.state is DriverState.FAILED:
-            return start_again(cluster, stream, request, newest, holder, tell, lease_wait)
+            return start_again(cluster, stream, newest, requester)
         return Story(newest, "start", 0.0, None)
-    driver, status, record = running(cluster, stream, request.epoch, 10.0)
+    driver, status, record = running(cluster, stream, requester.epoch)
     unchanged(record, tuning, stream.name)  # the driver may have taken long to answer
     if why and how == "restart" and (lines := drift(driver.declared, stream)):
-        tell(f"it is remembered for the next start: {_would_change_more(lines)}")
+        requester.tell(f"it is remembered for the next start: {_would_change_more(lines)}")
         back = replace(back, verify_at=now + AGAIN, outcome=f"{_TO_BE}{back.outcome}")
         how = "start"
     looked = Looked(driver, status, record, here, None, "", (), {})
-    return apply(cluster, stream, request, looked, back, how, holder, tell, lease_wait)
+    return apply(cluster, stream, looked, back, how, requester)
 
 
 def verify(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     minutes: Sequence[Minute],
+    requester: Requester,
     *,
-    holder: Holder,
     now: float,
-    tell: Callable[[str], None],
-    lease_wait: float = 60.0,
 ) -> Verified:
     """See whether the last change did any good, and put back what was before if it did harm.
 
@@ -183,7 +170,7 @@ def verify(
     after_all = rules(stream).verify_after
     if tuning.at > now + _AHEAD:
         said = "the clock of the host that changed it was ahead"
-        with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+        with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
             unchanged(lease.record, tuning, stream.name)
             soon = replace(tuning, at=now, verify_at=now + after_all)
             lease.write(replace(lease.record, tuning=soon))
@@ -192,7 +179,7 @@ def verify(
         left = (tuning.verify_at - now) / 60
         return Verified(None, f"it is too early: {left:.0f} min more", verify_at=tuning.verify_at)
     if tuning.put_back:
-        return _put_back_waits(cluster, stream, request, record, holder, now, tell, lease_wait)
+        return _put_back_waits(cluster, stream, record, requester, now)
     since = since_when(record, tuning, now)
     again: float | None
     limited = record.limited_at is not None and record.limited_at >= tuning.at
@@ -206,18 +193,9 @@ def verify(
         interval=stream.batch_interval,
     )
     if found.word == "worse":
-        tell(str(found))
-        told: dict[str, Any] = {"holder": holder, "now": now, "tell": tell}
+        requester.tell(str(found))
         try:
-            story = put_back(
-                cluster,
-                stream,
-                request,
-                **told,
-                why=str(found),
-                expected=tuning,
-                lease_wait=lease_wait,
-            )
+            story = put_back(cluster, stream, requester, now=now, why=str(found), expected=tuning)
             done = "to be put back" if story.verify_at is not None else "put back"
             return Verified(found, f"{done}: {found}", story, story.verify_at)
         except Refused as refused:
@@ -228,7 +206,7 @@ def verify(
         again, said = now + after_all, f"it is looked at again: {found}"
     else:
         again, said = None, f"kept: {found}"
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         unchanged(lease.record, tuning, stream.name)
         lease.write(replace(lease.record, tuning=replace(tuning, verify_at=again, outcome=said)))
     return Verified(found, said, verify_at=again)
@@ -237,12 +215,9 @@ def verify(
 def _put_back_waits(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     record: Record,
-    holder: Holder,
+    requester: Requester,
     now: float,
-    tell: Callable[[str], None],
-    lease_wait: float,
 ) -> Verified:
     """See to a put-back that waits for a start: it is over with one, and made where nothing bars it
     any more.
@@ -256,19 +231,17 @@ def _put_back_waits(
     said: str | None = None
     if since_when(record, tuning, now) > now:
         try:
-            driver, status, record = running(cluster, stream, request.epoch, 10.0)
+            driver, status, record = running(cluster, stream, requester.epoch)
             if not (lines := drift(driver.declared, stream)):
                 here = present(stream, record)
                 looked = Looked(driver, status, record, here, None, "", (), {})
-                story = apply(
-                    cluster, stream, request, looked, done, "restart", holder, tell, lease_wait
-                )
+                story = apply(cluster, stream, looked, done, "restart", requester)
                 return Verified(None, done.outcome, story)
             said = f"{tuning.outcome}; {_would_change_more(lines)}"
         except Refused as refused:
             said = f"{tuning.outcome}; {refused}"
     later = done if said is None else replace(tuning, verify_at=now + AGAIN)
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         unchanged(lease.record, tuning, stream.name)
         lease.write(replace(lease.record, tuning=later))
     return Verified(None, said or done.outcome, verify_at=later.verify_at)

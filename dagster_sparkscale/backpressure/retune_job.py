@@ -11,8 +11,8 @@ from pydantic import Field
 from dagster_sparkscale.backpressure.advice import Recommendation, shown
 from dagster_sparkscale.backpressure.apply import Story
 from dagster_sparkscale.backpressure.plan import Change, How, present
-from dagster_sparkscale.backpressure.preflight import Looked, Request, look, rules
-from dagster_sparkscale.backpressure.retune import put_back, retune, verify
+from dagster_sparkscale.backpressure.preflight import Looked, look, rules
+from dagster_sparkscale.backpressure.retune import Verified, put_back, retune, verify
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.stream import Stream
@@ -25,7 +25,6 @@ from dagster_sparkscale.operations import (
     Streams,
     asset_key,
 )
-from dagster_sparkscale.private_dagster import code_location_of
 
 NAME = "retune_backpressure"
 VERIFY = "verify_retune"
@@ -85,28 +84,20 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: RetuneConfig,
-    holder: Requester,
+    requester: Requester,
 ) -> Report:
     _one_of(config)
     cluster, now = streams.cluster(context), time.time()
-    request = Request(
-        f"{NAME} run {context.run.run_id[:8]}",
-        values=config.values or None,
-        by_hand=config.decided_at is None,
-        epoch=config.epoch,
-        owner=streams.owner(code_location_of(context.run)),
-    )
-    # To look whether a change did any good is none: it overtakes nothing that a person asked for.
-    asking = replace(holder, change=VERIFY) if config.verify else holder
-    told: dict[str, Any] = {"holder": asking, "now": now, "tell": context.log.info}
     if config.put_back:
         before = _in_force(cluster, stream)
-        story = put_back(cluster, stream, request, **told)
+        story = put_back(cluster, stream, requester, now=now)
         return _was_put_back(config, story, before, _in_force(cluster, stream))
     minutes = minutes_of(context.instance, stream, now)
     if config.verify:
-        return _verified(config, cluster, stream, request, minutes, told)
-    looked = look(cluster, stream, request, minutes, now=now)
+        # It is no change: it overtakes nothing that a person asked for.
+        looking = replace(requester, change=VERIFY)
+        return _verified(config, verify(cluster, stream, minutes, looking, now=now))
+    looked = look(cluster, stream, requester, minutes, config.values or None, now=now)
     for note in looked.notes:
         context.log.info(note)
     if looked.change is None:
@@ -115,7 +106,7 @@ def _carry_out(
         context.log.info(str(each))
     if config.dry_run:
         return _planned(config, looked, looked.change)
-    story = retune(cluster, stream, request, looked, **told)
+    story = retune(cluster, stream, looked, requester, now=now)
     return _done(config, looked, looked.change, story)
 
 
@@ -132,15 +123,7 @@ def _one_of(config: RetuneConfig) -> None:
         raise ValueError(f"dry_run and {given[0]}: give one of them")
 
 
-def _verified(
-    config: RetuneConfig,
-    cluster: ClusterManager,
-    stream: Stream,
-    request: Request,
-    minutes: list[Minute],
-    told: dict[str, Any],
-) -> Report:
-    came = verify(cluster, stream, request, minutes, **told)
+def _verified(config: RetuneConfig, came: Verified) -> Report:
     ending = "nothing to do"
     if came.verdict is not None:
         ending = "looked at again" if came.verify_at is not None else "kept"

@@ -4,10 +4,11 @@ import time
 
 import dagster as dg
 
-from dagster_sparkscale.backpressure.preflight import Looked, Request, look, rules
+from dagster_sparkscale.backpressure.preflight import Looked, look, rules
 from dagster_sparkscale.backpressure.retune import is_due
 from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
 from dagster_sparkscale.clusters.in_time import in_time, why
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_flight import in_flight
@@ -55,10 +56,10 @@ def _retune(
         busy = in_flight(instance, streams.cluster_key, cluster, now).get(stream.name)
         if busy is not None:
             return dg.SkipReason(f"{busy} is in progress: the next night sees to it")
-        asked = Request(NAME, by_hand=False)
+        asking = Requester(NAME, decided=True)
 
         def seen() -> Looked:
-            return look(cluster, stream, asked, minutes_of(instance, stream, now), now=now)
+            return look(cluster, stream, asking, minutes_of(instance, stream, now), now=now)
 
         found = in_time(seen, deadline)
         if isinstance(found, Refused):

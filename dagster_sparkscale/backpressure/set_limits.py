@@ -19,7 +19,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.in_force import live
 from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.leases import Lease
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Limited
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
@@ -159,29 +159,19 @@ def _those(names: Sequence[str]) -> str:
 
 
 def set_limits(
-    cluster: ClusterManager,
-    stream: Stream,
-    request: Request,
-    *,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float = 30.0,
+    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
 ) -> Story:
     """Carry out `request`, and see whether the source heeds it.
-
-    Args:
-        holder: who asks, for people.
-        tell: called with a line for each thing that happens.
-        lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
         Refused: the request makes no sense, or the stream does not run.
         BadRates: a limit that such a source can't have.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         ClusterError: the agent could not be asked, or gave no answer in time. What was remembered
             before that is what the next driver begins with.
     """
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+    tell = requester.tell
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         story, asked = _request(cluster, stream, request, lease, tell)
     if asked is not None and story.source is not None and not request.none:
         _follow(cluster, story, asked, time.monotonic() + request.wait, tell)

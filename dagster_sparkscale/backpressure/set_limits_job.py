@@ -47,7 +47,7 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: SetLimitsConfig,
-    holder: Requester,
+    requester: Requester,
 ) -> Report:
     request = Request(
         stream=stream.name,
@@ -58,8 +58,7 @@ def _carry_out(
         wait=config.wait_seconds,
     )
     cluster = streams.cluster(context)
-    asking = holder.of(config.source)
-    story = set_limits(cluster, stream, request, holder=asking, tell=context.log.info)
+    story = set_limits(cluster, stream, request, requester.of(config.source))
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story, read_at_a_start(cluster, stream))
@@ -130,4 +129,5 @@ SET_LIMITS: Operation[SetLimitsConfig, Any] = Operation(
     "Set what a source of a stream may take while it runs, or take that away.",
     SetLimitsConfig,
     _carry_out,
+    lease_wait=30.0,
 )

@@ -15,10 +15,10 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
-from dagster_sparkscale.lifecycle.reconcile import Action, reconcile
+from dagster_sparkscale.lifecycle.reconcile import Action, Start, reconcile
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.operations import Streams, as_operation, asset_key, told
-from dagster_sparkscale.private_dagster import code_location_of, is_check_error
+from dagster_sparkscale.private_dagster import is_check_error
 
 KINDS = ("spark", "streaming")
 
@@ -119,16 +119,11 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, config: StartConfig
     ) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
         change = RESTART if config.restart else START
-        with as_operation(context, streams, stream.name, START) as holder:
+        wanted = Start(restart=config.restart, takes_over=config.whoever_declares_it)
+        with as_operation(context, streams, stream.name, START) as requester:
+            asking = replace(requester, change=change)
             try:
-                outcome = reconcile(
-                    streams.cluster(context),
-                    stream,
-                    holder=replace(holder, change=change),
-                    restart=config.restart,
-                    owner=streams.owner(code_location_of(context.run)),
-                    whoever=config.whoever_declares_it,
-                )
+                outcome = reconcile(streams.cluster(context), stream, asking, wanted)
             except Overtaken as why:
                 context.log.info(f"nothing to do: {why}")
                 return  # nothing was materialized

@@ -9,7 +9,7 @@ from pydantic import Field
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.records.overtaking import RECOVERY, Requester
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, reconcile
+from dagster_sparkscale.lifecycle.reconcile import Action, Outcome, Start, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.operations import (
@@ -18,9 +18,7 @@ from dagster_sparkscale.operations import (
     Report,
     Streams,
 )
-from dagster_sparkscale.private_dagster import code_location_of
 
-LEASE_WAIT = 60.0
 LONGEST_STOP = 24 * 3600.0
 """Seconds; what an agent takes for meant at most."""
 _LOG_LINES = 40
@@ -63,13 +61,13 @@ def _stop(
     streams: Streams,
     stream: Stream,
     config: StopConfig,
-    holder: Requester,
+    requester: Requester,
 ) -> Report:
-    return stop_by_name(streams.cluster(context), stream.name, config, holder)
+    return stop_by_name(streams.cluster(context), stream.name, config, requester)
 
 
 def stop_by_name(
-    cluster: ClusterManager, stream: str, config: StopConfig, holder: Requester
+    cluster: ClusterManager, stream: str, config: StopConfig, requester: Requester
 ) -> Report:
     """Stop a stream, declared or not.
 
@@ -77,7 +75,7 @@ def stop_by_name(
         ValueError: it was never started.
         ClusterError: as `ClusterManager.stop`.
     """
-    with cluster.lease(stream, holder, wait=LEASE_WAIT) as lease:
+    with cluster.lease(stream, requester, requester.lease_wait) as lease:
         driver = cluster.find(stream)
         if driver is None:
             raise ValueError(f"{stream!r} was never started: there is nothing to stop")
@@ -111,7 +109,7 @@ def _restart(
     streams: Streams,
     stream: Stream,
     config: RestartConfig,
-    holder: Requester,
+    requester: Requester,
 ) -> Report:
     cluster = streams.cluster(context)
     recovering = config.failed_epoch is not None
@@ -122,11 +120,12 @@ def _restart(
     outcome = reconcile(
         cluster,
         stream,
-        holder=replace(holder, change=RECOVERY) if recovering else holder,
-        restart=not recovering,
-        cause="recovery" if recovering else "manual",
-        failed_epoch=config.failed_epoch,
-        owner=streams.owner(code_location_of(context.run)),
+        replace(requester, change=RECOVERY) if recovering else requester,
+        Start(
+            restart=not recovering,
+            cause="recovery" if recovering else "manual",
+            failed_epoch=config.failed_epoch,
+        ),
     )
     return Report(describe(outcome), story_of(stream, outcome, config.reason))
 

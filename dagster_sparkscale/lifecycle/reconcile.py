@@ -10,7 +10,7 @@ from dagster_sparkscale.clusters import receiver_counts, tuned
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.records.leases import Lease
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.owners import identity_of, refuse_anothers
 from dagster_sparkscale.clusters.records.starts import attempted, refuse_if_held, refused
 from dagster_sparkscale.clusters.records.store import Record
@@ -47,7 +47,7 @@ class Outcome:
     driver: Driver
     status: Status | None
     """The agent's last answer; None if it gave none in time."""
-    seconds: float
+    seconds: float = 0.0
     """From the request until the program's first query was seen, or until waiting ended."""
     reason: str | None = None
     """Why it was held; None if it was not."""
@@ -55,137 +55,168 @@ class Outcome:
     """What was set and does not stand any more, or not yet, a line each."""
 
 
+@dataclass(frozen=True)
+class Start:
+    """What is wanted of a start, besides that one driver runs."""
+
+    restart: bool = False
+    """Whether a running driver is stopped gracefully and a new one started. Cut off in the middle,
+    that is completed by recovery."""
+    cause: str = "manual"
+    """What goes into the history of submissions."""
+    failed_epoch: int | None = None
+    """Start only if this is still the newest driver, it has failed, and its recovery says so."""
+    unless_stopped: bool = False
+    """Whether nothing is done where the stream was asked to stop."""
+    takes_over: bool = False
+    """Whether the stream is taken over where another code location has started it."""
+    settings: Mapping[str, str] | None = None
+    """Spark settings of this one start, over all others; a later one has none of them."""
+    remember: Callable[[Record], Record] | None = None
+    """What is to be remembered of the stream from then on: asked once it is certain that there is
+    to be a new driver, before the old one is touched. None: what is."""
+    ended: Callable[[Record, Driver], tuple[Record, str]] | None = None
+    """What is to be remembered of the stream from then on, and the cause of the start, by how the
+    driver before has ended: asked between its end and the start. None: what is."""
+    stop_timeout: float = STOP_TIMEOUT
+    """Seconds that the old driver has to end gracefully."""
+    start_wait: float | None = None
+    """Seconds to wait for the first query; None: `START_WAIT`."""
+
+
 def reconcile(
-    cluster: ClusterManager,
-    stream: Stream,
-    *,
-    holder: Holder,
-    restart: bool = False,
-    cause: str = "manual",
-    epoch: int | None = None,
-    failed_epoch: int | None = None,
-    unless_stopped: bool = False,
-    owner: str = "",
-    whoever: bool = False,
-    lease_wait: float = 60.0,
-    settings: Mapping[str, str] | None = None,
-    start_wait: float | None = None,
-    remember: Callable[[Record], Record] | None = None,
-    ended: Callable[[Record, Driver], tuple[Record, str]] | None = None,
-    stop_timeout: float = STOP_TIMEOUT,
+    cluster: ClusterManager, stream: Stream, requester: Requester, start: Start | None = None
 ) -> Outcome:
     """Make sure that exactly one driver of `stream` runs.
 
-    A new driver is followed for `start_wait` seconds or until its first query runs and nothing of
-    its queries' state is being changed any more. Running out of them is no failure: a program may
-    take its time.
-
-    Args:
-        holder: who asks, and when that was.
-        restart: stop a running driver gracefully and start a new one. Cut off in the middle, it is
-            completed by recovery.
-        cause: what goes into the history of submissions.
-        epoch: the driver that this was asked about: nothing is done where another has come after
-            it, or where it was stopped since. None: whichever is there.
-        failed_epoch: start only if this is still the newest driver, it has failed, and its
-            recovery says so.
-        unless_stopped: whether nothing is done where the stream was asked to stop.
-        owner: who declares the stream: told from it once it is not declared any more.
-        whoever: take the stream over where another code location has started it.
-        lease_wait: seconds to wait for an operation in progress to end.
-        settings: Spark settings of this one start, over all others; a later one has none of them.
-        start_wait: seconds; None: `START_WAIT`.
-        remember: what is to be remembered of the stream from then on: asked once it is certain that
-            there is to be a new driver, before the old one is touched. None: what is.
-        ended: what is to be remembered of the stream from then on, and the cause of the start, by
-            how the driver before has ended: asked between its end and the start. None: what is.
-        stop_timeout: seconds that the old driver has to end gracefully.
+    A new driver is followed for `start.start_wait` seconds or until its first query runs and
+    nothing of its queries' state is being changed any more. Running out of them is no failure: a
+    program may take its time. Nothing is done where another driver has come after the one that
+    `requester` asks about, or where that was stopped since.
 
     Raises:
         Overtaken: a later request was carried out before this one; nothing was done.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         Anothers: another code location has started a stream of that name, which is not this one.
         StartFailed: the driver ended at once.
-        StaleEpoch: `failed_epoch` was given and no driver is known; or `epoch`, and it is not the
-            newest, or was stopped.
+        StaleEpoch: `failed_epoch` was given and no driver is known; or the requester's epoch is
+            not of the newest driver, or that was stopped.
         ClusterError: the cluster manager could not do its part.
     """
-    begun = time.monotonic()
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
-        if not whoever:
-            refuse_anothers(lease.record, stream, owner)
-        _remember_whose(lease, stream, owner)
-        driver = cluster.find(stream.name)
-        if epoch is not None:
-            _refuse_another(stream.name, epoch, driver)
-        if driver is None and failed_epoch is not None:
-            raise StaleEpoch(
-                f"{stream.name!r}: driver {failed_epoch} failed, but the cluster manager knows no "
-                "driver of it any more; nothing was done: materialize its asset to start it"
-            )
-        if driver is not None and failed_epoch is not None:
-            if driver.epoch != failed_epoch or driver.state is not DriverState.FAILED:
-                return Outcome(Action.ATTACHED, driver, None, time.monotonic() - begun)
-            # Others may have tried it while this one waited: their pauses hold for it as well.
-            decision = recover(stream.recovery, driver, lease.record.history, time.time())
-            if isinstance(decision, Hold):
-                seconds = time.monotonic() - begun
-                return Outcome(Action.HELD, driver, None, seconds, decision.reason)
-        if driver is not None and unless_stopped and lease.record.asked_to_stop_at is not None:
-            reason = f"{stream.name!r} was asked to stop: materialize it to start it"
-            return Outcome(Action.HELD, driver, None, time.monotonic() - begun, reason)
-        action = Action.RESTARTED if driver is not None and restart else Action.STARTED
-        if driver is not None and driver.state.alive:
-            if not restart:
-                _wish_it_to_run(lease)
-                return Outcome(
-                    Action.ATTACHED, driver, ask(cluster, driver), time.monotonic() - begun
-                )
-            # What would keep the new driver from being launched is found while the old one runs.
-            cluster.check(stream)
-            refuse_if_held(stream.name, lease.record)
-            _remember(lease, remember)
-            driver = cluster.stop(driver, lease, timeout=stop_timeout, to_restart=True)
-        else:
-            _remember(lease, remember)
-        if failed_epoch is not None:
-            # Before anything can go wrong: what never comes to a launch counts as well.
-            lease.write(attempted(lease.record, time.time()))
-        if ended is not None and driver is not None:
-            record, cause = ended(lease.record, driver)
-            _write(lease, record)
-        dropped = _drop_what_was_tuned(lease, stream)
-        dropped += _count_receivers(lease, stream, driver)
-        try:
-            driver = cluster.submit(stream, lease, cause=cause, settings=settings)
-        except Exception as error:
-            _remember_why(lease, error)
-            raise
+    begun, start = time.monotonic(), start or Start()
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
+        if not start.takes_over:
+            refuse_anothers(lease.record, stream, requester.owner)
+        _remember_whose(lease, stream, requester.owner)
+        before = cluster.find(stream.name)
+        as_it_is = _attach_or_hold(cluster, stream, lease, before, requester.epoch, start)
+        if as_it_is is not None:
+            return replace(as_it_is, seconds=time.monotonic() - begun)
+        ended = _end(cluster, stream, lease, before, start)
+        cause = _note_attempt(lease, ended, start)
+        dropped = _remember_parts(lease, stream, ended)
+        driver = _launch(cluster, stream, lease, cause, start.settings)
     # The lease is given back: a start that takes long must not keep anybody from stopping it.
-    patience = START_WAIT if start_wait is None else start_wait
+    patience = START_WAIT if start.start_wait is None else start.start_wait
     driver, status = _wait_for_first_query(cluster, driver, begun + patience)
+    action = Action.RESTARTED if ended is not None and start.restart else Action.STARTED
     return Outcome(action, driver, status, time.monotonic() - begun, dropped=dropped)
 
 
-def _remember(lease: Lease, what: Callable[[Record], Record] | None) -> None:
-    if what is not None:
-        lease.write(what(lease.record))
+def _attach_or_hold(
+    cluster: ClusterManager,
+    stream: Stream,
+    lease: Lease,
+    newest: Driver | None,
+    epoch: int | None,
+    start: Start,
+) -> Outcome | None:
+    """What it comes to where no driver is to be started; None: one is.
+
+    Raises:
+        StaleEpoch: this was asked about another driver.
+    """
+    if epoch is not None:
+        _refuse_another(stream.name, epoch, newest)
+    if newest is None:
+        if start.failed_epoch is None:
+            return None
+        raise StaleEpoch(
+            f"{stream.name!r}: driver {start.failed_epoch} failed, but the cluster manager knows "
+            "no driver of it any more; nothing was done: materialize its asset to start it"
+        )
+    if start.failed_epoch is not None:
+        if newest.epoch != start.failed_epoch or newest.state is not DriverState.FAILED:
+            return Outcome(Action.ATTACHED, newest, None)
+        # Others may have tried it while this one waited: their pauses hold for it as well.
+        decision = recover(stream.recovery, newest, lease.record.history, time.time())
+        if isinstance(decision, Hold):
+            return Outcome(Action.HELD, newest, None, reason=decision.reason)
+    if start.unless_stopped and lease.record.asked_to_stop_at is not None:
+        reason = f"{stream.name!r} was asked to stop: materialize it to start it"
+        return Outcome(Action.HELD, newest, None, reason=reason)
+    if newest.state.alive and not start.restart:
+        _wish_it_to_run(lease)
+        return Outcome(Action.ATTACHED, newest, ask(cluster, newest))
+    return None
 
 
-def _drop_what_was_tuned(lease: Lease, stream: Stream) -> tuple[str, ...]:
-    """Forget what was tuned of limits that are declared otherwise by now; a line each."""
-    record, lines = tuned.at_start(lease.record, stream, time.time())
+def _end(
+    cluster: ClusterManager, stream: Stream, lease: Lease, before: Driver | None, start: Start
+) -> Driver | None:
+    """The driver before, which has ended by then; `start.remember` is heeded before it is touched.
+
+    Raises:
+        ClusterError: a new driver could not be launched, or the old one not be ended.
+    """
+    runs = before is not None and before.state.alive
+    if runs:
+        # What would keep the new driver from being launched is found while the old one runs.
+        cluster.check(stream)
+        refuse_if_held(stream.name, lease.record)
+    if start.remember is not None:
+        lease.write(start.remember(lease.record))
+    if before is None or not runs:
+        return before
+    return cluster.stop(before, lease, timeout=start.stop_timeout, to_restart=True)
+
+
+def _note_attempt(lease: Lease, ended: Driver | None, start: Start) -> str:
+    """Remember what is to be before the launch; returns its cause."""
+    if start.failed_epoch is not None:
+        # Before anything can go wrong: what never comes to a launch counts as well.
+        lease.write(attempted(lease.record, time.time()))
+    if start.ended is None or ended is None:
+        return start.cause
+    record, cause = start.ended(lease.record, ended)
     _write(lease, record)
-    return lines
+    return cause
 
 
-def _count_receivers(lease: Lease, stream: Stream, before: Driver | None) -> tuple[str, ...]:
-    """Have as many receivers as are declared by now, where that can be; what changes, a line
-    each."""
-    drained = before.drained if before is not None else None
-    record, lines = receiver_counts.at_start(lease.record, stream, drained)
+def _remember_parts(lease: Lease, stream: Stream, ended: Driver | None) -> tuple[str, ...]:
+    """Bring what is remembered of the stream's parts in line with what is declared by now; what
+    changes by that, a line each."""
+    record, dropped = tuned.at_start(lease.record, stream, time.time())
     _write(lease, record)
-    return lines
+    drained = ended.drained if ended is not None else None
+    record, changed = receiver_counts.at_start(lease.record, stream, drained)
+    _write(lease, record)
+    return dropped + changed
+
+
+def _launch(
+    cluster: ClusterManager,
+    stream: Stream,
+    lease: Lease,
+    cause: str,
+    settings: Mapping[str, str] | None,
+) -> Driver:
+    """Start the new driver, and remember why where that fails."""
+    try:
+        return cluster.submit(stream, lease, cause=cause, settings=settings)
+    except Exception as error:
+        _remember_why(lease, error)
+        raise
 
 
 def _write(lease: Lease, record: Record) -> None:

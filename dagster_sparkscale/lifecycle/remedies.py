@@ -18,14 +18,13 @@ from dagster_sparkscale.clusters.records.overtaking import (
     Requester,
 )
 from dagster_sparkscale.clusters.records.store import Record
-from dagster_sparkscale.lifecycle.jobs import LEASE_WAIT, StopConfig, stop_by_name
+from dagster_sparkscale.lifecycle.jobs import StopConfig, stop_by_name
 from dagster_sparkscale.operations import (
     OperationConfig,
     Report,
     Streams,
     job_of,
 )
-from dagster_sparkscale.private_dagster import code_location_of
 
 NAMES = (DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN)
 
@@ -52,29 +51,29 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
     """The jobs for `streams` and for those remembered beside them."""
 
     def declare_gone(
-        context: dg.OpExecutionContext, config: GoneConfig, stream: str, holder: Requester
+        context: dg.OpExecutionContext, config: GoneConfig, stream: str, requester: Requester
     ) -> Report:
         cluster = streams.cluster(context)
         _refuse_if_unknown(cluster, stream)
-        with cluster.lease(stream, holder, wait=LEASE_WAIT) as lease:
+        with cluster.lease(stream, requester, requester.lease_wait) as lease:
             driver = cluster.find(stream)
             if driver is None or driver.epoch != config.epoch:
                 newest = f"driver {driver.epoch}" if driver else "none"
                 raise ClusterError(
                     f"epoch = {config.epoch}: the newest driver of {stream!r} is {newest}"
                 )
-            gone = cluster.declare_gone(driver, lease, str(holder))
+            gone = cluster.declare_gone(driver, lease, requester.name)
         return Report(
             f"driver {gone.epoch} counts as ended from now on ({gone.where})",
             {"reason": config.reason, "epoch": gone.epoch, "state": gone.state.value},
         )
 
     def lift_hold(
-        context: dg.OpExecutionContext, config: OperationConfig, stream: str, holder: Requester
+        context: dg.OpExecutionContext, config: OperationConfig, stream: str, requester: Requester
     ) -> Report:
         cluster = streams.cluster(context)
         _refuse_if_unknown(cluster, stream)
-        with cluster.lease(stream, holder, wait=LEASE_WAIT) as lease:
+        with cluster.lease(stream, requester, requester.lease_wait) as lease:
             hold = lease.record.hold
             if hold is None:
                 raise ClusterError(f"{stream!r} is not held by anybody: there is nothing to lift")
@@ -85,17 +84,17 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
         )
 
     def stop_orphan(
-        context: dg.OpExecutionContext, config: OrphanConfig, stream: str, holder: Requester
+        context: dg.OpExecutionContext, config: OrphanConfig, stream: str, requester: Requester
     ) -> Report:
         cluster = streams.cluster(context)
         if stream in streams.by_name:
             raise ClusterError(f"stream = {stream!r}: is declared, so it is no orphan: use stop")
         _refuse_if_unknown(cluster, stream)
-        record, mine = cluster.store().read(stream), streams.owner(code_location_of(context.run))
+        record = cluster.store().read(stream)
         owner = record.owner if record else ""
-        if not config.whoever_declares_it and (not owner or owner != mine):
+        if not config.whoever_declares_it and (not owner or owner != requester.owner):
             raise ClusterError(f"stream = {stream!r}: {_may_be_anothers(record)}")
-        return stop_by_name(cluster, stream, config, holder)
+        return stop_by_name(cluster, stream, config, requester)
 
     def job(name: str, description: str, config: type[Any], act: Callable[..., Report]) -> Any:
         return job_of(streams, name, description, config, (str, _STREAM), act)

@@ -2,6 +2,7 @@
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import Overtaken, StaleEpoch
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
@@ -18,20 +19,15 @@ def receiving(stream: Stream) -> DStream:
     return stream
 
 
-def running(cluster: ClusterManager, stream: str, epoch: int | None, decided: bool) -> Driver:
-    """The stream's driver.
-
-    Args:
-        epoch: of the driver that is meant; None: whichever runs.
-        decided: whether this was decided by a policy: should its driver have ended since, that is
-            no fault.
+def running(cluster: ClusterManager, stream: str, requester: Requester) -> Driver:
+    """The stream's driver, which must be the one that `requester` asks about.
 
     Raises:
         Overtaken: it was decided for another driver than runs now.
         StaleEpoch: it was asked for another one.
         Refused: none runs.
     """
-    driver = cluster.find(stream)
+    driver, epoch, decided = cluster.find(stream), requester.epoch, requester.decided
     ended = driver is None or not driver.state.alive
     if epoch is not None and (driver is None or driver.epoch != epoch or (decided and ended)):
         now = (

@@ -6,7 +6,6 @@ stream's lease, and waited for without it. One that does not come back is the la
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
@@ -18,7 +17,7 @@ from dagster_sparkscale.clusters.errors import (
     StaleEpoch,
 )
 from dagster_sparkscale.clusters.records.leases import Lease
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused, ask
 from dagster_sparkscale.declare.decisions import Move
 from dagster_sparkscale.declare.stream import Stream
@@ -41,10 +40,6 @@ class Request:
     receiver: int | None = None
     """By its stream id."""
     executor: str | None = None
-    epoch: int | None = None
-    """The driver the request was made for; None: whichever runs."""
-    decided: bool = False
-    """Whether it was decided by the sensor: what is not so any more is no fault then."""
     wait: float = 60.0
     """Seconds to wait for each receiver."""
 
@@ -77,35 +72,24 @@ class Story:
 
 
 def rebalance(
-    cluster: ClusterManager,
-    stream: Stream,
-    request: Request,
-    *,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float = 30.0,
+    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
 ) -> Story:
     """Carry out `request`, and see each receiver run where it was sent.
-
-    Args:
-        holder: who asks, for people.
-        tell: called with a line for each thing that happens.
-        lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
         Overtaken: it was decided on something that is not so any more; nothing was done.
         Refused: the request makes no sense, or not now.
         StaleEpoch: the stream was started again since the request was made.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         ClusterError: the agent could not be asked, or has refused.
     """
     receiving(stream)
-    begun = time.monotonic()
+    begun, tell = time.monotonic(), requester.tell
     story: Story | None = None
     while True:
         try:
-            with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
-                driver, status, move = _next(cluster, stream, request, story)
+            with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
+                driver, status, move = _next(cluster, stream, request, requester, story)
                 if story is None:
                     there = active(status) or 0
                     story = Story(driver, len(status.receivers or ()), spread(status), there)
@@ -137,11 +121,15 @@ def rebalance(
 
 
 def _next(
-    cluster: ClusterManager, stream: Stream, request: Request, story: Story | None
+    cluster: ClusterManager,
+    stream: Stream,
+    request: Request,
+    requester: Requester,
+    story: Story | None,
 ) -> tuple[Driver, Status, Move | None]:
     """The driver, what it tells, and the move that is due; None: none is."""
-    epoch = request.epoch if story is None else story.driver.epoch
-    driver = running(cluster, stream.name, epoch, request.decided)
+    asking = requester if story is None else requester.about(story.driver.epoch)
+    driver = running(cluster, stream.name, asking)
     status = cluster.status(driver, window=0)
     if request.by_hand:
         return driver, status, by_hand(request, status)
@@ -150,7 +138,7 @@ def _next(
         if story is not None:
             story.notes.append(f"no further move is decided: {there.why}")
             return driver, status, None
-        if request.decided:
+        if requester.decided:
             raise Overtaken(there.why)
         raise Refused(f"{stream.name!r}: {there.why}; try again when that is over")
     found = moves(there.receivers, there.free)

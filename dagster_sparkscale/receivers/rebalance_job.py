@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import MoveReceivers
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.receivers import in_words, rows
@@ -40,18 +40,16 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: RebalanceConfig,
-    holder: Holder,
+    requester: Requester,
 ) -> Report:
     request = Request(
         stream=stream.name,
         receiver=config.receiver,
         executor=config.executor,
-        epoch=config.epoch,
-        decided=config.decided_at is not None,
         wait=config.wait_seconds,
     )
     cluster = streams.cluster(context)
-    story = rebalance(cluster, stream, request, holder=holder, tell=context.log.info)
+    story = rebalance(cluster, stream, request, requester)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)
@@ -94,4 +92,5 @@ REBALANCE = Operation(
     RebalanceConfig,
     _carry_out,
     config_for=_config_for,
+    lease_wait=30.0,
 )

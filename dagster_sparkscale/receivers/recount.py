@@ -15,12 +15,11 @@ checkpoint, is put back.
 """
 
 import time
-from collections.abc import Callable
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import StaleEpoch
 from dagster_sparkscale.clusters.receiver_counts import changed, count_of
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused, ask
 from dagster_sparkscale.declare.receivers import ReceiverCount, fitting_executors
 from dagster_sparkscale.declare.stream import Stream
@@ -36,36 +35,25 @@ __all__ = ["Request", "Story", "recount"]
 
 
 def recount(
-    cluster: ClusterManager,
-    stream: Stream,
-    request: Request,
-    *,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float = 60.0,
+    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
 ) -> Story:
     """Carry out `request`, and follow it until so many receivers run.
-
-    Args:
-        holder: who asks, for people.
-        tell: called with a line for each thing that happens.
-        lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
         Overtaken: it was decided for a driver that has ended since; nothing was done.
         Refused: the request makes no sense, or not now.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         NotDone: it was not drained in time, or no driver with the new number came up; says which
             number stays, and what runs.
         ClusterError: the cluster manager could not do its part.
     """
-    begun = time.monotonic()
+    begun, tell = time.monotonic(), requester.tell
     declared, policy = _checked(stream, request)
     driver = cluster.find(stream.name)
-    if driver is not None and not driver.state.alive and not request.decided:
-        return _remember(cluster, declared, request, holder, lease_wait)
-    driver = running(cluster, stream.name, request.epoch, request.decided)
+    if driver is not None and not driver.state.alive and not requester.decided:
+        return _remember(cluster, declared, request, requester)
+    driver = running(cluster, stream.name, requester)
     status = ask(cluster, driver)
     before = asked_of(driver, declared)
     story = Story(before, request.receivers, driver)
@@ -75,14 +63,11 @@ def recount(
         return story
     tell(f"before: {before} receivers; setting {request.receivers}, by a restart")
     _fits(declared, request.receivers, status)
-    outcome, record = restart(
-        cluster, declared, policy, request, story, driver, holder, tell, lease_wait
-    )
+    outcome, record = restart(cluster, declared, policy, request, story, driver, requester)
     try:
         follow(cluster, story, outcome, time.monotonic() + request.wait, tell)
     except NeverRan as error:
-        why = str(error)
-        go_back(cluster, declared, request, story, record, why, holder, tell, lease_wait)
+        go_back(cluster, declared, request, story, record, str(error), requester)
     story.seconds = time.monotonic() - begun
     return story
 
@@ -133,17 +118,17 @@ def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
 
 
 def _remember(
-    cluster: ClusterManager, stream: DStream, request: Request, holder: Holder, lease_wait: float
+    cluster: ClusterManager, stream: DStream, request: Request, requester: Requester
 ) -> Story:
     """The number for the next start of a stream that does not run."""
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         driver = cluster.find(stream.name)
         if driver is None or driver.state.alive:
             raise Refused(f"{stream.name!r} was started in the meantime: ask again")
-        if request.epoch not in (None, driver.epoch):
+        if requester.epoch not in (None, driver.epoch):
             raise StaleEpoch(
-                f"{stream.name!r}: asked for driver {request.epoch}, and driver {driver.epoch} is "
-                f"{driver.state.value} by now"
+                f"{stream.name!r}: asked for driver {requester.epoch}, and driver {driver.epoch} "
+                f"is {driver.state.value} by now"
             )
         story = Story(asked_of(driver, stream), request.receivers, driver, ended=driver.ending)
         if story.before == request.receivers:

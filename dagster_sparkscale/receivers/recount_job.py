@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import ReceiversTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.operations import (
@@ -13,7 +13,6 @@ from dagster_sparkscale.operations import (
     Streams,
     rounded,
 )
-from dagster_sparkscale.private_dagster import code_location_of
 from dagster_sparkscale.receivers.recount import Request, Story, recount
 
 
@@ -40,19 +39,16 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: SetReceiversConfig,
-    holder: Holder,
+    requester: Requester,
 ) -> Report:
     request = Request(
         stream=stream.name,
         receivers=config.receivers,
-        epoch=config.epoch,
-        decided=config.decided_at is not None,
         accept_loss=config.accept_loss,
         wait=config.wait_seconds,
-        owner=streams.owner(code_location_of(context.run)),
     )
     cluster = streams.cluster(context)
-    story = recount(cluster, stream, request, holder=holder, tell=context.log.info)
+    story = recount(cluster, stream, request, requester)
     for note in story.notes:
         context.log.warning(note)
     return _report(config.reason, story)

@@ -1,19 +1,18 @@
 """The restart by which a stream gets another number of receivers, or keeps the one that it had. No
 Dagster here."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.receiver_counts import changed, put_back
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import NotDone
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.lifecycle.reconcile import Outcome, reconcile
+from dagster_sparkscale.lifecycle.reconcile import Outcome, Start, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.receivers.recount_follow import Story
 
@@ -23,16 +22,10 @@ class Request:
     stream: str
     receivers: int
     """Wanted."""
-    epoch: int | None = None
-    """The driver the request was made for; None: whichever runs."""
-    decided: bool = False
-    """Whether it was decided by the sensor: what is not so any more is no fault then."""
     accept_loss: bool = False
     """Whether the number is changed also where what was received was not all processed."""
     wait: float = 300.0
     """Seconds to wait for all receivers to run."""
-    owner: str = ""
-    """Who declares the stream."""
 
 
 def restart(
@@ -42,9 +35,7 @@ def restart(
     request: Request,
     story: Story,
     driver: Driver,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float,
+    requester: Requester,
 ) -> tuple[Outcome, Record]:
     """Have a driver with the new number come, once the one before has ended drained. What came of
     that, and what was remembered before.
@@ -53,6 +44,7 @@ def restart(
         NotDone: it was not, and the stream was started as it was.
     """
     before: Record | None = None
+    tell = requester.tell
     kept, did_not = False, "has not told that it did"
 
     def remember(record: Record, ended: Driver) -> tuple[Record, str]:
@@ -75,20 +67,19 @@ def restart(
         outcome = reconcile(
             cluster,
             stream,
-            holder=holder,
-            restart=True,
-            epoch=driver.epoch,
-            owner=request.owner,
-            lease_wait=lease_wait,
-            start_wait=0.0,  # it is followed here
-            ended=remember,
-            stop_timeout=policy.drain,
+            requester.about(driver.epoch),
+            Start(
+                restart=True,
+                ended=remember,
+                stop_timeout=policy.drain,
+                start_wait=0.0,  # it is followed here
+            ),
         )
     except ClusterError as error:
         if before is None or kept:
             raise
         # It was to have its number. It was not launched, or has ended before its program ran.
-        go_back(cluster, stream, request, story, before, str(error), holder, tell, lease_wait)
+        go_back(cluster, stream, request, story, before, str(error), requester)
     if kept:
         raise NotDone(
             f"{stream.name!r}: the number of receivers was not changed: driver {driver.epoch} had "
@@ -109,19 +100,17 @@ def go_back(
     story: Story,
     before: Record,
     why: str,
-    holder: Holder,
-    tell: Callable[[str], None],
-    lease_wait: float,
+    requester: Requester,
 ) -> NoReturn:
     """Have the number and the checkpoint folder of before again, and a driver with them.
 
     Raises:
         NotDone: always; says what is so now.
     """
-    tell(f"putting back {story.before} receivers: {why}")
-    holder = str(holder)  # it has begun: nothing overtakes its end
+    requester.tell(f"putting back {story.before} receivers: {why}")
+    requester = requester.has_begun()
     said = f"{stream.name!r}: the number of receivers was not changed"
-    with cluster.lease(stream.name, holder, wait=lease_wait) as lease:
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         record, newest = lease.record, cluster.find(stream.name)
         alive = newest is not None and newest.state.alive
         # One that may run has received something by now, and so may one that came after it.
@@ -143,11 +132,8 @@ def go_back(
         back = reconcile(
             cluster,
             stream,
-            holder=holder,
-            cause=KEPT,
-            unless_stopped=True,
-            lease_wait=lease_wait,
-            start_wait=0.0,
+            requester.about(None),
+            Start(cause=KEPT, unless_stopped=True, start_wait=0.0),
         )
     except ClusterError as error:
         raise NotDone(

@@ -6,7 +6,6 @@ begun, the next start undoes or closes, whoever starts it: so nothing is held wh
 """
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,11 +18,11 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import PLAN
-from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, reconcile
+from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, Start, reconcile
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 from dagster_sparkscale.state.follow import GOOD, Following, in_words
 from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled, aim
@@ -37,10 +36,8 @@ class Request:
     asked: Asked
     id: str
     """Of the plan."""
-    epoch: int | None = None
-    """The driver the request was made for; None: whichever runs."""
-    owner: str = ""
-    """Who declares the stream."""
+    within: float
+    """Seconds that all of it may take."""
 
 
 @dataclass(frozen=True)
@@ -79,37 +76,24 @@ def look(
 
 
 def reconfigure(
-    cluster: ClusterManager,
-    stream: Stream,
-    request: Request,
-    *,
-    holder: Holder,
-    within: float,
-    tell: Callable[[str], None],
-    lease_wait: float = 60.0,
+    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
 ) -> Story | Settled:
     """Carry out `request`, and follow it until the stream is through.
-
-    Args:
-        holder: who asks, for people.
-        within: seconds that all of it may take.
-        tell: called with a line for each thing that happens.
-        lease_wait: seconds to wait for an operation in progress to end.
 
     Raises:
         Refused: it can't be done, or not now; the stream was not touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
-        OperationInProgress: another operation held the stream for longer than `lease_wait`.
+        OperationInProgress: another operation held the stream for longer than was to be waited.
         NotDone: a query does not have the number that was planned.
-        OutOfTime: `within` is over; the driver goes on.
+        OutOfTime: `request.within` is over; the driver goes on.
         ClusterError: the cluster manager could not do its part.
     """
-    begun = time.monotonic()
+    begun, tell = time.monotonic(), requester.tell
     driver, found = look(cluster, stream, request.asked, id=request.id)
-    if request.epoch is not None and (driver is None or driver.epoch != request.epoch):
+    if requester.epoch is not None and (driver is None or driver.epoch != requester.epoch):
         runs = f"driver {driver.epoch} has come" if driver else "nothing is known of it"
         raise StaleEpoch(
-            f"{stream.name!r}: this was asked for driver {request.epoch}, and {runs} since; "
+            f"{stream.name!r}: this was asked for driver {requester.epoch}, and {runs} since; "
             "nothing was done"
         )
     if isinstance(found, Barred):
@@ -119,16 +103,16 @@ def reconfigure(
     assert driver is not None
     for line in found.lines:
         tell(line)
-    new = _restart(cluster, stream, request, found, driver, holder, lease_wait, within)
+    new = _restart(cluster, stream, request, found, driver, requester)
     tell(f"driver {new.epoch} was started with the plan, {time.monotonic() - begun:.1f} s after")
     queries = [each.query for each in found.queries]
-    following = Following(cluster, request.id, queries, tell, begun + within)
+    following = Following(cluster, request.id, queries, tell, begun + request.within)
     now = following.until_through(new)
     notes: tuple[str, ...] = ()
     if now.epoch != new.epoch or not now.state.alive:
         cut = _cut(new, now)
         tell(cut)
-        now = _without_the_plan(cluster, stream, request, now, holder, lease_wait, cut)
+        now = _without_the_plan(cluster, stream, now, requester, cut)
         ended = following.until_through(now)
         if ended.epoch != now.epoch or not ended.state.alive:
             raise NotDone(
@@ -150,24 +134,21 @@ def _restart(
     request: Request,
     change: Change,
     driver: Driver,
-    holder: Holder,
-    lease_wait: float,
-    within: float,
+    requester: Requester,
 ) -> Driver:
     """Have a new driver come with the plan; it may have ended already."""
     try:
         outcome = reconcile(
             cluster,
             stream,
-            holder=holder,
-            restart=True,
-            cause=CAUSE,
-            epoch=driver.epoch,
-            owner=request.owner,
-            lease_wait=lease_wait,
-            settings={PLAN: change.plan.to_json()},
-            start_wait=0.0,  # it is followed here, step by step
-            stop_timeout=max(STOP_TIMEOUT, min(2 * change.longest, within)),
+            requester.about(driver.epoch),
+            Start(
+                restart=True,
+                cause=CAUSE,
+                settings={PLAN: change.plan.to_json()},
+                stop_timeout=max(STOP_TIMEOUT, min(2 * change.longest, request.within)),
+                start_wait=0.0,  # it is followed here, step by step
+            ),
         )
     except (StaleEpoch, OperationInProgress, Held):
         raise
@@ -204,10 +185,8 @@ def _cut(with_plan: Driver, now: Driver) -> str:
 def _without_the_plan(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
     now: Driver,
-    holder: Holder,
-    lease_wait: float,
+    requester: Requester,
     cut: str,
 ) -> Driver:
     """A driver that undoes or closes what was begun: one that has come meanwhile, or a new one."""
@@ -217,12 +196,8 @@ def _without_the_plan(
         return reconcile(
             cluster,
             stream,
-            holder=str(holder),  # it has begun: nothing overtakes its end
-            cause=CAUSE,
-            epoch=now.epoch,
-            owner=request.owner,
-            lease_wait=lease_wait,
-            start_wait=0.0,
+            requester.has_begun().about(now.epoch),
+            Start(cause=CAUSE, start_wait=0.0),
         ).driver
     except StaleEpoch:
         newest = cluster.find(stream.name)

@@ -19,7 +19,6 @@ from dagster_sparkscale.operations import (
     Streams,
     rounded,
 )
-from dagster_sparkscale.private_dagster import code_location_of
 from dagster_sparkscale.state.follow import in_words
 from dagster_sparkscale.state.plan import Asked, Barred, Change, OfQuery, Settled
 from dagster_sparkscale.state.reconfigure import Request, Story, look, reconfigure
@@ -62,7 +61,7 @@ def _carry_out(
     streams: Streams,
     stream: Stream,
     config: ReconfigureConfig,
-    holder: Requester,
+    requester: Requester,
 ) -> Report:
     cluster, asked = streams.cluster(context), Asked(config.partitions, config.query)
     id = context.run.run_id[:8]
@@ -78,15 +77,8 @@ def _carry_out(
     came = reconfigure(
         cluster,
         stream,
-        Request(
-            asked,
-            id,
-            epoch=config.epoch,
-            owner=streams.owner(code_location_of(context.run)),
-        ),
-        holder=holder.of(config.query),
-        within=within,
-        tell=context.log.info,
+        Request(asked, id, within),
+        requester.of(config.query),
     )
     if isinstance(came, Settled):
         return _settled(config, came)

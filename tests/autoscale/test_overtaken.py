@@ -5,6 +5,7 @@ import pytest
 from dagster_sparkscale.autoscale.rescale import Request, rescale
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, Overtaken
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from tests.fakes import scaled
 from tests.in_memory.cluster import World
@@ -13,8 +14,8 @@ STREAM = scaled(min_executors=1, max_executors=20)
 
 
 def decided(world: World, target: int = 3) -> None:
-    request = Request("clicks", target=target, epoch=1, decided=True, wait=0)
-    rescale(world.cluster, STREAM, request, holder="rescale run 1", tell=[].append)
+    request = Request("clicks", target=target, wait=0)
+    rescale(world.cluster, STREAM, request, Requester("rescale run 1", epoch=1, decided=True))
 
 
 def scaled_to(world: World) -> list[str]:

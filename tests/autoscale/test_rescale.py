@@ -15,6 +15,7 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.bounds import Bounds
 from tests.fakes import dstream, scaled, structured
@@ -35,9 +36,13 @@ def asked(target=None, delta=None, **fields) -> Request:
     return Request("clicks", target=target, delta=delta, **fields)
 
 
+def run(**fields) -> Requester:
+    return Requester("rescale run 1", **fields)
+
+
 def carry_out(world: World, request: Request, stream=STREAM, lines: list | None = None, **how):
     tell = [].append if lines is None else lines.append
-    return rescale(world.cluster, stream, request, holder="rescale run 1", tell=tell, **how)
+    return rescale(world.cluster, stream, request, run(tell=tell, **how))
 
 
 class TestTargetOf:
@@ -270,7 +275,7 @@ class TestStory:
 
         world.run(STREAM, executors=2)
         cluster = Forgetful(world=world.key)
-        story = rescale(cluster, STREAM, asked(5), holder="x", tell=[].append)
+        story = rescale(cluster, STREAM, asked(5), run())
         assert (story.ending, story.registered_after, story.notes) == ("reached", 5, [])
 
     def test_the_request_is_made_under_the_lease_and_the_wait_is_not(self, world):
@@ -286,7 +291,7 @@ class TestStory:
                 return super().change(driver, change, **how)
 
         world.run(STREAM, executors=2)
-        rescale(Watched(world=world.key), STREAM, asked(4), holder="x", tell=[].append)
+        rescale(Watched(world=world.key), STREAM, asked(4), run())
         assert held == [("look", True), ("scale", True), ("look", False), ("look", False)]
 
     @pytest.mark.parametrize("state", [DriverState.FAILED, DriverState.STOPPED])
@@ -370,7 +375,7 @@ class TestRefusals:
         world.end("clicks")
         world.run(STREAM)
         with pytest.raises(StaleEpoch, match="decided for driver 1, but driver 2 runs by now"):
-            carry_out(world, asked(3, epoch=1))
+            carry_out(world, asked(3), epoch=1)
 
     def test_a_target_out_of_bounds(self, world):
         world.run(STREAM)
@@ -394,7 +399,7 @@ class TestRefusals:
 
         world.run(STREAM)
         with pytest.raises(AgentUnreachable, match=r"executors yet \(it is starting\)"):
-            rescale(NotYet(world=world.key), STREAM, asked(delta=1), holder="x", tell=[].append)
+            rescale(NotYet(world=world.key), STREAM, asked(delta=1), run())
 
     def test_a_lease_that_another_operation_holds(self, world):
         world.run(STREAM)

@@ -10,6 +10,7 @@ import pytest
 
 from dagster_sparkscale.autoscale import rescale as module
 from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Relaunch
@@ -58,7 +59,7 @@ def carry_out(
 ) -> Story:
     world.on_look = look
     request = Request("clicks", target=target, **{"wait": 60.0, **fields})
-    return rescale(world.cluster, stream, request, holder="the test", tell=print)
+    return rescale(world.cluster, stream, request, Requester("the test"))
 
 
 def test_the_worked_example_down_to_two(five: World) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dagster_sparkscale.autoscale import rescale as module
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.autoscale.rescale import Request, rescale
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.declaration import DeclarationError
@@ -220,7 +221,7 @@ class TestByHand:
             stream = scaled(**{"max_executors": 10} | fields)
             world.run(stream, queries=queries)
             request = Request("clicks", target=executors)
-            story = rescale(world.cluster, stream, request, holder="x", tell=[].append)
+            story = rescale(world.cluster, stream, request, Requester("x"))
             assert (story.ending, story.registered_after) == ("reached", executors)
             return story.notes
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from dagster_sparkscale.backpressure.apply import Story
-from dagster_sparkscale.backpressure.preflight import Request, look
+from dagster_sparkscale.backpressure.preflight import look
 from dagster_sparkscale.backpressure.retune import retune
-from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.records.store import Record
 from tests.backpressure.retuning import KNOB, policed, read_once
 from tests.in_memory.cluster import World
+from tests.requesting import requester_of
 
 STREAM = read_once()
 LIVE = policed(initial_rate=450, max_rate=5000)
@@ -30,18 +30,14 @@ def carry_out(
     values: dict[str, float] | None = None,
     tell: Callable[[str], None] = lambda line: None,
     meanwhile: Callable[[], Any] = lambda: None,
-    lease_wait: float = 60.0,
-    holder: Holder = "the test",
     **asked: Any,
 ) -> Story:
     """What a person asks for; `meanwhile` happens once it was looked at."""
-    request = Request("run 1", {KNOB: 9000.0} if values is None else values, **asked)
-    looked = look(world.cluster, stream, request, [], now=time.time())
+    requester = requester_of({"tell": tell, **asked}, "run 1")
+    values = {KNOB: 9000.0} if values is None else values
+    looked = look(world.cluster, stream, requester, [], values, now=time.time())
     meanwhile()
-    return retune(
-        *(world.cluster, stream, request, looked),
-        **{"holder": holder, "now": time.time(), "tell": tell, "lease_wait": lease_wait},
-    )
+    return retune(world.cluster, stream, looked, requester, now=time.time())
 
 
 def record(world: World) -> Record:

@@ -9,14 +9,14 @@ import pytest
 
 from dagster_sparkscale.backpressure import apply, fallback
 from dagster_sparkscale.backpressure.apply import CAUSE
-from dagster_sparkscale.backpressure.preflight import Request, look
+from dagster_sparkscale.backpressure.preflight import look
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, Overtaken, StaleEpoch
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.clusters.tuned import declared_limits
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from tests.backpressure.applied import (
     LIVE,
     STREAM,
@@ -44,7 +44,7 @@ class TestInWhoseName:
         world.leased.clear()
         lines: list[str] = []
         story = carry_out(world, tell=lines.append, lease_wait=7.0, owner="shop/spark_cluster")
-        assert world.leased == [("the test", 7.0)]
+        assert world.leased == [("run 1", 7.0)]
         assert (record(world).owner, causes(world)) == ("shop/spark_cluster", ["manual", CAUSE])
         assert lines == ["driver 2 was started with these limits"]
         assert story.driver is not None and (story.driver.epoch, story.how) == (2, "restart")
@@ -58,7 +58,7 @@ class TestInWhoseName:
         before = time.monotonic()
         story = carry_out(world, LIVE, values, lines.append, lease_wait=7.0)
         assert 0 <= story.seconds <= time.monotonic() - before
-        assert world.leased == [("the test", 7.0)]
+        assert world.leased == [("run 1", 7.0)]
         assert story.driver is not None and (story.driver.epoch, story.how) == (1, "live")
         assert len(lines) == 1 and lines[0].startswith("limits set: {")
 
@@ -74,7 +74,7 @@ class TestInWhoseName:
         world.leased.clear()
         with pytest.raises(NotDone, match="those of before are in force again"):
             carry_out(world, lease_wait=7.0, owner="shop/spark_cluster")
-        assert world.leased == [("the test", 7.0)] * 3
+        assert world.leased == [("run 1", 7.0)] * 3
         assert causes(world) == ["manual", CAUSE, CAUSE]
 
 
@@ -97,7 +97,7 @@ class TestAfterTheLook:
 
         asked = Requester("retune run 1", "retune_backpressure", 1000.0)
         with pytest.raises(Overtaken, match="stop was asked for 4000 s after this"):
-            carry_out(world, meanwhile=stops, holder=asked)
+            carry_out(world, meanwhile=stops, requester=asked)
         assert (settings(world), causes(world)) == (None, ["manual"])
 
     def test_another_driver_is_not_restarted(self, world: World) -> None:
@@ -179,10 +179,12 @@ class TestBeforeItIsPutBack:
     ) -> None:
         """What was before is remembered already, and the lease free for a moment."""
 
-        def after_a_stop(cluster: ClusterManager, *given: Any, **how: Any) -> Any:
-            if not how.get("restart"):
+        def after_a_stop(
+            cluster: ClusterManager, stream: Any, requester: Requester, start: Start
+        ) -> Any:
+            if not start.restart:
                 stop(cluster, "clicks")
-            return reconcile(cluster, *given, **how)
+            return reconcile(cluster, stream, requester, start)
 
         monkeypatch.setattr(fallback, "reconcile", after_a_stop)
         said = self.said(world, lambda: None)
@@ -216,10 +218,12 @@ class TestBeforeItIsPutBack:
     ) -> None:
         """Its recovery was quicker, and has what was before."""
 
-        def after_a_recovery(cluster: ClusterManager, *given: Any, **how: Any) -> Any:
-            if not how.get("restart"):
+        def after_a_recovery(
+            cluster: ClusterManager, stream: Any, requester: Requester, start: Start
+        ) -> Any:
+            if not start.restart:
                 world.run(STREAM)
-            return reconcile(cluster, *given, **how)
+            return reconcile(cluster, stream, requester, start)
 
         monkeypatch.setattr(fallback, "reconcile", after_a_recovery)
         self.said(world, lambda: None)
@@ -230,15 +234,12 @@ class TestBeforeItIsPutBack:
         before = time.time()
         seven = {SETTING: "7000"}
         write(world, tuning=tuned_before(STREAM, settings=seven, verify_at=before, by="run 0"))
-        request = Request("run 1", {KNOB: 9000.0})
-        looked = look(world.cluster, STREAM, request, [], now=time.time())
+        requester = Requester("run 1")
+        looked = look(world.cluster, STREAM, requester, [], {KNOB: 9000.0}, now=time.time())
         theirs = tuned_before(STREAM, settings={SETTING: "9000"}, verify_at=9.0)
         world.on_submit = fails_on(world, {SETTING: "9000"})
         with pytest.raises(NotDone):
-            apply.apply(
-                *(world.cluster, STREAM, request, looked, theirs, "restart"),
-                *("the test", lambda line: None, 60.0),
-            )
+            apply.apply(world.cluster, STREAM, looked, theirs, "restart", requester)
         back = record(world).tuning
         assert back is not None
         assert (back.settings, back.by, back.verify_at) == (seven, "run 1", None)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.backpressure.apply import CAUSE, Story, start_again
-from dagster_sparkscale.backpressure.preflight import Request
 from dagster_sparkscale.backpressure.retune import put_back
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import StaleEpoch
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import Refused
 from tests.backpressure.applied import (
@@ -38,32 +38,29 @@ class TestStartedAgain:
         write(world, tuning=tuned_before(STREAM))
         world.leased.clear()
         lines: list[str] = []
-        request = Request("run 1", owner="shop/spark_cluster")
-        before = time.monotonic()
-        story = start_again(
-            *(world.cluster, STREAM, request, failed, "the test", lines.append, 7.0)
+        requester = Requester(
+            "run 1", owner="shop/spark_cluster", lease_wait=7.0, tell=lines.append
         )
+        before = time.monotonic()
+        story = start_again(world.cluster, STREAM, failed, requester)
         assert story.driver is not None and (story.driver.epoch, story.how) == (2, "restart")
         assert 0 <= story.seconds <= time.monotonic() - before
         assert (lines, causes(world)) == (["driver 2 was started with them"], ["manual", CAUSE])
-        assert (world.leased, record(world).owner) == ([("the test", 7.0)], "shop/spark_cluster")
+        assert (world.leased, record(world).owner) == ([("run 1", 7.0)], "shop/spark_cluster")
         assert world.streams["clicks"].settings == {SETTING: "9000"}
 
     def test_not_where_another_driver_has_come_since(self, world: World) -> None:
         failed = world.end("clicks")
         world.run(STREAM)
         with pytest.raises(StaleEpoch, match="asked for driver 1, and driver 2 is running"):
-            start_again(*(world.cluster, STREAM, Request("r"), failed, "me", print, 7.0))
+            start_again(world.cluster, STREAM, failed, Requester("me"))
 
     def test_nor_where_it_was_asked_to_stop_since(self, world: World) -> None:
         failed = world.end("clicks")
         write(world, desired="stopped", desired_since=5000.0)
         lines: list[str] = []
-        request = Request("run 1")
         before = time.monotonic()
-        story = start_again(
-            *(world.cluster, STREAM, request, failed, "the test", lines.append, 7.0)
-        )
+        story = start_again(world.cluster, STREAM, failed, Requester("run 1", tell=lines.append))
         assert 0 <= story.seconds <= time.monotonic() - before
         assert (story.driver, story.how, causes(world)) == (failed, "start", ["manual"])
         assert len(lines) == 1 and "was asked to stop: materialize" in lines[0]
@@ -71,10 +68,8 @@ class TestStartedAgain:
 
 class TestPutBack:
     def put_back(self, world: World, tell: Callable[[str], None], **more: Any) -> Story:
-        return put_back(
-            *(world.cluster, STREAM, Request("run 2")),
-            **{"holder": "the test", "now": 9000.0, "tell": tell, "lease_wait": 7.0, **more},
-        )
+        requester = Requester("run 2", lease_wait=7.0, tell=tell)
+        return put_back(world.cluster, STREAM, requester, **{"now": 9000.0, **more})
 
     def test_of_one_that_does_not_run_it_is_remembered(self, world: World) -> None:
         carry_out(world)
@@ -83,7 +78,7 @@ class TestPutBack:
         lines: list[str] = []
         story = self.put_back(world, lines.append)
         assert (story.how, story.seconds, story.verify_at) == ("start", 0.0, None)
-        assert world.leased == [("the test", 7.0)]
+        assert world.leased == [("run 2", 7.0)]
         back = record(world).tuning
         assert back is not None and (back.settings, back.by, back.at) == ({}, "run 2", 9000.0)
         assert (back.by_hand, back.put_back, back.outcome) == (True, True, "put back by hand")

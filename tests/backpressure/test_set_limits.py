@@ -16,6 +16,7 @@ from dagster_sparkscale.backpressure.set_limits import (
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, OperationInProgress
 from dagster_sparkscale.clusters.in_force import live
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.clusters.tuned import with_tuning
@@ -204,9 +205,8 @@ class TestOperation:
     def carry_out(self, world, lines=None, **fields):
         tell = [].append if lines is None else lines.append
         given = Request("clicks", **{"wait": 0.0} | fields)
-        return set_limits(
-            world.cluster, STREAM, given, holder="set_limits run 1", tell=tell, lease_wait=0
-        )
+        requester = Requester("set_limits run 1", lease_wait=0, tell=tell)
+        return set_limits(world.cluster, STREAM, given, requester)
 
     def test_it_is_set_remembered_and_heeded(self, running):
         lines = []
@@ -268,8 +268,7 @@ class TestOperation:
 
         def ask(run: str, source: str, **fields) -> None:
             given = Request("clicks", source=source, wait=0.0, **fields)
-            said = [].append
-            set_limits(running.cluster, STREAM, given, holder=run, tell=said, lease_wait=0)
+            set_limits(running.cluster, STREAM, given, Requester(run, lease_wait=0))
 
         def whose() -> dict[str, str]:
             return {name: each.who for name, each in live(running.records["clicks"]).items()}

@@ -230,7 +230,7 @@ class TestStartStopRestart:
     def test_a_stop_beside_another_operation_names_who_holds_it(
         self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("dagster_sparkscale.lifecycle.jobs.LEASE_WAIT", 0)
+        monkeypatch.setattr("dagster_sparkscale.operations.LEASE_WAIT", 0)
         with terminal.world.cluster.lease("clicks", "rescale run 12345678"):
             done = terminal.ask("stop", "clicks")
         assert done.exit_code == 1

@@ -14,12 +14,12 @@ from dagster_sparkscale.clusters.capacity import Capacity
 from dagster_sparkscale.clusters.errors import AgentUnreachable, AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.records import leases
 from dagster_sparkscale.clusters.records.leases import Lease
-from dagster_sparkscale.clusters.records.overtaking import Holder
+from dagster_sparkscale.clusters.records.overtaking import Holder, Requester
 from dagster_sparkscale.clusters.records.starts import Drivers, begin, refuse_if_held
 from dagster_sparkscale.clusters.records.store import Claim, Conflict, Process, Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
 from tests.clusters.simulated_world import Launched, World
 from tests.fakes import structured
@@ -307,7 +307,7 @@ def _swap(kept: dict[str, Any], key: str, value: Any) -> None:
 
 
 def start(stream: str, **how: Any) -> Callable[[Side], Any]:
-    return lambda side: reconcile(side, STREAMS[stream], holder="start", lease_wait=60.0, **how)
+    return lambda side: reconcile(side, STREAMS[stream], Requester("start"), Start(**how))
 
 
 def stop(stream: str) -> Callable[[Side], Any]:

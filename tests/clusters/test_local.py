@@ -23,6 +23,7 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.host import processes
 from dagster_sparkscale.clusters.host.supervisor import birth
 from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.standalone import masters
 from dagster_sparkscale.clusters.standalone.spark_daemons import MARKER
 from dagster_sparkscale.lifecycle.reconcile import reconcile
@@ -375,7 +376,7 @@ def test_the_command_names_the_folder_in_which_there_is_none(
 def test_a_program_that_does_not_exist_starts_no_cluster(tmp_path: Path) -> None:
     cluster = LocalCluster(state_dir=str(tmp_path))
     with pytest.raises(ClusterError, match=r"^nothing: program = '/nowhere/a\.py': there is no"):
-        reconcile(cluster, stream("nothing", program="/nowhere/a.py"), holder="start run 1")
+        reconcile(cluster, stream("nothing", program="/nowhere/a.py"), Requester("start run 1"))
     assert not (tmp_path / "cluster").exists()
 
 
@@ -385,7 +386,7 @@ def test_a_stream_that_names_a_spark_too_old_for_it_starts_no_cluster(tmp_path: 
     (old / "jars/spark-core_2.12-3.4.1.jar").touch()
     cluster = LocalCluster(state_dir=str(tmp_path))
     with pytest.raises(ClusterError, match=r"needs Spark 3\.5 or newer; this is Spark 3\.4\.1, in"):
-        reconcile(cluster, stream("old", env={"SPARK_HOME": str(old)}), holder="start run 1")
+        reconcile(cluster, stream("old", env={"SPARK_HOME": str(old)}), Requester("start run 1"))
     assert not (tmp_path / "cluster").exists()
 
 

@@ -9,6 +9,7 @@ import pytest
 from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle import reconcile as module
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
@@ -370,7 +371,7 @@ def test_two_at_once_start_one_driver(world, before):
 
     def one():
         together.wait(HANGS)
-        outcomes.append(start(world, holder=threading.current_thread().name, lease_wait=HANGS))
+        outcomes.append(start(world, name=threading.current_thread().name, lease_wait=HANGS))
 
     threads = [threading.Thread(target=one) for _ in range(2)]
     for thread in threads:
@@ -388,7 +389,7 @@ def test_a_launch_that_fails_leaves_the_lease_free(world):
             raise ClusterError("no such program")
 
     with pytest.raises(ClusterError, match="no such program"):
-        reconcile(Broken(world=world.key), STREAM, holder="x")
+        reconcile(Broken(world=world.key), STREAM, Requester("x"))
     assert not world.leases
 
 

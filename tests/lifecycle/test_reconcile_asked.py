@@ -63,13 +63,13 @@ class TestAskedEarlier:
     def test_a_stop_that_was_asked_for_later_stands(self, world, clock):
         early = Requester("restart run 1", "restart", clock.now - 61)
         with pytest.raises(Overtaken, match="stop was asked for 61 s after this"):
-            start(world, restart=True, holder=early)
+            start(world, restart=True, requester=early)
         assert len(submissions(world)) == 1 and world.records["clicks"].lease is None
 
     @pytest.mark.usefixtures("stopped")
     def test_one_that_may_be_the_earlier_wish_does_not(self, world, clock):
         same = Requester("restart run 1", "restart", clock.now - 60)
-        assert start(world, restart=True, holder=same).driver.epoch == 2
+        assert start(world, restart=True, requester=same).driver.epoch == 2
 
     @pytest.mark.usefixtures("stopped")
     def test_who_comes_back_to_it_does_not_start_what_was_stopped(self, world, clock):
@@ -83,7 +83,7 @@ class TestAskedEarlier:
 
     def test_a_stream_that_never_ran_is_started(self, world):
         asked = Requester("start run 1", "start", 1.0)
-        assert start(world, unless_stopped=True, holder=asked).driver.epoch == 1
+        assert start(world, unless_stopped=True, requester=asked).driver.epoch == 1
 
 
 class TestSeconds:
@@ -132,7 +132,7 @@ class TestWhoAsks:
             holders.append(lease.holder if lease is not None else None)
 
         world.on_find = find
-        start(world, holder="start run 7")
+        start(world, name="start run 7")
         assert holders[0] == "start run 7"
 
     def test_the_last_who_declares_it_and_says_so_is_remembered_with_its_asset(self, world):

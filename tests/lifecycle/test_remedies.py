@@ -129,8 +129,7 @@ def test_a_driver_that_no_cluster_manager_knows_is_not_declared_gone(deployed):
 def test_each_is_refused_by_name_while_another_operation_holds_the_stream(
     deployed, monkeypatch, job
 ):
-    for module in ("remedies", "jobs"):
-        monkeypatch.setattr(f"dagster_sparkscale.lifecycle.{module}.LEASE_WAIT", 0)
+    monkeypatch.setattr("dagster_sparkscale.operations.LEASE_WAIT", 0)
     config = {"declare_gone": {"epoch": 1}, "stop_orphan": {"whoever_declares_it": True}}
     deployed.world.run(scaled("old"))
     stream = "old" if job == "stop_orphan" else "clicks"

@@ -6,6 +6,7 @@ import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.lifecycle.jobs import StopConfig, describe, stop_by_name, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, Outcome
 from dagster_sparkscale.observe.status import Query, Reconfiguration
@@ -115,7 +116,7 @@ class TestStop:
         world.run(STREAM, ends_after=takes, drained=True)
         world.calls.clear()
         config = StopConfig(graceful=graceful, timeout_seconds=8, reason="an upgrade")
-        report = stop_by_name(world.cluster, "clicks", config, "stop run 1")
+        report = stop_by_name(world.cluster, "clicks", config, Requester("stop run 1"))
         assert world.calls == calls
         assert report.line == "driver 1 was running and is stopped now: drained"
         assert report.story == {
@@ -139,12 +140,12 @@ class TestStop:
             held.__exit__(None, None, None)
 
         world.on_wait = waited
-        stop_by_name(world.cluster, "clicks", StopConfig(), "stop run 1")
+        stop_by_name(world.cluster, "clicks", StopConfig(), Requester("stop run 1"))
         assert waits == ["clicks"]
 
     def test_is_made_under_the_name_of_who_asks(self, world):
         world.run(STREAM)
         holders = []
         world.on_find = lambda name: holders.append(world.records[name].lease.holder)
-        stop_by_name(world.cluster, "clicks", StopConfig(), "stop run 1")
+        stop_by_name(world.cluster, "clicks", StopConfig(), Requester("stop run 1"))
         assert holders and set(holders) == {"stop run 1"}

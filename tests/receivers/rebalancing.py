@@ -6,6 +6,7 @@ from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import arrive
 from tests.receivers.streams import receiving, spread_over
+from tests.requesting import requester_of
 
 STREAM = receiving()
 
@@ -13,9 +14,9 @@ STREAM = receiving()
 def carry_out(
     world: World, stream: Any = STREAM, lines: list[str] | None = None, **asked: Any
 ) -> Story:
-    tell = [].append if lines is None else lines.append
-    request = Request("clicks", **{"wait": 0.05, **asked})
-    return rebalance(world.cluster, stream, request, holder="the test", tell=tell)
+    asked = {"tell": ([] if lines is None else lines).append, "wait": 0.05, **asked}
+    requester = requester_of(asked)
+    return rebalance(world.cluster, stream, Request("clicks", **asked), requester)
 
 
 def moved(world: World) -> list[str]:

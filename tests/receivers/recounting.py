@@ -1,15 +1,14 @@
 """Changes of the number of receivers, on a cluster in memory."""
 
-from collections.abc import Callable
 from typing import Any
 
-from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.observe.status import Executor, Receiver
 from dagster_sparkscale.receivers.recount import Request, Story, recount
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
 from tests.receivers.streams import counting
+from tests.requesting import requester_of
 
 STREAM = counting()
 NUMBER, GENERATION = "spark.sparkscale.receivers", "spark.sparkscale.receivers.generation"
@@ -20,14 +19,11 @@ def carry_out(
     receivers: int,
     lines: list[str] | None = None,
     stream: Any = STREAM,
-    tell: Callable[[str], None] | None = None,
-    lease_wait: float = 60.0,
-    holder: Holder = "the test",
     **asked: Any,
 ) -> Story:
-    tell = tell or ([] if lines is None else lines).append
-    request = Request("clicks", receivers, **{"wait": 0.05, **asked})
-    return recount(world.cluster, stream, request, holder=holder, tell=tell, lease_wait=lease_wait)
+    asked = {"tell": ([] if lines is None else lines).append, "wait": 0.05, **asked}
+    requester = requester_of(asked)
+    return recount(world.cluster, stream, Request("clicks", receivers, **asked), requester)
 
 
 def record(world: World) -> Record:

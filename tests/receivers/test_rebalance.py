@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.observe.receivers import in_words
 from dagster_sparkscale.observe.status import Receiver, Relaunch
-from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
+from dagster_sparkscale.receivers.rebalance import Story
 from tests.fakes import structured
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept, arrive
@@ -92,12 +92,7 @@ class TestBalancing:
 
     def test_two_at_once_are_not(self, world: World) -> None:
         with world.cluster.lease("clicks", "somebody"), pytest.raises(OperationInProgress):
-            rebalance(
-                *(world.cluster, STREAM, Request("clicks")),
-                holder="the test",
-                tell=print,
-                lease_wait=0,
-            )
+            carry_out(world, lease_wait=0)
         assert moved(world) == []
 
 
@@ -234,8 +229,7 @@ class TestNotNow:
             if "away for" in line:
                 world.end("clicks")
 
-        request = Request("clicks", epoch=1, decided=decided, wait=0.05)
-        story = rebalance(world.cluster, STREAM, request, holder="the test", tell=restarted)
+        story = carry_out(world, tell=restarted, epoch=1, decided=decided)
         assert (story.ending, len(story.moved), story.failed) == ("moved", 1, False)
         assert story.notes[0].startswith("no further receiver is moved: ")
         assert "failed" in story.notes[0]
@@ -248,8 +242,7 @@ class TestNotNow:
             if "away for" in line:
                 kept.refuses = "no"
 
-        request = Request("clicks", wait=0.05)
-        story = rebalance(world.cluster, STREAM, request, holder="the test", tell=refusing)
+        story = carry_out(world, tell=refusing)
         assert (story.ending, len(story.moved), story.failed) == ("not moved", 1, True)
         assert story.notes == ["no further receiver is moved: no"]
 

@@ -8,7 +8,6 @@ import pytest
 from dagster_sparkscale.clusters.errors import (
     AgentUnreachable,
 )
-from dagster_sparkscale.receivers.rebalance import Request, rebalance
 from tests.in_memory.cluster import MemoryAgent, World
 from tests.in_memory.driver import Kept, arrive
 from tests.receivers.rebalancing import STREAM, carry_out, moved, three_executors
@@ -23,11 +22,8 @@ def world() -> World:
 class TestSteps:
     def test_each_says_whose_it_is_and_waits_as_long_as_was_asked_for(self, world: World) -> None:
         world.leased.clear()
-        request = Request("clicks", wait=0.05)
         before = time.monotonic()
-        story = rebalance(
-            *(world.cluster, STREAM, request), holder="the test", tell=print, lease_wait=7.0
-        )
+        story = carry_out(world, lease_wait=7.0)
         assert story.seconds is not None and 0 <= story.seconds <= time.monotonic() - before
         assert world.leased == [("the test", 7.0)] * 2, "one move, and nothing more to do"
 

@@ -8,7 +8,6 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import OperationInProgress, StaleEpoch
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount import Request, recount
 from tests.in_memory.cluster import World
 from tests.lifecycle.reconciling import start
 from tests.receivers.recounting import (
@@ -96,12 +95,7 @@ class TestChange:
 
     def test_two_at_once_are_not(self, world: World) -> None:
         with world.cluster.lease("clicks", "somebody"), pytest.raises(OperationInProgress):
-            recount(
-                *(world.cluster, STREAM, Request("clicks", 3)),
-                holder="the test",
-                tell=print,
-                lease_wait=0,
-            )
+            carry_out(world, 3, lease_wait=0)
         assert number_and_generation(world) == (2, 0)
 
 

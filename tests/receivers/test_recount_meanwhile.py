@@ -8,8 +8,9 @@ import pytest
 
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import NotDone, Refused
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from dagster_sparkscale.receivers import recount_restart
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from tests.clusters.running import stop
@@ -77,10 +78,12 @@ class TestBeforeItIsPutBack:
     ) -> None:
         """The number is put back already, and the lease free for a moment."""
 
-        def after_a_stop(cluster: ClusterManager, *given: Any, **how: Any) -> Any:
-            if how.get("cause") == KEPT:
+        def after_a_stop(
+            cluster: ClusterManager, stream: Any, requester: Requester, start: Start
+        ) -> Any:
+            if start.cause == KEPT:
                 stop(cluster, "clicks")
-            return reconcile(cluster, *given, **how)
+            return reconcile(cluster, stream, requester, start)
 
         monkeypatch.setattr(recount_restart, "reconcile", after_a_stop)
         said = self.said(world, lambda: None)

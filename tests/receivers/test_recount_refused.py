@@ -58,4 +58,4 @@ class TestRefused:
         world.records["clicks"] = replace(now, desired="stopped", asked={"stop": 5000.0})
         asked = Requester("set_receivers run 1", "set_receivers", 1000.0)
         with pytest.raises(Overtaken, match="stop was asked for 4000 s after this"):
-            carry_out(world, 3, holder=asked)
+            carry_out(world, 3, requester=asked)

@@ -2,6 +2,7 @@
 
 from dagster_sparkscale.state.plan import Asked
 from dagster_sparkscale.state.reconfigure import Request, reconfigure
+from tests.requesting import requester_of
 from tests.state.saying import stateful
 from tests.waiting import HANGS
 
@@ -11,18 +12,12 @@ STREAM = stateful()
 class Run:
     """One run of the operation, and the lines that it told."""
 
-    def __init__(self, world, stream=STREAM, within=HANGS, lease_wait=60.0, **asked):
+    def __init__(self, world, stream=STREAM, within=HANGS, **asked):
         self.lines: list[str] = []
-        known = {"epoch": asked.pop("epoch")} if "epoch" in asked else {}
-        self.came = reconfigure(
-            world.cluster,
-            stream,
-            Request(Asked(**asked), "p1", owner="here", **known),
-            holder="reconfigure_state run 1",
-            within=within,
-            tell=self.lines.append,
-            lease_wait=lease_wait,
-        )
+        asked = {"owner": "here", "tell": self.lines.append, **asked}
+        requester = requester_of(asked, "reconfigure_state run 1")
+        request = Request(Asked(**asked), "p1", within)
+        self.came = reconfigure(world.cluster, stream, request, requester)
 
 
 def submissions(world):

@@ -6,6 +6,7 @@ import pytest
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, OperationInProgress, StaleEpoch
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.state.plan import Asked, Settled
@@ -73,8 +74,8 @@ class TestDone:
             lines.append(line)
             stopped_at.append("stop clicks gracefully" in world.calls)
 
-        request = Request(Asked(), "p1")
-        reconfigure(world.cluster, STREAM, request, holder="x", within=HANGS, tell=tell)
+        request = Request(Asked(), "p1", HANGS)
+        reconfigure(world.cluster, STREAM, request, Requester("x", tell=tell))
         assert lines[0].startswith("query 'counts': 4 -> 8 partitions, as declared")
         assert stopped_at[:2] == [False, False]
 

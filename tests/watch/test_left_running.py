@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.lifecycle.reconcile import reconcile
 from dagster_sparkscale.names import CLUSTER_TAG, OPERATION_TAG, STREAM_TAG
 from dagster_sparkscale.watch.health import STOP_SECONDS
@@ -30,7 +31,7 @@ def test_it_is_told_until_it_is_materialized(deployed: Deployment) -> None:
     assert tick.checks() == {"running": False}
     assert state(tick).startswith("**not stopped, 2 of 1 to 10 executors")
     assert "was asked to stop at" in state(tick)
-    reconcile(deployed.world.cluster, STREAM, holder="materialized by hand")
+    reconcile(deployed.world.cluster, STREAM, Requester("materialized by hand"))
     assert deployed.tick().checks()["running"] is True
 
 

@@ -227,7 +227,7 @@ class TestRestartAndStopRuns:
         assert text == "'clicks' was never started: there is nothing to stop"
 
     def test_an_operation_beside_another_is_refused_by_its_holder(self, deployed, monkeypatch):
-        monkeypatch.setattr("dagster_sparkscale.lifecycle.jobs.LEASE_WAIT", 0)
+        monkeypatch.setattr("dagster_sparkscale.operations.LEASE_WAIT", 0)
         overload(deployed)
         with deployed.world.cluster.lease("clicks", "rescale run 12345678"):
             text = failure_of(deployed.by_hand("stop", stream="clicks"))

@@ -9,8 +9,9 @@ from dagster_sparkscale import KubernetesCluster
 from dagster_sparkscale.clusters import spark_cluster
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.kubernetes import names, pod_fate
+from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.owners import Anothers
-from dagster_sparkscale.lifecycle.reconcile import reconcile
+from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from dev.kubernetes.running import Cluster
 from tests.clusters.kubernetes.test_mishaps import other
 from tests.clusters.running import newest, see_ended, stop, stream, submit, wait_running
@@ -83,7 +84,8 @@ def test_a_restart_goes_through_beside_an_executor_that_hangs_and_another_locati
         executor_service_account="executors",
         executor_template={"spec": {"containers": [refers]}},
     )
-    reconcile(cluster, stream("hung"), holder="test", owner="web/spark_cluster", start_wait=0.0)
+    web = Requester("test", owner="web/spark_cluster")
+    reconcile(cluster, stream("hung"), web, Start(start_wait=0.0))
     wait_running(cluster, "hung")
     found = f"{names.STREAM}=hung,spark-role=executor"
     (executor,) = kubernetes.api.items(f"/api/v1/namespaces/{space}/pods?labelSelector={found}")
@@ -100,7 +102,8 @@ def test_a_restart_goes_through_beside_an_executor_that_hangs_and_another_locati
     theirs = stream("hung", "rate.py")
     for restart in (False, True):
         with pytest.raises(Anothers, match="is a stream of code location 'web'"):
-            reconcile(cluster, theirs, holder="test", owner="batch/spark_cluster", restart=restart)
+            batch = Requester("test", owner="batch/spark_cluster")
+            reconcile(cluster, theirs, batch, Start(restart=restart))
 
     assert stop(cluster, "hung", to_restart=True).state is DriverState.FAILED
     assert submit(cluster, stream("hung")).epoch == 2
