@@ -96,12 +96,13 @@ _OTHER_TESTS: Modules = {
         ),
     ),
     "declare/key_groups.py": ("declare/test_key_groups*.py", "declare/test_state*.py"),
-    "declare/limit_checks.py": ("declare/test_backpressure*.py", "declare/test_limits*.py"),
     "declare/limits.py": (
         "declare/test_backpressure*.py",
         "declare/test_limits*.py",
         "declare/test_wrong_values*.py",
     ),
+    "declare/part.py": ("declare/test_drift*.py", "declare/test_streams*.py"),
+    "declare/rates.py": ("declare/test_backpressure*.py", "declare/test_limits*.py"),
     "declare/reserved.py": (
         "declare/test_backpressure*.py",
         "declare/test_limits*.py",

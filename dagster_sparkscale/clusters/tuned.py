@@ -11,7 +11,6 @@ of DStreams.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dagster_sparkscale.clusters.launch.spark_settings import limit_settings
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.declare.limits import StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
@@ -23,8 +22,8 @@ _RATES = (BACKPRESSURE, *StreamingLimits.spark_settings.values())
 
 def declared_limits(stream: Stream) -> dict[str, str]:
     """The Spark settings of the declared limits."""
-    made = limit_settings(stream)
-    return {name: value for name, value in made.items() if _group(name) is not None}
+    made = (part.settings(stream).items() for part in stream.parts)
+    return {name: value for each in made for name, value in each if _group(name) is not None}
 
 
 def in_force(stream: Stream, tuning: Tuning | None) -> dict[str, str]:

@@ -1,18 +1,26 @@
 """What a user declares of backpressure: live limits, and how limits are retuned. Pure."""
 
 import zlib
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 
 from dagster_sparkscale.declare.cron import check_cron, check_timezone
 from dagster_sparkscale.declare.declaration import Declaration, Number, Seconds
 from dagster_sparkscale.declare.faults import shown
-from dagster_sparkscale.driver.wire import RECEIVER
+from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
+from dagster_sparkscale.declare.rates import (
+    ENABLED,
+    INITIAL_RATE,
+    Rate,
+    check_rates,
+    in_text,
+    is_on,
+)
+from dagster_sparkscale.driver.backpressure.plan import Plan
+from dagster_sparkscale.driver.wire import BACKPRESSURE, DECLARED_FIRST_RATE, RATES, RECEIVER
 from dagster_sparkscale.durations import in_units
-
-Rate = Annotated[Number, Field(gt=0, le=1e12)]
-"""Records per second."""
 
 _OF_ONE_ESTIMATOR = {
     "target_ratio": "work",
@@ -23,13 +31,24 @@ _OF_ONE_ESTIMATOR = {
 """Fields that mean nothing to the other one."""
 
 
-class BackpressurePolicy(Declaration):
+class BackpressurePolicy(Declaration, Part):
     """Limits what the sources of a stream may take, so that batches fit into their interval.
 
     The driver estimates after each batch what the next one can take, and gives it to the sources
     that take limits while they run: receivers of DStreams, and Python data sources that look (as
     `kinesis-direct` does). Rates are records per second, of one source each.
     """
+
+    tunable: ClassVar[bool] = True
+    reserved: ClassVar[Mapping[str, str]] = {
+        BACKPRESSURE: "backpressure",
+        RATES: "the operation set_limits",
+    }
+    drifts: ClassVar[Mapping[str, Drift]] = {
+        # All else that is shown of it is of another estimator then, or of none.
+        "backpressure": Drift(limit=True, alone=True),
+        "backpressure.": Drift(limit=True),
+    }
 
     estimator: Literal["work", "pid"] = "work"
     """`work`: by how long a record of late has taken. `pid`: Spark's own `PIDRateEstimator`."""
@@ -101,6 +120,73 @@ class BackpressurePolicy(Declaration):
         (Spark knows one setting for that) is not forced on one that stays without a limit."""
         named = [name for name in self.sources if name.startswith(RECEIVER)]
         return receivers > 0 and (not self.sources or len(named) >= receivers)
+
+    def settings(self, stream: StreamOfParts) -> dict[str, str]:
+        plan = Plan(**self.model_dump())
+        made = {BACKPRESSURE: plan.to_json()}
+        if stream.kind != "dstream":
+            return made
+        # The settings of the cluster may turn it on for all streams: two would fight.
+        made[ENABLED] = "false"
+        # Receivers begin before anybody can state a limit to them. Spark reads a whole number.
+        if plan.first_rate is not None and self.covers_receivers(stream.pinned):
+            made[INITIAL_RATE] = str(max(1, int(plan.first_rate)))
+            if self.sources:
+                # With more receivers than are declared some have no limit, which they are told.
+                made[DECLARED_FIRST_RATE] = ""
+        return made
+
+    def declared(self, stream: StreamOfParts) -> dict[str, str]:
+        heeded = {name for name in type(self).model_fields if self.heeds(name)}
+        values = self.model_dump(include=heeded - {"estimator"}, exclude_none=True)
+        fields = {f"backpressure.{name}": in_text(value) for name, value in values.items()}
+        return {"backpressure": self.estimator, **fields}
+
+    def check(self, stream: StreamOfParts) -> None:
+        for name in self.sources:
+            id = name.removeprefix(RECEIVER)
+            if id != name and not stream.pinned:
+                raise ValueError(
+                    f"backpressure.sources: drop {name!r}; the stream has no receivers"
+                )
+            if id != name and not (id.isascii() and id.isdecimal()):
+                raise ValueError(
+                    f"backpressure.sources: {name!r}: must be a receiver by its stream id, as "
+                    "'receiver-0' is"
+                )
+        if is_on(stream.spark_conf):
+            raise ValueError(
+                f"spark_conf: drop {ENABLED} = true, or backpressure; two estimators would fight "
+                'over the same limits (backpressure=BackpressurePolicy(estimator="pid") is '
+                "Spark's own)"
+            )
+        if INITIAL_RATE in stream.spark_conf:
+            raise ValueError(
+                f"spark_conf: drop {INITIAL_RATE}; it is set by backpressure.initial_rate"
+            )
+        check_rates("backpressure", {"min_rate": self.min_rate}, stream.batch_interval)
+        self._check_beside_autoscale(stream)
+
+    def _check_beside_autoscale(self, stream: StreamOfParts) -> None:
+        """Refuse a share of the batch interval at which the autoscaler takes back what it gave.
+
+        At the limit R is `target_ratio`, and one executor more makes that `least / (least + 1)` of
+        it. At or below `scale_down_ratio` it is removed, the limit holds again, and it is added
+        again. Where the thresholds do that without any limit, no limit makes it worse. Only a
+        `RatioPolicy`, or what has its thresholds, is checked.
+        """
+        scale_up = getattr(stream.autoscale, "scale_up_ratio", None)
+        scale_down = getattr(stream.autoscale, "scale_down_ratio", None)
+        if self.estimator != "work" or scale_up is None or scale_down is None:
+            return
+        target, least = self.target_ratio, stream.bounds.minimum
+        left = least / (least + 1)
+        if target * left <= scale_down < scale_up * left:
+            raise ValueError(
+                f"backpressure.target_ratio = {target:g}: must be above {scale_down / left:g}; "
+                f"with one executor more R would be no higher than autoscale.scale_down_ratio = "
+                f"{scale_down:g}, and that executor removed again"
+            )
 
 
 NIGHTLY = "nightly"

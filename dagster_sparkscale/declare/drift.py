@@ -11,20 +11,12 @@ from dataclasses import replace
 
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.checkpoints import normalized
+from dagster_sparkscale.declare.part import Drift
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.declare.streams import DStream, StructuredStream
+from dagster_sparkscale.declare.streams import KINDS_OF_PARTS
 
 _INITIAL = ("executors", "initial_executors")
 """The fields that say how many executors to begin with. An older release did not remember them."""
-_REMOVAL, _NEVER = "receiver_policy.removal", "never"
-"""A field that is there only where it is not this."""
-_ONLY = {
-    "state.key_groups": "for queries that have not run yet; it is fixed once one has",
-    "state.partitions": "for queries that have not run yet; reconfigure_state changes others",
-}
-"""How far a restart changes these fields."""
-_LIMITS = ("backpressure", "limits.")
-"""Begin the names of what limits its sources: numbers, which are shown also where one is new."""
 _HIDDEN = "#"
 """Begins what stands for a value that may be a secret."""
 
@@ -50,17 +42,8 @@ def declared(stream: Stream) -> dict[str, str]:
         plain["executors"] = str(bounds.initial)
     else:
         plain["initial_executors"] = str(policy.initial_executors or "none")
-    if stream.state is not None:
-        plain["state.key_groups"] = str(stream.state.key_groups)
-        if stream.state.partitions is not None:
-            plain["state.partitions"] = str(stream.state.partitions)
-        if stream.state.plain_hash:
-            plain["state.plain_hash"] = "true"
-    if isinstance(stream, DStream):
-        plain["receivers"] = str(stream.receivers)
-        if stream.receiver_policy is not None and stream.receiver_policy.removal != _NEVER:
-            plain[_REMOVAL] = stream.receiver_policy.removal
-    plain |= _limits(stream)
+    for part in stream.parts:
+        plain |= part.declared(stream)
     if not callable(stream.arguments):
         plain["arguments"] = _digest("\0".join(map(str, stream.arguments)))
     plain |= {f"spark_conf {key}": _digest(value) for key, value in stream.spark_conf.items()}
@@ -77,8 +60,8 @@ def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
         return ()
     now = declared(stream)
     names = [name for name in (*now, *(before.keys() - now.keys())) if _differs(name, before, now)]
-    if "backpressure" in names:  # all else that is told of it is of another estimator, or of none
-        names = [name for name in names if not name.startswith("backpressure.")]
+    alone = tuple(f"{name}." for name in names if _drift_of(name).alone)
+    names = [name for name in names if not name.startswith(alone)]
     return tuple(_line(name, before.get(name), now.get(name)) for name in sorted(names))
 
 
@@ -86,7 +69,7 @@ def executors_at_start(
     stream: Stream,
     last: int | None,
     before: Mapping[str, str] | None,
-    receivers: int | None = None,
+    pinned: int | None = None,
 ) -> int:
     """How many executors a new driver of `stream` begins with.
 
@@ -96,9 +79,9 @@ def executors_at_start(
     Args:
         last: what was last requested of the driver before; None: there was none, or not known.
         before: what that one was started with; None: not known.
-        receivers: that it begins with; None: as declared.
+        pinned: places of tasks that are taken for good when it begins; None: as declared.
     """
-    now, bounds = declared(stream), stream.bounds_for(None, receivers)
+    now, bounds = declared(stream), stream.bounds_for(None, pinned)
     anew = any(_differs(name, before or {}, now) for name in _INITIAL)
     return bounds.initial if last is None or anew else bounds.clamp(last)
 
@@ -125,46 +108,30 @@ def _differs(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bo
         return False  # a function: what it returns is known at a start only
     if name in _INITIAL and (name not in before or now.get(name, "none") == "none"):
         return False  # not known; or nothing is declared any more, and what is there stays
-    if name == "receivers" and name not in before:
-        return False  # an older release did not remember it
+    if name not in before and _drift_of(name).late:
+        return False
     return before.get(name) != now.get(name)
 
 
-def _limits(stream: Stream) -> dict[str, str]:
-    """What limits its sources, by field. The fields of a policy are there as far as they count."""
-    made: dict[str, str] = {}
-    policy = stream.backpressure
-    if policy is not None:
-        made["backpressure"] = policy.estimator
-        heeded = [name for name in type(policy).model_fields if policy.heeds(name)]
-        values = policy.model_dump(include=set(heeded) - {"estimator"}, exclude_none=True)
-        made |= {f"backpressure.{name}": _shown(value) for name, value in values.items()}
-    if isinstance(stream, StructuredStream):
-        for source, limits in stream.limits.items():
-            of_source = {f"limits.{source}.{k}": v for k, v in limits.as_options().items()}
-            made |= of_source or {f"limits.{source}": "no limit"}
-    if isinstance(stream, DStream) and stream.limits is not None:
-        values = stream.limits.model_dump(exclude_none=True)
-        made |= {f"limits.{name}": _shown(value) for name, value in values.items()}
-    return made
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "all"
-    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+def _drift_of(name: str) -> Drift:
+    """How a change of that field is shown; one of no part, as such."""
+    for part in KINDS_OF_PARTS:
+        for field, how in part.drifts.items():
+            if name == field or (field.endswith(".") and name.startswith(field)):
+                return how
+    return Drift()
 
 
 def _line(name: str, before: str | None, now: str | None) -> str:
-    if name == _REMOVAL:
-        return f"{name} {before or _NEVER} -> {now or _NEVER}"
+    how = _drift_of(name)
+    if how.absent is not None:
+        return f"{name} {before or how.absent} -> {now or how.absent}"
     if now is None:
-        was = f" (it was {before})" if name.startswith(_LIMITS) else ""
-        return f"{name} is not set any more{was}"
-    if name in _ONLY:
-        change = f"is {now} now" if before is None else f"{before} -> {now}"
-        return f"{name} {change} ({_ONLY[name]})"
-    if name.startswith(_LIMITS):
+        return f"{name} is not set any more{f' (it was {before})' if how.limit else ''}"
+    if how.only:
+        new = f"is {now} now" if before is None else f"{before} -> {now}"
+        return f"{name} {new} ({how.only})"
+    if how.limit:
         return f"{name} {before or 'none'} -> {now}"
     if before is None:
         return f"{name} is set now"

@@ -6,24 +6,34 @@ Names and meaning of the options are Kafka's of Spark (`KafkaSourceProvider`), t
 before, where the maximum rate stood in for it.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, StrictBool, model_validator
 
-from dagster_sparkscale.declare.backpressure import Rate
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import Declaration, Number, Records, Seconds
 from dagster_sparkscale.declare.faults import shown
+from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
+from dagster_sparkscale.declare.rates import (
+    ENABLED,
+    INITIAL_RATE,
+    Rate,
+    check_rates,
+    in_text,
+    is_on,
+)
+from dagster_sparkscale.driver.wire import SOURCE_OPTIONS, SOURCES
 from dagster_sparkscale.durations import in_units
 
-ENABLED = "spark.streaming.backpressure.enabled"
-"""Spark setting: its own estimator, for DStreams."""
-INITIAL_RATE = "spark.streaming.backpressure.initialRate"
-"""Spark setting: what a receiver begins with, records per second, whether or not `ENABLED`."""
-
 _SOURCE = re.compile(r"[A-Za-z0-9_-]{1,63}")
+_OF_SPARKS_ESTIMATOR = ("min_rate", "proportional", "integral", "derivative")
+_FIELDS = "limits."
+"""Begins the fields of limits, as drift and errors name them."""
 # Without dots: what has one, as kafka.sasl.jaas.config, is about a connection, and may be a secret.
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _BOUND = re.compile(r"[0-9]{1,19}(\.[0-9]{1,19})?[A-Za-z]{0,12}")
@@ -132,12 +142,15 @@ class SourceLimits(Declaration):
         return made
 
 
-class StreamingLimits(Declaration):
+class StreamingLimits(Declaration, Part):
     """What the input of a DStream may take, in Spark's own settings. Rates are records per second.
 
     Spark reads them when the stream starts. `BackpressurePolicy` limits receivers while they run;
     beside it only `max_rate` makes sense here.
     """
+
+    tunable: ClassVar[bool] = True
+    drifts: ClassVar[Mapping[str, Drift]] = {_FIELDS: Drift(limit=True)}
 
     backpressure_enabled: StrictBool | None = None
     """Spark's own estimator. None: as the cluster's settings have it, else off."""
@@ -185,10 +198,89 @@ class StreamingLimits(Declaration):
         fields = ("initial_rate", "max_rate", "min_rate")
         return {field: getattr(self, field) for field in fields}
 
-    def as_settings(self) -> dict[str, str]:
-        """As Spark takes them, by the names of its settings."""
+    def settings(self, stream: StreamOfParts) -> dict[str, str]:
         given = {name: getattr(self, field) for field, name in self.spark_settings.items()}
         return {name: str(value).lower() for name, value in given.items() if value is not None}
+
+    def declared(self, stream: StreamOfParts) -> dict[str, str]:
+        values = self.model_dump(exclude_none=True)
+        return {f"{_FIELDS}{name}": in_text(value) for name, value in values.items()}
+
+    def check(self, stream: StreamOfParts) -> None:
+        for field, setting in self.spark_settings.items():
+            if getattr(self, field) is not None and setting in stream.spark_conf:
+                raise ValueError(f"spark_conf: drop {setting}, or limits.{field}, which sets it")
+        if self.max_rate is not None and not stream.pinned:
+            raise ValueError(
+                f"limits.max_rate = {self.max_rate}: drop it, or say how many receivers there are; "
+                "it is of receivers"
+            )
+        policies = [part for part in stream.parts if isinstance(part, BackpressurePolicy)]
+        enabled = self.backpressure_enabled
+        if policies:
+            self._check_beside(policies[0])
+        elif not (is_on(stream.spark_conf) if enabled is None else enabled):
+            self._refuse(
+                _OF_SPARKS_ESTIMATOR,
+                "drop it, or give limits.backpressure_enabled=True; it is of Spark's estimator",
+            )
+            if self.initial_rate is not None and not stream.pinned:
+                raise ValueError(
+                    f"limits.initial_rate = {self.initial_rate}: drop it, or give "
+                    "limits.backpressure_enabled=True; without that it is heeded by receivers alone"
+                )
+        check_rates("limits", self.rates, stream.batch_interval)
+
+    def _check_beside(self, policy: BackpressurePolicy) -> None:
+        if self.backpressure_enabled:
+            raise ValueError(
+                "limits.backpressure_enabled = True: drop it, or backpressure; two estimators "
+                "would fight over the same limits"
+            )
+        self._refuse(
+            ("initial_rate", *_OF_SPARKS_ESTIMATOR),
+            "drop it; with a BackpressurePolicy it is backpressure.{field}",
+        )
+        most = self.max_rate
+        for field in ("min_rate", "initial_rate", "max_rate"):
+            value = getattr(policy, field)
+            if most is not None and value is not None and value > most:
+                raise ValueError(
+                    f"backpressure.{field} = {value:g}: must be at most limits.max_rate = {most}, "
+                    "which no receiver exceeds"
+                )
+
+    def _refuse(self, fields: Iterable[str], right: str) -> None:
+        for field in fields:
+            if (value := getattr(self, field)) is not None:
+                raise ValueError(f"limits.{field} = {value:g}: {right.format(field=field)}")
+
+
+@dataclass(frozen=True)
+class SourcesLimits(Part):
+    """What the queries of a stream may read of its sources, by the name of the source."""
+
+    limits: Mapping[str, SourceLimits]
+
+    tunable: ClassVar[bool] = True
+    reserved: ClassVar[Mapping[str, str]] = {SOURCES: "limits", SOURCE_OPTIONS: "limits"}
+    drifts: ClassVar[Mapping[str, Drift]] = {_FIELDS: Drift(limit=True)}
+
+    def settings(self, stream: StreamOfParts) -> dict[str, str]:
+        made = {
+            f"{SOURCE_OPTIONS}{source}.{option}": value
+            for source, limits in self.limits.items()
+            for option, value in limits.as_options().items()
+        }
+        return {**made, SOURCES: json.dumps(sorted(self.limits))}
+
+    def declared(self, stream: StreamOfParts) -> dict[str, str]:
+        made: dict[str, str] = {}
+        for source, limits in self.limits.items():
+            name = f"{_FIELDS}{source}"
+            options = {f"{name}.{option}": v for option, v in limits.as_options().items()}
+            made |= options or {name: "no limit"}
+        return made
 
 
 def _by_name(value: Any) -> Any:

@@ -5,17 +5,20 @@ be removed, version 2 how receivers are spread, version 3 that their number foll
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 
-from dagster_sparkscale.declare.backpressure import Rate
-from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds
 from dagster_sparkscale.declare.fields import is_a
+from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
+from dagster_sparkscale.declare.rates import Rate
+from dagster_sparkscale.driver.wire import RECEIVERS, RECEIVERS_GENERATION, REMOVAL
 
 WRITE_AHEAD_LOG = "spark.streaming.receiver.writeAheadLog.enable"
 """Spark setting: whether what receivers take is kept in the checkpoint until it is processed."""
+_REMOVAL = "receiver_policy.removal"
 
 
 class ReceiverCount(Declaration):
@@ -88,79 +91,108 @@ class ReceiverPolicy(Declaration):
     """How the number of receivers follows the input. None: as many as are declared."""
 
 
-def least_executors(policy: ReceiverPolicy | None, receivers: int, tasks_at_a_time: int) -> int:
-    """Fewest executors for so many receivers, where no minimum is declared.
-
-    As Spark's ExecutorAllocationManager, one for each receiver, with one more where those would
-    have no core left for a batch; with `fitting`, as many as run all receivers and one task more.
-
-    Args:
-        tasks_at_a_time: of one executor.
-    """
-    fitting = fitting_executors(receivers, tasks_at_a_time)
-    if policy is not None and policy.removal == "fitting":
-        return fitting
-    return max(receivers, fitting)
-
-
 def fitting_executors(receivers: int, tasks_at_a_time: int) -> int:
     """Executors on which so many receivers leave the place of one task free."""
     return receivers // tasks_at_a_time + 1
 
 
-def check_receivers(
-    policy: ReceiverPolicy,
-    *,
-    receivers: int,
-    bounds: Bounds,
-    executor_cores: int,
-    tasks_at_a_time: int,
-    checkpoint: str | None,
-    spark_conf: Mapping[str, str],
-) -> None:
-    """Refuse a policy of receivers that has no effect, or can't work.
+@dataclass(frozen=True)
+class Receivers(Part):
+    """The receivers of a DStream: each takes the place of one task for good."""
 
-    Args:
-        receivers: that are declared.
-        bounds: of executors.
-        checkpoint: where it is; None: none is declared.
+    number: int
+    policy: ReceiverPolicy | None
 
-    Raises:
-        ValueError: it is one.
-    """
-    if not receivers:
-        raise ValueError(
-            "receiver_policy: drop it, or say how many receivers there are; the stream has none"
+    reserved: ClassVar[Mapping[str, str]] = {
+        REMOVAL: "receiver_policy.removal",
+        RECEIVERS: "receivers, and the operation set_receivers",
+        RECEIVERS_GENERATION: "the operation set_receivers",
+    }
+    drifts: ClassVar[Mapping[str, Drift]] = {
+        "receivers": Drift(late=True),
+        _REMOVAL: Drift(absent="never"),
+    }
+
+    @property
+    def pinned(self) -> int:
+        return self.number
+
+    def least_executors(self, stream: StreamOfParts, pinned: int) -> int:
+        """As Spark's ExecutorAllocationManager, one for each receiver, with one more where those
+        would have no core left for a batch; with `fitting`, as many as run all receivers and one
+        task more."""
+        fitting = fitting_executors(pinned, stream.tasks_at_a_time)
+        if self.policy is not None and self.policy.removal == "fitting":
+            return fitting
+        return max(pinned, fitting)
+
+    def why_so_many(self, stream: StreamOfParts) -> str:
+        if not self.number:
+            return ""
+        fitting = fitting_executors(self.number, stream.tasks_at_a_time)
+        if self.least_executors(stream, self.number) == fitting:
+            return f": {self.number} receiver(s) and a task of a batch have to fit on them"
+        return (
+            f": one for each of {self.number} receivers; with receiver_policy.removal = "
+            f"'fitting' {fitting} would do"
         )
-    count = policy.count
-    if count is None:
-        return
-    if count.clamp(receivers) != receivers:
-        raise ValueError(
-            f"receivers = {receivers}: must be within receiver_policy.count, {count.minimum} to "
-            f"{count.maximum}; it is what the stream begins with"
-        )
-    if checkpoint is None:
-        raise ValueError(
-            "checkpoint_location = None: must be given with receiver_policy.count; what was "
-            "received and not processed is kept there while the number is changed"
-        )
-    if spark_conf.get(WRITE_AHEAD_LOG, "").strip().lower() != "true":
-        given = spark_conf.get(WRITE_AHEAD_LOG)
-        said = "missing" if given is None else f"{given!r}"
-        raise ValueError(
-            f"spark_conf: {WRITE_AHEAD_LOG}: {said}; must be true with receiver_policy.count, or "
-            "a change of the number could lose what was received"
-        )
-    if bounds.maximum is None:
-        return
-    places = bounds.maximum * tasks_at_a_time
-    if count.maximum >= places:
-        each = f"{executor_cores} core(s)"
-        if tasks_at_a_time != executor_cores:
-            each += f", which run {tasks_at_a_time} task(s)"
-        raise ValueError(
-            f"receiver_policy.count.maximum = {count.maximum}: must be at most {places - 1}; so "
-            f"many receivers would take every core of the maximum of {bounds.maximum} executor(s) "
-            f"of {each}, and no batch could run"
-        )
+
+    def settings(self, stream: StreamOfParts) -> dict[str, str]:
+        if not self.number:
+            return {}
+        made = {RECEIVERS: str(self.number)}
+        return made | ({REMOVAL: self.policy.removal} if self.policy is not None else {})
+
+    def declared(self, stream: StreamOfParts) -> dict[str, str]:
+        made = {"receivers": str(self.number)}
+        if self.policy is not None and self.policy.removal != "never":
+            made[_REMOVAL] = self.policy.removal
+        return made
+
+    def check(self, stream: StreamOfParts) -> None:
+        minimum, each = stream.bounds.minimum, stream.tasks_at_a_time
+        if self.number and minimum * each <= self.number:
+            raise ValueError(
+                f"receivers = {self.number}: would take every core of the minimum of {minimum} "
+                f"executor(s) of {_cores(stream)}, and no batch could run; raise "
+                f"autoscale.min_executors to {self.least_executors(stream, self.number)}, or "
+                "executor_cores"
+            )
+        if self.policy is not None and not self.number:
+            raise ValueError(
+                "receiver_policy: drop it, or say how many receivers there are; the stream has none"
+            )
+        if self.policy is not None and self.policy.count is not None:
+            self._check_count(self.policy.count, stream)
+
+    def _check_count(self, count: ReceiverCount, stream: StreamOfParts) -> None:
+        if count.clamp(self.number) != self.number:
+            raise ValueError(
+                f"receivers = {self.number}: must be within receiver_policy.count, {count.minimum} "
+                f"to {count.maximum}; it is what the stream begins with"
+            )
+        if stream.checkpoint_location is None:
+            raise ValueError(
+                "checkpoint_location = None: must be given with receiver_policy.count; what was "
+                "received and not processed is kept there while the number is changed"
+            )
+        given = stream.spark_conf.get(WRITE_AHEAD_LOG)
+        if given is None or given.strip().lower() != "true":
+            said = "missing" if given is None else f"{given!r}"
+            raise ValueError(
+                f"spark_conf: {WRITE_AHEAD_LOG}: {said}; must be true with receiver_policy.count, "
+                "or a change of the number could lose what was received"
+            )
+        most = stream.bounds.maximum
+        if most is not None and count.maximum >= (places := most * stream.tasks_at_a_time):
+            raise ValueError(
+                f"receiver_policy.count.maximum = {count.maximum}: must be at most {places - 1}; "
+                f"so many receivers would take every core of the maximum of {most} executor(s) of "
+                f"{_cores(stream)}, and no batch could run"
+            )
+
+
+def _cores(stream: StreamOfParts) -> str:
+    """The cores of an executor, and how many tasks they run where that is another number."""
+    cores, tasks = stream.executor_cores, stream.tasks_at_a_time
+    return f"{cores} core(s)" + (f", which run {tasks} task(s)" if tasks != cores else "")

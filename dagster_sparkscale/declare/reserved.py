@@ -1,19 +1,8 @@
 """Spark settings that a `spark_conf` can't have, as something else makes them. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from dagster_sparkscale.driver.wire import (
-    BACKPRESSURE,
-    KEY_GROUPS,
-    PLAIN_HASH,
-    PLAN,
-    RATES,
-    RECEIVERS,
-    RECEIVERS_GENERATION,
-    REMOVAL,
-    SOURCE_OPTIONS,
-    SOURCES,
-)
+from dagster_sparkscale.declare.part import Part
 
 RIVAL_SWITCHES = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
 """Of Spark's own allocation. Either beside ours would fight over the same executors."""
@@ -25,26 +14,22 @@ _FIELD_FOR_SETTING = {
     "spark.driver.memory": "driver_memory",
     "spark.executor.instances": "executors, or autoscale.initial_executors",
     "spark.master": "the cluster the stream is built with",
-    KEY_GROUPS: "state.key_groups",
-    PLAIN_HASH: "state.plain_hash",
-    PLAN: "the operation reconfigure_state",
-    BACKPRESSURE: "backpressure",
-    RATES: "the operation set_limits",
-    SOURCES: "limits",
-    REMOVAL: "receiver_policy.removal",
-    RECEIVERS: "receivers, and the operation set_receivers",
-    RECEIVERS_GENERATION: "the operation set_receivers",
 }
 
 
-def reserved(spark_conf: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with settings that something else makes, or that would fight with what does."""
-    for key, field in _FIELD_FOR_SETTING.items():
-        if key in spark_conf:
-            yield f"spark_conf: drop {key}; it is set by {field}"
-    for key in spark_conf:
-        if key.startswith(SOURCE_OPTIONS):
-            yield f"spark_conf: drop {key}; it is set by limits"
+def reserved(spark_conf: Mapping[str, str], parts: Iterable[type[Part]]) -> Iterator[str]:
+    """What is wrong with settings that something else makes, or that would fight with what does.
+
+    Args:
+        parts: all kinds that there are: what one makes is reserved also where it is not declared.
+    """
+    made = dict(_FIELD_FOR_SETTING)
+    for part in parts:
+        made.update(part.reserved)
+    for setting, field in made.items():
+        for key in spark_conf:
+            if key == setting or (setting.endswith(".") and key.startswith(setting)):
+                yield f"spark_conf: drop {key}; it is set by {field}"
     if why := rival(spark_conf):
         yield f"spark_conf: {why}"
 

@@ -4,25 +4,42 @@ Pure.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, StrictBool, field_validator
 
 from dagster_sparkscale.declare.cron import check_cron, check_timezone
 from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds, Whole
 from dagster_sparkscale.declare.key_groups import MOST_KEY_GROUPS, KeyGroups
+from dagster_sparkscale.declare.part import Drift, Part, StreamOfParts
 from dagster_sparkscale.declare.waves import ROWS_PER_PARTITION
+from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
 LONGEST_RECONFIGURATION = 86400.0
 """Seconds; a run that waits for longer has been forgotten by whoever started it."""
 
 STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 """To Spark, how many partitions the state of a query that is new gets, too."""
 
 
-class State(Declaration):
+class State(Declaration, Part):
     """The state that the stateful queries of a stream keep, and how its partitions may change."""
+
+    reserved: ClassVar[Mapping[str, str]] = {
+        KEY_GROUPS: "state.key_groups",
+        PLAIN_HASH: "state.plain_hash",
+        PLAN: "the operation reconfigure_state",
+    }
+    drifts: ClassVar[Mapping[str, Drift]] = {
+        "state.key_groups": Drift(
+            "for queries that have not run yet; it is fixed once one has",
+        ),
+        "state.partitions": Drift(
+            "for queries that have not run yet; reconfigure_state changes others"
+        ),
+    }
 
     key_groups: Annotated[Whole, Field(ge=1, le=MOST_KEY_GROUPS)]
     """Key groups of each query: fixed once it has run. The more numbers divide it, the more numbers
@@ -77,27 +94,42 @@ class State(Declaration):
         if self.timezone is not None and self.maintenance is None:
             yield f"timezone = {self.timezone!r}: drop it, or give maintenance, which it is for"
 
+    def check(self, stream: StreamOfParts) -> None:
+        conf = stream.spark_conf
+        if stream.checkpoint_location is None:
+            raise ValueError(
+                "checkpoint_location = None: must be given for a stream with state, which is in it"
+            )
+        if self.partitions is not None and SHUFFLE_PARTITIONS in conf:
+            raise ValueError(
+                f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
+            )
+        provider = conf.get(STATE_PROVIDER, "").rpartition(".")[2]
+        if provider == "HDFSBackedStateStoreProvider":
+            raise ValueError(
+                f"spark_conf: drop {STATE_PROVIDER}: the partitions of what {provider} keeps can't "
+                "be changed; a query that has run keeps its provider anyway"
+            )
 
-def check_state(state: State, checkpoint: str | None, spark_conf: Mapping[str, str]) -> None:
-    """Refuse a state that has no place, or that settings of the stream say otherwise of.
+    def defaults(self, stream: StreamOfParts) -> dict[str, str]:
+        # Spark's own provider keeps state in the executors' heaps, and can't repartition it. A
+        # query that has run goes on with the provider and the number in its checkpoint; one that is
+        # new begins with a number that divides its key groups, and gives every core something to
+        # do.
+        cores = (stream.bounds.maximum or stream.bounds.initial) * stream.tasks_at_a_time
+        return {
+            STATE_PROVIDER: _ROCKSDB,
+            SHUFFLE_PARTITIONS: str(self.groups.covering(cores)),
+        }
 
-    Args:
-        checkpoint: where it is; None: none is declared.
+    def settings(self, stream: StreamOfParts) -> dict[str, str]:
+        made = {KEY_GROUPS: str(self.key_groups)}
+        if self.partitions is not None:
+            made[SHUFFLE_PARTITIONS] = str(self.partitions)
+        return made | ({PLAIN_HASH: "true"} if self.plain_hash else {})
 
-    Raises:
-        ValueError: it is one.
-    """
-    if checkpoint is None:
-        raise ValueError(
-            "checkpoint_location = None: must be given for a stream with state, which is in it"
-        )
-    if state.partitions is not None and SHUFFLE_PARTITIONS in spark_conf:
-        raise ValueError(
-            f"spark_conf: drop {SHUFFLE_PARTITIONS}, or state.partitions, which sets it"
-        )
-    provider = spark_conf.get(STATE_PROVIDER, "").rpartition(".")[2]
-    if provider == "HDFSBackedStateStoreProvider":
-        raise ValueError(
-            f"spark_conf: drop {STATE_PROVIDER}: the partitions of what {provider} keeps can't "
-            "be changed; a query that has run keeps its provider anyway"
-        )
+    def declared(self, stream: StreamOfParts) -> dict[str, str]:
+        made = {"state.key_groups": str(self.key_groups)}
+        if self.partitions is not None:
+            made["state.partitions"] = str(self.partitions)
+        return made | ({"state.plain_hash": "true"} if self.plain_hash else {})

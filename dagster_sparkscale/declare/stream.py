@@ -5,7 +5,7 @@ Pure.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,15 +14,10 @@ from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.declaration import Count, Declaration, Number, Seconds
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.fields import Arguments, Memory, Place, Settings, Variables, is_a
-from dagster_sparkscale.declare.limit_checks import (
-    check_beside_autoscale,
-    check_policy,
-    check_rates,
-)
+from dagster_sparkscale.declare.part import Part
 from dagster_sparkscale.declare.policies import AutoscalePolicy, RecoveryPolicy
-from dagster_sparkscale.declare.receivers import fitting_executors
 from dagster_sparkscale.declare.reserved import reserved
-from dagster_sparkscale.declare.state import State, check_state
+from dagster_sparkscale.declare.state import State
 
 DEFAULT_WINDOW = 60.0
 """Seconds looked at where a stream has no policy to say."""
@@ -38,6 +33,9 @@ class Stream(Declaration):
     """One long-running Spark application. Declare a `StructuredStream` or a `DStream`."""
 
     kind: Literal["structured", "dstream"]
+
+    kinds_of_parts: ClassVar[tuple[type[Part], ...]] = ()
+    """All that there are of any stream."""
 
     name: str
     """Names the asset and the Spark application. Letters, digits, underscores; a letter first."""
@@ -148,30 +146,12 @@ class Stream(Declaration):
 
     def _faults(self) -> Iterator[str]:
         yield from super()._faults()
-        yield from reserved(self.spark_conf)
+        yield from reserved(self.spark_conf, self.kinds_of_parts)
         if self.autoscale is not None and self.executors is not None:
             yield (
                 f"executors = {self.executors}: drop it, or drop autoscale; "
                 "with a policy, autoscale.initial_executors says how many to start with"
             )
-
-    @model_validator(mode="after")
-    def _state_has_its_place(self) -> Self:
-        if self.state is not None:
-            check_state(self.state, self.checkpoint_location, self.spark_conf)
-        return self
-
-    @model_validator(mode="after")
-    def _limits_agree(self) -> Self:
-        if self.retune is not None and self.backpressure is None and not self._has_limits:
-            raise ValueError(
-                "retune: drop it, or give backpressure or limits; there is nothing to tune"
-            )
-        if self.backpressure is None:
-            return self
-        check_policy(self.backpressure, self.spark_conf, self._receivers)
-        check_rates("backpressure", {"min_rate": self.backpressure.min_rate}, self.batch_interval)
-        return self
 
     @model_validator(mode="after")
     def _cores_suffice(self) -> Self:
@@ -195,25 +175,43 @@ class Stream(Declaration):
         bounds, policy = self.bounds, self.autoscale
         why = f"{bounds.minimum}, the fewest executors this stream can run with"
         if policy is None or policy.min_executors is None:
-            why += self._why_so_many
+            why += "".join(part.why_so_many(self) for part in self.parts)
         if bounds.maximum is not None and bounds.maximum < bounds.minimum:
             raise ValueError(f"autoscale.max_executors = {bounds.maximum}: must be at least {why}")
         given = policy.initial_executors if policy else self.executors
         if given is not None and given < bounds.minimum:
             field = "autoscale.initial_executors" if policy else "executors"
             raise ValueError(f"{field} = {given}: must be at least {why}")
-        if self.backpressure is not None and policy is not None:
-            check_beside_autoscale(self.backpressure, policy, bounds.minimum)
         return self
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Self:
+        for part in self.parts:
+            part.check(self)
+        if self.retune is not None and not any(part.tunable for part in self.parts):
+            raise ValueError(
+                "retune: drop it, or give backpressure or limits; there is nothing to tune"
+            )
+        return self
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is declared that brings its own settings, checks and drift."""
+        return tuple(part for part in (self.state, self.backpressure) if part is not None)
+
+    @property
+    def pinned(self) -> int:
+        """How many places of tasks are taken for good: each receiver takes one."""
+        return sum(part.pinned for part in self.parts)
 
     @property
     def bounds(self) -> Bounds:
         """What the stream can really reach: `spark.cores.max / spark.executor.cores` is the
         ceiling whatever the policy's maximum says (SPARK-12133)."""
-        return self.bounds_with(self._receivers)
+        return self.bounds_with(self.pinned)
 
-    def bounds_with(self, receivers: int) -> Bounds:
-        """The bounds while there are so many receivers."""
+    def bounds_with(self, pinned: int) -> Bounds:
+        """The bounds while so many places of tasks are taken for good."""
         policy = self.autoscale
         declared = policy.max_executors if policy else None
         maximum, note = declared, None
@@ -228,24 +226,24 @@ class Stream(Declaration):
                     f"{cores} / executor_cores {self.executor_cores}"
                 )
         given = policy.min_executors if policy else None
-        minimum = given or self._least_executors(receivers)
-        if receivers > self._receivers:  # by themselves: as far as they can't do without
-            fitting = fitting_executors(receivers, self.tasks_at_a_time)
+        minimum = given or max([1, *(part.least_executors(self, pinned) for part in self.parts)])
+        if pinned > self.pinned:  # by themselves: as far as they can't do without
+            fitting = pinned // self.tasks_at_a_time + 1
             minimum = max(fitting, minimum if maximum is None else min(minimum, maximum))
         initial = (policy.initial_executors if policy else self.executors) or minimum
         if maximum is not None:
             initial = min(initial, maximum)
-        if receivers > self._receivers:
+        if pinned > self.pinned:
             initial = max(initial, minimum)
         return Bounds(minimum, maximum, initial, note)
 
-    def bounds_for(self, shards: int | None, receivers: int | None = None) -> Bounds:
+    def bounds_for(self, shards: int | None, pinned: int | None = None) -> Bounds:
         """The bounds while the stream's sources read `shards` shards; None: they do not tell.
 
         Args:
-            receivers: that there are; None: as declared.
+            pinned: places of tasks that are taken for good; None: as declared.
         """
-        there = self._receivers if receivers is None else receivers
+        there = self.pinned if pinned is None else pinned
         return self.bounds_with(there).for_shards(
             shards,
             tasks_per_shard=self.tasks_per_shard,
@@ -265,24 +263,6 @@ class Stream(Declaration):
         task_cpus = self.spark_conf.get("spark.task.cpus", "")
         # Spark itself refuses what is no number.
         return int(task_cpus) if re.fullmatch("[1-9][0-9]{0,8}", task_cpus) else 1
-
-    @property
-    def _receivers(self) -> int:
-        return 0
-
-    def _least_executors(self, receivers: int) -> int:
-        """Fewest executors for so many receivers, where no minimum is declared."""
-        return 1
-
-    @property
-    def _why_so_many(self) -> str:
-        """What `_least_executors` comes of, as it goes on in an error; empty: nothing to say."""
-        return ""
-
-    @property
-    def _has_limits(self) -> bool:
-        """Whether it declares what Spark reads once, when it starts."""
-        return False
 
     @property
     def window(self) -> float:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.java import java_home
-from dagster_sparkscale.clusters.launch.spark_settings import limit_settings, properties, settings
+from dagster_sparkscale.clusters.launch.spark_settings import properties, settings
+from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.state import State
@@ -149,7 +150,7 @@ def test_nothing_is_said_of_limits_that_are_not_declared() -> None:
     for kind in (StructuredStream, DStream):
         made = settings(declared(kind, receivers=1) if kind is DStream else declared(), 1, MASTER)
         assert not [key for key in made if re.search("(?i)rate|backpressure|options|sources", key)]
-        assert limit_settings(declared(kind)) == {}
+        assert declared_limits(declared(kind)) == {}
 
 
 def test_sources_are_told_their_limits_and_which_of_them_have_any() -> None:

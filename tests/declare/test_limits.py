@@ -138,8 +138,9 @@ class TestStreamingLimits:
     )
     def test_what_spark_is_given(self, fields: dict[str, Any], settings: dict[str, str]) -> None:
         limits = StreamingLimits(**fields)
-        assert limits.as_settings() == settings
-        assert dstream(receivers=1, limits=limits).limits == limits
+        stream = dstream(receivers=1, limits=limits)
+        assert limits.settings(stream) == settings
+        assert stream.limits == limits
 
     @pytest.mark.parametrize(
         ("fields", "said"),

@@ -6,26 +6,11 @@ survives the way through Java's properties format unchanged, so that no value ca
 setting.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
-from dagster_sparkscale.declare.limits import ENABLED, INITIAL_RATE
 from dagster_sparkscale.declare.reserved import RIVAL_SWITCHES
-from dagster_sparkscale.declare.state import SHUFFLE_PARTITIONS, STATE_PROVIDER
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.declare.streams import DStream, StructuredStream
-from dagster_sparkscale.driver.backpressure.plan import Plan
-from dagster_sparkscale.driver.wire import (
-    BACKPRESSURE,
-    DECLARED_FIRST_RATE,
-    KEY_GROUPS,
-    PLAIN_HASH,
-    RECEIVERS,
-    REMOVAL,
-    SOURCE_OPTIONS,
-    SOURCES,
-)
 
 # What makes scaling down cheap: executors hand over their blocks before they go, and are made to
 # go if they do not. Storage decommissioning looks for blocks every 30 s by default: an executor
@@ -37,12 +22,6 @@ _DECOMMISSION = {
     "spark.storage.decommission.shuffleBlocks.enabled": "true",
     "spark.storage.decommission.replicationReattemptInterval": "1s",
     "spark.executor.decommission.forceKillTimeout": "120s",
-}
-
-# Spark's default keeps state in the executors' heaps, and Spark can't repartition it. A query that
-# has run goes on with the provider that it began with: Spark takes it from the query's checkpoint.
-_STATE_STORE = {
-    STATE_PROVIDER: ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
 }
 
 _SHARING = re.compile(
@@ -82,15 +61,9 @@ def settings(
         made["spark.cores.max"] = str(bounds.maximum * stream.executor_cores)
     if stream.checkpoint_location and stream.kind == "structured":
         made["spark.sql.streaming.checkpointLocation"] = stream.checkpoint_location
-    if stream.state:
-        made.update(_STATE_STORE)
-        # For a query that is new: it begins with a number that divides its key groups, and gives
-        # every core something to do. One that has run has its number from its checkpoint.
-        cores = (bounds.maximum or bounds.initial) * stream.tasks_at_a_time
-        made[SHUFFLE_PARTITIONS] = str(stream.state.groups.covering(cores))
+    for part in stream.parts:
+        made.update(part.defaults(stream))
     made.update(common or {})
-    if stream.state and stream.state.partitions is not None:
-        made[SHUFFLE_PARTITIONS] = str(stream.state.partitions)
     made.update(stream.spark_conf)
     made.update(
         {
@@ -108,49 +81,14 @@ def settings(
     )
     if stream.checkpoint_location:
         made["spark.sparkscale.checkpointLocation"] = stream.checkpoint_location
-    if stream.state:
-        made[KEY_GROUPS] = str(stream.state.key_groups)
-        if stream.state.plain_hash:
-            made[PLAIN_HASH] = "true"
-    if isinstance(stream, DStream) and stream.receivers:
-        made[RECEIVERS] = str(stream.receivers)
-        if stream.receiver_policy is not None:
-            made[REMOVAL] = stream.receiver_policy.removal
-    made.update(limit_settings(stream))
+    for part in stream.parts:
+        made.update(part.settings(stream))
     for role, java_options in (class_data or {}).items():
         defaults = f"spark.{role}.defaultJavaOptions"
         given = made.get(defaults, ""), made.get(f"spark.{role}.extraJavaOptions", "")
         if not speaks_of_sharing(" ".join(given)):
             made[defaults] = " ".join(filter(None, [in_one_line(java_options), given[0]]))
     made.update(more or {})
-    return made
-
-
-def limit_settings(stream: Stream) -> dict[str, str]:
-    """The settings by which a driver of `stream` knows its limits: all that can be tuned."""
-    made: dict[str, str] = {}
-    if isinstance(stream, StructuredStream):
-        for source, limits in stream.limits.items():
-            for option, value in limits.as_options().items():
-                made[f"{SOURCE_OPTIONS}{source}.{option}"] = value
-        if stream.limits:
-            made[SOURCES] = json.dumps(sorted(stream.limits))
-    if isinstance(stream, DStream) and stream.limits is not None:
-        made.update(stream.limits.as_settings())
-    policy = stream.backpressure
-    if policy is None:
-        return made
-    plan = Plan(**policy.model_dump())
-    made[BACKPRESSURE] = plan.to_json()
-    if isinstance(stream, DStream):
-        # The settings of the cluster may turn it on for all streams: two would fight.
-        made[ENABLED] = "false"
-        # Receivers begin before anybody can state a limit to them. Spark reads a whole number.
-        if plan.first_rate is not None and policy.covers_receivers(stream.receivers):
-            made[INITIAL_RATE] = str(max(1, int(plan.first_rate)))
-            if policy.sources:
-                # With more receivers than are declared some have no limit, which they are told.
-                made[DECLARED_FIRST_RATE] = ""
     return made
 
 
