@@ -97,7 +97,7 @@ def _measure(
             still.append((_longest_pause(folder, began, over), theirs[-1]))
             driver = cluster.find("keys")
             assert driver is not None
-            (report,) = cluster.status(driver, window=0).reconfigurations
+            (report,) = cluster.status(driver, window=0).state_changes
             assert report.outcome == "changed", report
             shares.append(dict(report.seconds or {}))
             memory.append(peak)

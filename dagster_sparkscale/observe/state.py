@@ -42,7 +42,7 @@ def last_change(status: Status, query: str | None = None) -> Reconfiguration | N
     before it; None: nothing that is known."""
     over = [
         each
-        for each in status.reconfigurations
+        for each in status.state_changes
         if each.outcome is not None and query in (None, each.query)
     ]
     if over:

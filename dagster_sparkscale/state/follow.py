@@ -78,7 +78,7 @@ class Following:
             return False
         ran = {batch.query for batch in status.batches if not batch.failed}
         ended = {query.name for query in status.queries if not query.active and query.error}
-        own = {each.query: each for each in status.reconfigurations if each.id == self.id}
+        own = {each.query: each for each in status.state_changes if each.id == self.id}
         bad = {each for each, told in own.items() if told.outcome not in GOOD}
         # One whose state can't be put back never starts; any other does, as it was.
         active = {query.name for query in status.queries if query.active}
@@ -86,12 +86,12 @@ class Following:
         return (ran | ended | over).issuperset(self.queries)
 
     def _note(self, status: Status) -> None:
-        for each in status.reconfigurations:
+        for each in status.state_changes:
             if each.id == self.id:
                 self.results[each.query] = each
                 self._tell_step(status.epoch, each)
         # A driver that has done it and died before it was asked has left that in the checkpoint.
-        told = {each.query for each in status.reconfigurations}
+        told = {each.query for each in status.state_changes}
         for last in (q.state.last for q in status.queries if q.state is not None):
             if last is None or last.id != self.id or last.query in told:
                 continue

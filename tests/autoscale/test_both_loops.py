@@ -15,7 +15,7 @@ from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.driver.backpressure.estimators import Estimate, Seen, estimator_of
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
-from dagster_sparkscale.observe.status import Batch, Limit, Query, Status
+from dagster_sparkscale.observe.status import Batch, Limit, Query, Spark, Status
 from dev.load_simulation import Run, Stream, always, simulate, steps
 
 MINUTE = 60.0
@@ -96,9 +96,7 @@ class Autoscaled:
             now=now,
             started_at=-MINUTE,
             last_seq=len(self._batches),
-            spark_age=0.0,
-            registered=registered,
-            requested=self.requested,
+            spark=Spark(age=0.0, registered=registered, requested=self.requested),
             queries=(Query("q", True, interval_ms=10_000, behind_ms=self._batches[-1].behind_ms),),
             batches=tuple(self._batches),
             limits=(Limit("source", query="q", rate=self.rate, by="estimator"),),

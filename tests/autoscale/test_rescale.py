@@ -18,7 +18,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.bounds import Bounds
-from tests.fakes import dstream, scaled, structured
+from tests.fakes import altered, dstream, scaled, structured
 from tests.in_memory.cluster import MemoryAgent, MemoryCluster, World
 from tests.in_memory.driver import status_of
 from tests.waiting import HANGS
@@ -139,7 +139,7 @@ class TestStory:
 
         def answer(kept):
             staying = max(2, kept.requested)
-            return replace(status_of(kept), removing=max(0, kept.registered - staying))
+            return altered(status_of(kept), removing=max(0, kept.registered - staying))
 
         monkeypatch.setattr("tests.in_memory.cluster.status_of", answer)
         return world
@@ -159,7 +159,7 @@ class TestStory:
 
         def answer(kept):
             looks.append(kept.registered)
-            return replace(status_of(kept), registered=3, removing=1 if len(looks) < 5 else 0)
+            return altered(status_of(kept), registered=3, removing=1 if len(looks) < 5 else 0)
 
         monkeypatch.setattr("tests.in_memory.cluster.status_of", answer)
         assert carry_out(world, asked(3)).ending == "reached"
@@ -270,7 +270,7 @@ class TestStory:
             def status(self, driver, **how):
                 answer = super().status(driver, **how)
                 if answer.requested == 5 and answer.registered == 3:
-                    return replace(answer, registered=None, requested=None, spark_age=None)
+                    return altered(answer, registered=None, requested=None, spark_age=None)
                 return answer
 
         world.run(STREAM, executors=2)
@@ -395,7 +395,8 @@ class TestRefusals:
     def test_a_driver_that_does_not_know_its_executors(self, world):
         class NotYet(type(world.cluster)):
             def status(self, driver, **how):
-                return replace(super().status(driver, **how), registered=None, phase="starting")
+                starting = replace(super().status(driver, **how), phase="starting")
+                return altered(starting, registered=None)
 
         world.run(STREAM)
         with pytest.raises(AgentUnreachable, match=r"executors yet \(it is starting\)"):

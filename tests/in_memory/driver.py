@@ -14,6 +14,7 @@ from dagster_sparkscale.observe.status import (
     Receiver,
     Reconfiguration,
     Relaunch,
+    Spark,
     Status,
 )
 from tests.fakes import QUERY, batch
@@ -97,12 +98,14 @@ def status_of(kept: Kept) -> Status:
         started_at=kept.driver.submitted_at,
         app_id=kept.driver.app_id,
         ui_url=kept.driver.ui_url,
-        spark_age=kept.spark_age,
-        registered=kept.registered,
-        requested=kept.requested,
-        removing=kept.removing,
-        blocked=kept.blocked,
-        executors=kept.executors,
+        spark=Spark(
+            age=kept.spark_age,
+            registered=kept.registered,
+            requested=kept.requested,
+            removing=kept.removing,
+            blocked=kept.blocked,
+            executors=kept.executors,
+        ),
         queries=kept.queries,
         batches=batches,
         last_seq=len(batches),

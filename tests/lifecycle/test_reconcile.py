@@ -300,7 +300,7 @@ class TestOneStart:
             kept.reconfigurations = (steps.pop(0) if len(steps) > 1 else steps[0],)
 
         world.on_look = look
-        assert start(world).status.reconfigurations[0].outcome == "changed"
+        assert start(world).status.state_changes[0].outcome == "changed"
 
     def test_the_driver_that_it_was_asked_about_is_restarted(self, world):
         world.run(STREAM)

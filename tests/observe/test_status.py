@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.observe.status import Batch, Executor, MalformedStatus, Query, Status
+from dagster_sparkscale.observe.status import Batch, Executor, MalformedStatus, Query, Spark, Status
 
 
 def answer() -> dict:
@@ -87,12 +87,14 @@ def test_a_whole_answer_is_read_field_by_field():
         started_at=1000.5,
         app_id="app-1",
         ui_url="http://driver:4040",
-        spark_age=1.5,
-        registered=2,
-        requested=4,
-        removing=1,
-        blocked="executor 1 holds receivers",
-        executors=(Executor("1", "a", 2, 3, 1), Executor("2", "b", 2, 0, 0)),
+        spark=Spark(
+            age=1.5,
+            registered=2,
+            requested=4,
+            removing=1,
+            blocked="executor 1 holds receivers",
+            executors=(Executor("1", "a", 2, 3, 1), Executor("2", "b", 2, 0, 0)),
+        ),
         queries=(
             Query(
                 *("counts", True, 10000, 500, 1, 7, None, 1234, 4, 2, "processing time", 1999.5),
@@ -106,6 +108,7 @@ def test_a_whole_answer_is_read_field_by_field():
         ),
         last_seq=77,
         rates={"clicks": {"maxRecordsPerTrigger": 1000, "maxSpanPerTrigger": 2.5}},
+        reconfigurations=(),
     )
 
 
@@ -232,7 +235,7 @@ def test_what_are_no_limits_of_sources_is_refused(rates):
 
 def test_shards_are_known_only_if_every_active_query_tells():
     def shards(*queries):
-        return Status("s", 1, "running", 1.0, 1.0, queries=queries).source_shards
+        return Status("s", 1, "running", 1.0, 1.0, 0, queries=queries).source_shards
 
     told = Query("a", True, source_shards=3), Query("b", True, source_shards=2)
     ended = Query("d", False, source_shards=50), Query("e", False)
@@ -322,17 +325,21 @@ statuses = st.builds(
     started_at=st.floats(0, 1e12),
     app_id=st.none() | st.text(),
     ui_url=st.none() | st.text(),
-    spark_age=st.none() | st.floats(0, 1e9),
-    registered=maybe,
-    requested=maybe,
-    removing=numbers,
-    blocked=st.none() | st.text(),
-    executors=st.lists(executors, max_size=2).map(tuple),
+    spark=st.builds(
+        Spark,
+        age=st.none() | st.floats(0, 1e9),
+        registered=maybe,
+        requested=maybe,
+        removing=numbers,
+        blocked=st.none() | st.text(),
+        executors=st.lists(executors, max_size=2).map(tuple),
+    ),
     queries=st.lists(queries, max_size=2).map(tuple),
     batches=st.lists(batches, max_size=2).map(tuple),
     last_seq=numbers,
     rates=st.none()
     | st.dictionaries(st.text(), st.dictionaries(st.text(), numbers | st.floats(0, 1e9))),
+    reconfigurations=st.just(()),
 )
 
 
@@ -397,4 +404,4 @@ def test_an_older_agent_that_knows_nothing_of_state_is_told_from_one_that_has_ch
     content = answer()
     del content["reconfigurations"]
     older = read(content)
-    assert not older.tells_state and older.reconfigurations == ()
+    assert not older.tells_state and older.state_changes == ()

@@ -1,7 +1,6 @@
 """Which receivers move where, so that they are spread evenly."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,7 @@ from dagster_sparkscale.receivers.balance import (
     no_room,
     placement,
 )
-from tests.fakes import status
+from tests.fakes import altered, status
 
 Ids = Mapping[str, Sequence[int]]
 
@@ -168,7 +167,7 @@ THREE = status(
 
 
 def why_not(**fields: object) -> str:
-    found = placement(replace(THREE, **fields), 1)  # type: ignore[arg-type]
+    found = placement(altered(THREE, **fields), 1)
     assert isinstance(found, Unsettled)
     return found.why
 
@@ -181,13 +180,13 @@ class TestPlacement:
         assert isinstance(found, Placement) and found.in_words == "[2, 2, 1]"
 
     def test_a_receiver_takes_as_many_cores_as_a_task(self) -> None:
-        cores = replace(THREE, executors=executors(5, 5, 2))
+        cores = altered(THREE, executors=executors(5, 5, 2))
         found = placement(cores, 2)
         assert isinstance(found, Placement)
         assert found.free == {"0": 0, "1": 1, "2": 0}
 
     def test_an_executor_whose_cores_are_not_known_gets_none(self) -> None:
-        found = placement(replace(THREE, executors=executors(0, 4, 2)), 1)
+        found = placement(altered(THREE, executors=executors(0, 4, 2)), 1)
         assert isinstance(found, Placement) and found.free["0"] == 0
 
     def test_a_receiver_on_its_way_is_waited_for(self) -> None:
@@ -222,4 +221,4 @@ class TestPlacement:
 
     def test_what_was_seen_of_late_is(self) -> None:
         ages = {"receivers": 30.0, "executors": 30.0}
-        assert isinstance(placement(replace(THREE, ages=ages, spark_age=30.0), 1), Placement)
+        assert isinstance(placement(altered(THREE, ages=ages, spark_age=30.0), 1), Placement)

@@ -17,7 +17,7 @@ from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sighting import Sighting
-from tests.fakes import QUERY, batch, driver, dstream, status
+from tests.fakes import QUERY, altered, batch, driver, dstream, status
 from tests.in_memory.driver import arrive
 from tests.receivers.recounting import starts_its_receivers
 from tests.receivers.streams import counting, on, receiving, spread_over
@@ -90,7 +90,7 @@ class TestRebalancing:
     def test_no_core_for_one_that_should_move_is_said(self) -> None:
         told = seen((3, 2, 0))
         *others, last = told.executors
-        full = replace(told, executors=(*others, replace(last, cores=0)))
+        full = altered(told, executors=(*others, replace(last, cores=0)))
         found = decision(receiving(), full)
         assert isinstance(found, Hold)
         assert "; receivers: receivers of executors [3, 2, 0] are not balanced" in found.reason
@@ -163,7 +163,7 @@ class TestCounting:
         assert decision(stream, told).reason.endswith(
             "but 1 are as many as leave a core for batches"
         )
-        assert isinstance(decision(stream, replace(told, requested=2)), ReceiversTo)
+        assert isinstance(decision(stream, altered(told, requested=2)), ReceiversTo)
 
     def test_what_executors_there_can_be_is_what_is_declared(self) -> None:
         """Not how many are requested now: the autoscaler adds some."""

@@ -251,7 +251,7 @@ class TestRefusals:
         )
 
     def test_of_a_driver_of_an_older_release_nothing_is_claimed(self):
-        told = refused(tells_state=False, queries=(Query("plain", active=True),))
+        told = refused(reconfigurations=None, queries=(Query("plain", active=True),))
         assert "was started by an older release" in told and "restart the stream" in told
 
     @pytest.mark.parametrize(
