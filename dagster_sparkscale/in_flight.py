@@ -1,4 +1,4 @@
-"""Which operations are in flight: those of runs that will be carried out, or are."""
+"""The operations in flight: those whose runs wait or are carried out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class InFlight:
     """The run of an operation that is about to be carried out, or is being carried out."""
 
     run: str
-    """For people: `rescale run 1a2b3c4d`."""
+    """The run's name for people: `rescale run 1a2b3c4d`."""
     bars_recovery: bool = True
     """False: it will do nothing to a driver that has failed, or its process may have died."""
 
@@ -39,10 +39,10 @@ class InFlight:
 def in_flight(
     instance: DagsterInstance, cluster_key: str, cluster: ClusterManager, now: float
 ) -> Mapping[str, InFlight]:
-    """By stream, the operation that is in flight.
+    """Find the operation in flight of each stream.
 
     Args:
-        cluster: knows whose stream's lease is held.
+        cluster: the cluster manager, which knows the leases that are held.
     """
     records = instance.get_run_records(
         dg.RunsFilter(

@@ -15,9 +15,10 @@ STREAMS = PREFIX + "streams"
 """Metadata of a cluster's sensor: its streams, for who has loaded the code location."""
 
 STORY = PREFIX + "story"
-"""Of an event: what an operation came to, as JSON."""
+"""The key of an event's metadata with an operation's report, as JSON."""
 MINUTES = PREFIX + "minutes"
-"""Of an event: each minute since the event before, as `observe.minutes` packs them."""
+"""The key of an event's metadata with all minutes since the last event, packed by
+`observe.minutes`."""
 FLEET = "fleet"
 """The asset that shows all streams of a cluster."""
 

@@ -1,4 +1,4 @@
-"""What a code location takes from Dagster's private parts, each in one place.
+"""The private parts of Dagster that a code location uses, each in one place.
 
 Dagster may move any of them in any release. That costs the feature which needs it, and never the
 code location: nothing is imported before it is used, and what is not there any more is passed over.
@@ -16,7 +16,7 @@ REPOSITORY_LABEL_TAG = ".dagster/repository"
 runs."""
 
 _GONE = (ImportError, AttributeError, TypeError)
-"""What comes of a part that was moved, renamed, or is called otherwise now."""
+"""The errors of using a part that has moved or changed."""
 
 
 def register_library(name: str, version: str) -> None:
@@ -30,8 +30,8 @@ def register_library(name: str, version: str) -> None:
 
 
 def carrying(key: str, value: object) -> dict[str, Any]:
-    """Metadata of a definition that carries an object, for who has loaded the code location:
-    `sparkscale` finds its streams by it. Empty where that can't be had."""
+    """Metadata of a definition that carries an object within the process: `sparkscale` finds its
+    streams by it. Empty where Dagster lacks that."""
     try:
         from dagster._core.definitions.metadata.metadata_value import ObjectMetadataValue
 
@@ -41,7 +41,7 @@ def carrying(key: str, value: object) -> dict[str, Any]:
 
 
 def carried(metadata: Mapping[str, Any], key: str) -> Any:
-    """What a definition carries; None: nothing."""
+    """The object that a definition carries; None: it carries none."""
     return getattr(metadata.get(key), "instance", None)
 
 
@@ -51,7 +51,7 @@ def is_check_error(error: BaseException) -> bool:
 
 
 def code_location(context: Any) -> str | None:
-    """The name of the code location whose sensor ticks; None: it can't be told, as in a test."""
+    """The name of the code location whose sensor ticks; None: it has none, such as in a test."""
     return _location(getattr(context, "code_location_origin", None))
 
 
@@ -68,8 +68,9 @@ def _location(origin: Any) -> str | None:
 
 
 def is_of_a_run() -> bool:
-    """Whether definitions are loaded for a run, which has been accepted with them; False where that
-    can't be told."""
+    """Whether definitions are loaded for a run, which has been accepted with them; False where
+    Dagster
+    does not say."""
     try:
         from dagster._core.definitions.definitions_load_context import (
             DefinitionsLoadContext,
@@ -85,15 +86,16 @@ def is_of_a_run() -> bool:
 def stored_outcomes(
     instance: dg.DagsterInstance, keys: Iterable[dg.AssetCheckKey]
 ) -> Mapping[dg.AssetCheckKey, bool | None] | None:
-    """Whether each check has passed when it was stored last; None of one: nothing is stored. None
-    of all: it can't be told."""
+    """Read whether each check passed when it was stored last. A check's None: nothing is stored.
+    None
+    for all: Dagster can't say."""
     keys = list(keys)
     try:
         stored = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
         found = {key: getattr(stored.get(key), "evaluation", None) for key in keys}
     except _GONE:
         return None
-    # Of one that a run has planned and not told there is nothing but that plan, whatever was told
+    # A check that a run has planned and not reported has only that plan, whatever was stored
     # before.
     return {
         key: evaluation.passed if isinstance(evaluation, dg.AssetCheckEvaluation) else None
@@ -104,8 +106,8 @@ def stored_outcomes(
 def stored_failure(
     instance: dg.DagsterInstance, key: dg.AssetCheckKey
 ) -> dg.AssetCheckEvaluation | None:
-    """The last stored outcome of a check, if that is a failure; None: it is none, or that
-    can't be told."""
+    """The last stored outcome of a check, if that is a failure; None: it is none, or Dagster can't
+    say."""
     try:
         from dagster._core.storage.asset_check_execution_record import (
             COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES as COMPLETED,

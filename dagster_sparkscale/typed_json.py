@@ -1,7 +1,7 @@
-"""JSON that another process has written, as the dataclass that it should be.
+"""Reads the JSON of other processes into dataclasses.
 
-Unknown fields are passed over, and those that are absent have their defaults: the writer may be
-newer or older than this side. Types are taken strictly: neither is "1" a number nor 1 a text. Pure.
+Unknown fields are passed over, and absent ones have their defaults: the writer may be newer or
+older than this side. Types are strict: "1" is no number, and 1 is no text. Pure.
 """
 
 import json
@@ -26,14 +26,15 @@ _TYPES = {
 
 
 class Malformed(ValueError):
-    """It is not what it should be; the text names the field, and what would be right."""
+    """The JSON has another form than it should; the text names the field, and what would be
+    right."""
 
 
 def read(kind: TypeAdapter[T], text: bytes | str) -> T:
-    """The JSON object in `text` as the dataclass of `kind`.
+    """Read the JSON object in `text` into the dataclass of `kind`.
 
     Raises:
-        Malformed: it is no JSON, or a field is missing or not of its type.
+        Malformed: the text is no JSON, or a field is missing or has another type.
     """
     try:
         try:
@@ -49,8 +50,9 @@ def read(kind: TypeAdapter[T], text: bytes | str) -> T:
 
 
 def _mended(text: bytes | str, error: ValidationError) -> bytes | None:
-    """`text` as pydantic takes it, if it is JSON that only Python takes: in another encoding, as an
-    editor may leave it, or with half a character."""
+    """Turn JSON that only Python reads into JSON for pydantic: in another encoding, such as an
+    editor
+    leaves, or with half a character. None: `text` is no JSON."""
     if error.errors(include_url=False)[0]["type"] != "json_invalid":
         return None
     try:
@@ -61,23 +63,23 @@ def _mended(text: bytes | str, error: ValidationError) -> bytes | None:
 
 def _explain(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
-    place, given = fault["loc"], fault["input"]
+    place, found = fault["loc"], fault["input"]
     if fault["type"] == "json_invalid":
         return f"it is not JSON: {fault['ctx']['error']}"
     if not place:
-        return f"it must be a JSON object, not {type(given).__name__}"
+        return f"it must be a JSON object, not {type(found).__name__}"
     # Of `executors, 0, cores` the last; of `executors, 0` what it is an item of.
     name = next(step for step in reversed(place) if isinstance(step, str))
     if isinstance(place[-1], int) or fault["type"] == "tuple_type":
         return f"{name}: must be a list of objects"
-    if fault["type"] == "missing" or given is None:
+    if fault["type"] == "missing" or found is None:
         return f"{name}: missing"
     right = _TYPES.get(fault["type"], fault["msg"].removeprefix("Input should be "))
-    return f"{name} = {reprlib.repr(given)}: must be {right}"
+    return f"{name} = {reprlib.repr(found)}: must be {right}"
 
 
 def _check_numbers(value: Any, name: str) -> None:
-    """JSON as Python reads it has numbers that no later arithmetic survives."""
+    """Refuse numbers in JSON that no later arithmetic survives."""
     if type(value) in (int, float):
         if not abs(value) < _LARGEST:  # NaN is not, either
             raise Malformed(f"{name} = {reprlib.repr(value)}: must be a number of 64 bits")
@@ -91,5 +93,6 @@ def _check_numbers(value: Any, name: str) -> None:
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    """Of the fields of a dataclass: a tick asks for those of every executor of every stream."""
+    """The names of a dataclass's fields, kept: a tick needs them for every executor of every
+    stream."""
     return tuple(each.name for each in fields(kind))

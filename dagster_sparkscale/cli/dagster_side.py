@@ -1,4 +1,5 @@
-"""What Dagster must be like for streams to be seen to: its home, daemon, settings and sensor."""
+"""Checks of Dagster itself: its home, daemon, settings and sensor, without which no stream is
+watched."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -36,24 +37,24 @@ _RUN_IT = (
 
 def home() -> Condition:
     """DAGSTER_HOME as the environment has it."""
-    given = os.environ.get("DAGSTER_HOME")
-    if not given:
+    home = os.environ.get("DAGSTER_HOME")
+    if not home:
         return Condition(
             "DAGSTER_HOME",
             "not set: Dagster would forget its runs, and a relative state folder depends on where "
             "it is started",
             "`export DAGSTER_HOME=/a/folder`, the same for all of Dagster and for this command",
         )
-    folder = Path(given).expanduser()
+    folder = Path(home).expanduser()
     if not folder.is_absolute():
-        return Condition("DAGSTER_HOME", f"{given}: is relative", "name it by its absolute path")
+        return Condition("DAGSTER_HOME", f"{home}: is relative", "name it by its absolute path")
     if not folder.is_dir():
-        return Condition("DAGSTER_HOME", f"{given}: is no folder", f"`mkdir -p {given}`")
+        return Condition("DAGSTER_HOME", f"{home}: is no folder", f"`mkdir -p {home}`")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return Condition(
-            "DAGSTER_HOME", f"{given}: can't be written", "call this as the user that runs Dagster"
+            "DAGSTER_HOME", f"{home}: can't be written", "call this as the user that runs Dagster"
         )
-    return Condition("DAGSTER_HOME", given)
+    return Condition("DAGSTER_HOME", home)
 
 
 def of_instance(instance: dg.DagsterInstance, now: float) -> Iterator[Condition]:

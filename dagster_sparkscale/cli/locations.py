@@ -41,7 +41,7 @@ class Deployed:
     """The streams of one cluster of a code location."""
 
     location: str
-    """As Dagster calls the code location."""
+    """Dagster's name of the code location."""
     repository: dg.RepositoryDefinition
     streams: Streams
 
@@ -55,7 +55,7 @@ class Deployed:
         """The cluster manager, its settings read.
 
         Raises:
-            ClusterError: it refuses them, or one is not in the environment; says so in its words.
+            ClusterError: the cluster refuses its fields, or a variable is not in the environment.
         """
         key = self.streams.cluster_key
         resource = self.repository.get_top_level_resources()[key]
@@ -69,7 +69,7 @@ class Deployed:
 
 @dataclass(frozen=True)
 class Target:
-    """Which code locations, and which of their clusters, a command is about."""
+    """The code locations, and those of their clusters, that a command is about."""
 
     workspace: WorkspaceOpts
     cluster: str | None = None
@@ -139,7 +139,7 @@ class Target:
 
         Raises:
             click.UsageError: there is none of that name, or there are several.
-            ClusterError: it can't be told which streams a cluster remembers.
+            ClusterError: a cluster does not say which streams it remembers.
         """
         there = {}
         for each in self.load():
@@ -164,10 +164,10 @@ class Target:
 
 
 def instance_of_home() -> dg.DagsterInstance:
-    """Dagster's instance, as DAGSTER_HOME names it.
+    """Open Dagster's instance in DAGSTER_HOME.
 
     Raises:
-        click.ClickException: it names none, or none that can be used; says why.
+        click.ClickException: DAGSTER_HOME is not set, or its instance can't be used; says why.
     """
     if not os.environ.get("DAGSTER_HOME"):
         raise click.ClickException(_NO_HOME)
@@ -178,17 +178,17 @@ def instance_of_home() -> dg.DagsterInstance:
 
 
 def on_a_target(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command that begins with a `Target`, told by the options that `dagster` has, too."""
+    """Give a command a `Target`, from the options that `dagster` has too."""
 
     @functools.wraps(command)
-    def told(**options: Any) -> Any:
+    def with_target(**options: Any) -> Any:
         asked = {name: options.pop(name) for name in _POINTERS}
         target = Target(WorkspaceOpts(**asked), options.pop("cluster"))
         return command(target, **options)
 
     for option in reversed(_OPTIONS):
-        told = option(told)
-    return told
+        with_target = option(with_target)
+    return with_target
 
 
 _POINTERS = ("workspace", "python_file", "module_name", "attribute", "working_directory")

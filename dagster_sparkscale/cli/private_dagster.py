@@ -66,7 +66,7 @@ def loaded_repositories(pointer: Any) -> LoadedRepositories:
     """The repositories of a code location, loaded into this process.
 
     Raises:
-        DagsterError: they can't be loaded.
+        DagsterError: the repositories can't be loaded.
         click.ClickException: this Dagster loads them in another way.
     """
     try:

@@ -41,24 +41,24 @@ def carry_out(
     else of Dagster runs.
 
     Args:
-        config: what the op is told; what is None in it is left out.
-        stream: which it changes.
+        config: the config of the op; values that are None are left out.
+        stream: the stream that the run changes.
         title: what the run is for, for people.
-        op: the one that is told, and listened to.
-        asset: the only one to materialize; None: the job is none of assets.
+        op: the op that gets the config, and whose messages are shown.
+        asset: the only asset to materialize; None: the job has no assets.
 
     Raises:
         click.ClickException: the run failed; says why in its words.
-        ClusterError: the cluster's settings are refused. Of a run only its page would say so.
+        ClusterError: the cluster refuses its settings. A run would say so on its page only.
     """
     with deployed.cluster():
         pass
-    told = {key: value for key, value in config.items() if value is not None}
+    op_config = {key: value for key, value in config.items() if value is not None}
     run_id = str(uuid.uuid4())
     out = sys.stdout
 
     def tell(event: dg.EventLogEntry) -> None:
-        # A start is followed by its stream's checks, of which nothing can be told so soon.
+        # A start is followed by its stream's checks, of which nothing is known so soon.
         if not event.is_dagster_event and event.step_key == op:
             click.echo(in_a_terminal(event.user_message, stream), file=out)
 
@@ -73,7 +73,7 @@ def carry_out(
             redirect_stderr(io.StringIO()),
         ):
             result = job.execute_in_process(
-                run_config={"ops": {op: {"config": told}}},
+                run_config={"ops": {op: {"config": op_config}}},
                 instance=instance,
                 run_id=run_id,
                 tags={

@@ -28,7 +28,7 @@ def register(spark: "SparkSession") -> None:
     the executors too.
 
     Raises:
-        TooOld: this Spark has no sources of Python.
+        TooOld: this Spark has no Python data sources.
     """
     import pyspark
 

@@ -21,7 +21,7 @@ def open_client(session: Any, connection: Connection, connections: int, retries:
             service itself, and failures of the network.
 
     Raises:
-        KinesisError: there is no region, or none of that name.
+        KinesisError: no region is known, or no region has that name.
     """
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
@@ -45,7 +45,7 @@ def open_session(connection: Connection) -> Any:
     """A boto3 session with the credentials the options name, or those that boto3 finds.
 
     Raises:
-        KinesisError: there is no such profile, or nothing to assume the role with.
+        KinesisError: no profile has that name, or no credentials are there to assume the role.
     """
     import boto3
     from botocore.exceptions import BotoCoreError

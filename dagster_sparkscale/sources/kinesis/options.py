@@ -54,14 +54,14 @@ class Limits:
     records: int | None = None
     bytes: int | None = None
     span_ms: int | None = None
-    """Of the stream's own time."""
+    """The span of the stream's own time that a batch may cover."""
     duration_ms: int | None = None
     """How long a batch should take, by what batches have taken so far."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: one position for all shards, or one for each shard that is named."""
+    """A declared begin: one position for all shards, or one for each named shard."""
 
     everywhere: Position | None = None
     latest: bool = False
@@ -86,14 +86,14 @@ _SECRET = re.compile(r"secret|token|key|externalid", re.IGNORECASE)
 _SEQUENCE = re.compile(r"[0-9]{1,128}")
 
 
-def parse(given: Mapping[str, Any]) -> Options:
-    """The options as Spark hands them over: all texts, names in any case.
+def parse(texts: Mapping[str, Any]) -> Options:
+    """Read the options from Spark's form: all texts, names in any case.
 
     Raises:
         OptionsError: an option is missing, unknown or wrong.
     """
-    values = {name.lower(): str(value) for name, value in given.items()}
-    faults = [_unknown(name) for name in given if name.lower() not in _NAMES]
+    values = {name.lower(): str(value) for name, value in texts.items()}
+    faults = [_unknown(name) for name in texts if name.lower() not in _NAMES]
 
     def take(name: str, read: Callable[[str], Any], default: Any = None) -> Any:
         value = values.get(name.lower())
@@ -198,7 +198,7 @@ def parse_position(text: str) -> Start:
     """A startingPosition: `latest`, `trim_horizon`, a moment, or JSON with one for each shard.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text is none of these.
     """
     if text.startswith("{"):
         try:
@@ -229,18 +229,18 @@ def _simple(text: str) -> Start:
     return Start(everywhere=Position(Kind.TIME, time_ms=round(moment.timestamp() * 1000)))
 
 
-def _of_shard(shard: str, given: Any) -> Position:
-    if isinstance(given, str) and _SEQUENCE.fullmatch(given):
-        return Position(Kind.AFTER, given)
-    if isinstance(given, Mapping) and len(given) == 1:
-        ((how, sequence),) = given.items()
+def _of_shard(shard: str, declared: Any) -> Position:
+    if isinstance(declared, str) and _SEQUENCE.fullmatch(declared):
+        return Position(Kind.AFTER, declared)
+    if isinstance(declared, Mapping) and len(declared) == 1:
+        ((how, sequence),) = declared.items()
         kinds = {"at": Kind.AT, "after": Kind.AFTER}
         if how in kinds and isinstance(sequence, str) and _SEQUENCE.fullmatch(sequence):
             return Position(kinds[how], sequence)
-    if isinstance(given, str) and given.lower() == "trim_horizon":
+    if isinstance(declared, str) and declared.lower() == "trim_horizon":
         return Position(Kind.TRIM)
     raise ValueError(
-        f"has {given!r} for {shard}: it must be the last sequence number that was read, in "
+        f"has {declared!r} for {shard}: it must be the last sequence number that was read, in "
         'quotes, {"at": "..."} for the next one to be read, or "trim_horizon"'
     )
 

@@ -2,7 +2,7 @@
 
 A range ends at a sequence number, and GetRecords knows no end: what a page holds beyond the end
 has been read in vain and counts against the shard's 2 MiB a second. How many records are left is
-told by how dense those read so far lay.
+estimated from the density of those read so far.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Pages:
     least: int = LEAST
 
     def saw(self, records: int, first_ms: float, last_ms: float) -> None:
-        """So many records came, which arrived from `first_ms` to `last_ms`."""
+        """Learn from a page of so many records, which arrived from `first_ms` to `last_ms`."""
         if not self.read:
             self.first_ms = first_ms
         self.read += records

@@ -52,11 +52,11 @@ def plan_bounded(
 def _found(
     service: Service, ends: Mapping[str, Position], listed: Sequence[Shard], fail: bool
 ) -> dict[str, Position]:
-    """Those ends that there are; one that was trimmed has nothing before it.
+    """The ends whose records still exist; a trimmed end has nothing before it.
 
     Raises:
-        DataLost: the record of an end is no longer there, and `fail`.
-        KinesisError: the stream has not such a shard, or the shard never had such a record.
+        DataLost: the record of an end is gone, and `fail`.
+        KinesisError: the stream has no such shard, or the shard never had such a record.
     """
     if unknown := sorted(set(ends) - {shard.id for shard in listed}):
         raise KinesisError(f"endingPosition names {', '.join(unknown)}, which the stream has not")

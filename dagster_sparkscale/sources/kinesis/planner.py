@@ -17,18 +17,17 @@ from .positions import END, Kind, Offset, Position
 from .ranges import Range, joined
 from .retention import Retention, found
 from .service import Service, arrived_ms
-from .shard_plan import Bounds, Look, Memory, Step
+from .shard_plan import Bounds, Memory, ShardPlanner, Step
 from .shards import Shard, ancestors, forgettable, missing, roots, startable
 from .span import Governor, span_ms
 
 CLOCK_MS = 1500
-"""By how much the service's clock may be ahead of what is known of it, and of what it last told:
-a second, and the way there."""
+"""How far the service's clock may be ahead of the time known of it: a second, and the way there."""
 SETTLE_MS = 300
-"""How long before the present a batch ends at the latest: there is more often a record to end at
-a moment ago than right now."""
+"""How long before the present a batch ends at the latest: a record to end at is more often there a
+moment later."""
 CARRIED_BYTES = 8 * 1024 * 1024
-"""Of records that travel with a plan, all shards together."""
+"""Bytes of records that travel with a plan, all shards together."""
 CARRIED_BYTES_A_SHARD = 256 * 1024
 THREADS = 16
 
@@ -36,23 +35,23 @@ THREADS = 16
 def wait_until_past(
     service: Service, moment_ms: float, sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Wait until a moment is known to be past that the service's clock may have passed. What is not
-    known to be past is yet to come for a plan, and has nothing."""
+    """Wait until `moment_ms` is certainly past, if the service's clock may have passed it. Before
+    that it is the future for a plan, and has nothing."""
     ahead_ms = moment_ms - service.now_ms()
     if 0 < ahead_ms <= CLOCK_MS:
         sleep(ahead_ms / 1000)
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     end: Offset
     ranges: tuple[Range, ...]
     behind_ms: int
-    """How far behind the tip the stream is after this batch; of the shard furthest behind."""
+    """How far the shard furthest behind is behind its tip after this batch."""
     shards: int
-    """How many shards are being read."""
+    """The number of shards that are read."""
     covered_ms: float = 0.0
-    """How much of the stream's time the batch covers, of the shard it covers most of."""
+    """The stream's time that the batch covers, in the shard where that is most."""
 
 
 class Planner:
@@ -61,7 +60,7 @@ class Planner:
     Args:
         fail_on_data_loss: whether data that was trimmed before it was read is an error.
         sleep: waits for seconds.
-        ahead: whether batches are planned before others are done, which are then told of by `took`.
+        ahead: whether batches are planned before others are done; `took` then reports those.
     """
 
     def __init__(
@@ -86,13 +85,13 @@ class Planner:
         self._lost_again = 0
 
     def begin(self, start: Start) -> Offset:
-        """Where a new query begins.
+        """The offset at which a new query begins.
 
         Raises:
-            DataLost: a moment or a record that is older than what the stream retains, and
-                failOnDataLoss.
-            KinesisError: `start` names shards the stream has not, leaves out some it has, or names
-                one and another that it descends from.
+            DataLost: the moment or the record is older than what the stream retains, and
+                failOnDataLoss is set.
+            KinesisError: `start` names shards that the stream lacks, leaves some out, or names both
+                a shard and one that it descends from.
         """
         listed, now = self._service.shards(), self._service.now_ms()
         stream = self._service.connection.stream
@@ -115,11 +114,11 @@ class Planner:
             stream, {shard: position for shard in roots(listed)}, from_ms=position.time_ms
         )
 
-    def _named(self, given: Mapping[str, Position], listed: Sequence[Shard], now: int) -> Offset:
+    def _named(self, begins: Mapping[str, Position], listed: Sequence[Shard], now: int) -> Offset:
         first = {shard.id: shard.first for shard in listed}
 
         def begin(shard: str) -> tuple[Position, int]:
-            position = given[shard]
+            position = begins[shard]
             if position.sequence is None:
                 return replace(position, time_ms=now), 0
             if (record := found(self._service, shard, position.sequence)) is not None:
@@ -132,8 +131,8 @@ class Planner:
             )
             return Position(Kind.TRIM, time_ms=now), 1
 
-        with ThreadPoolExecutor(min(THREADS, len(given))) as threads:
-            begun = dict(zip(given, threads.map(begin, given), strict=True))
+        with ThreadPoolExecutor(min(THREADS, len(begins))) as threads:
+            begun = dict(zip(begins, threads.map(begin, begins), strict=True))
         return Offset(
             self._service.connection.stream,
             {shard: position for shard, (position, _) in begun.items()},
@@ -141,20 +140,19 @@ class Planner:
         )
 
     def stop_at(self, moment_ms: int | None = None) -> None:
-        """Plan nothing that arrived after `moment_ms`. If it is not given, all that has arrived
-        by now is planned, and perhaps a little of what follows: the service's clock is known to
-        the second only."""
+        """Plan nothing that arrived after `moment_ms`. Without it, plan all that has arrived by
+        now, and perhaps a little more: the service's clock is known to the second only."""
         if moment_ms is None:
             moment_ms = self._service.now_ms() + CLOCK_MS
         self._until_ms = moment_ms
 
     def took(self, duration_ms: float, covered_ms: float) -> None:
-        """How long a batch took, and what it covered (see `Plan`). For who plans ahead; others are
-        taken to plan the next one when a batch is done."""
+        """Note how long a batch took and what it covered (see `BatchPlan`). Only callers that plan
+        ahead do so; for others a batch is done when the next one is planned."""
         self._took = duration_ms, covered_ms
 
-    def plan(self, start: Offset, limits: Limits | None) -> Plan:
-        """The batch that begins at `start`; its end is `start` if there is nothing to read.
+    def plan(self, start: Offset, limits: Limits | None) -> BatchPlan:
+        """Plan the batch that begins at `start`; its end is `start` if there is nothing to read.
 
         Args:
             limits: None for all there is.
@@ -179,7 +177,7 @@ class Planner:
         for shard in forgettable(listed, ends):
             del ends[shard]
         lost, self._lost_again = lost + self._lost_again, 0
-        return Plan(
+        return BatchPlan(
             end=replace(start, shards=ends, lost=start.lost + lost),
             ranges=tuple(
                 replace(step.range, kept_ms=self.kept_ms())
@@ -191,9 +189,9 @@ class Planner:
             covered_ms=self._covered_ms,
         )
 
-    def everything(self, start: Offset) -> Plan:
-        """One batch of all there is up to where `stop_at` says, children of shards that end in it
-        among it; they come after their parents.
+    def everything(self, start: Offset) -> BatchPlan:
+        """Plan one batch of all records up to `stop_at`. It includes children of shards that end in
+        it, after their parents.
 
         Raises:
             DataLost, KinesisError: as `plan`.
@@ -204,11 +202,11 @@ class Planner:
         return plan
 
     def check(self, start: Offset) -> None:
-        """Whether what follows `start` is still there, before a batch is repeated. What is not is
-        counted in the next plan.
+        """Check before a batch is repeated that the data after `start` is still there. The next
+        plan counts what is lost.
 
         Raises:
-            DataLost: it is not, and failOnDataLoss is set.
+            DataLost: data is gone, and failOnDataLoss is set.
         """
         _, lost = self._without_lost(start, self._service.shards(), self._service.now_ms())
         self._lost_again += lost
@@ -220,7 +218,7 @@ class Planner:
     def _without_lost(
         self, start: Offset, listed: Sequence[Shard], now: int
     ) -> tuple[dict[str, Position], int]:
-        """Positions from which it can go on, and how many were not."""
+        """Positions from which reading can go on, and how many had lost data."""
         positions = dict(start.shards)
         lost = 0
         for shard in missing(listed, positions):
@@ -271,7 +269,7 @@ class Planner:
                 carried_bytes=min(CARRIED_BYTES_A_SHARD, CARRIED_BYTES // len(active)),
                 refresh_ms=refresh_ms,
             )
-            look = Look(
+            planner = ShardPlanner(
                 self._service,
                 shard,
                 shard in closed,
@@ -281,7 +279,7 @@ class Planner:
                 now,
                 self._clock,
             )
-            return look.step()
+            return planner.step()
 
         with ThreadPoolExecutor(min(THREADS, len(active))) as threads:
             return dict(zip(active, threads.map(step, active), strict=True))
@@ -301,31 +299,31 @@ class Planner:
 
 
 def _covered_ms(step: Step) -> float:
-    """How much of the stream's time a step covers; 0 where that cannot be told."""
+    """The stream's time that a step covers; 0 where that is not known."""
     if step.range is None or not step.range.head or step.position.time_ms is None:
         return 0.0
     first: float = step.range.head[0]["ApproximateArrivalTimestamp"] * 1000
     return max(0.0, step.position.time_ms - first)
 
 
-def _check_named(given: Mapping[str, Position], listed: Sequence[Shard]) -> None:
+def _check_named(named: Mapping[str, Position], listed: Sequence[Shard]) -> None:
     ids = {shard.id for shard in listed}
-    if unknown := sorted(set(given) - ids):
+    if unknown := sorted(set(named) - ids):
         raise KinesisError(
             f"startingPosition names {', '.join(unknown)}, which the stream has not: "
             f"it has {', '.join(sorted(ids))}"
         )
-    behind = ancestors(given, listed)
-    for shard in sorted(given):
-        if above := sorted(ancestors([shard], listed) & set(given)):
+    behind = ancestors(named, listed)
+    for shard in sorted(named):
+        if above := sorted(ancestors([shard], listed) & set(named)):
             raise KinesisError(
                 f"startingPosition names {shard} and {', '.join(above)}, which it descends from: "
                 f"what lies between them would be skipped. Name {shard} alone, to begin there and "
                 f"pass over what it descends from; or leave {shard} out, and it is read after "
                 f"{', '.join(above)}"
             )
-    below = {shard.id for shard in listed if ancestors([shard.id], listed) & set(given)}
-    if left_out := sorted(ids - set(given) - behind - below):
+    below = {shard.id for shard in listed if ancestors([shard.id], listed) & set(named)}
+    if left_out := sorted(ids - set(named) - behind - below):
         raise KinesisError(
             f"startingPosition does not say where to begin in {', '.join(left_out)}: name every "
             "shard but those that descend from a named one, or that a named one descends from"

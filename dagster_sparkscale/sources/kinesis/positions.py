@@ -1,4 +1,4 @@
-"""Where reading stands in each shard, and the offset that Spark's checkpoint keeps. Pure.
+"""Positions of reading in each shard, and the offset that Spark's checkpoint keeps. Pure.
 
 A position is never a count: Kinesis has none. It is a sequence number, or the moment from which
 to read a shard of which nothing has been read yet.
@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 VERSION = 1
-"""Of the JSON in the checkpoint. A newer one is refused: it may mean something else."""
+"""The version of the JSON in the checkpoint. A newer one is refused: it may mean something else."""
 
 
 class Kind(StrEnum):
@@ -58,7 +58,7 @@ class Offset:
 
     stream: str
     shards: Mapping[str, Position] = field(default_factory=dict)
-    """By shard id. A shard that is not in here has not been begun."""
+    """Positions by shard id. A shard that is missing has not been begun."""
     from_ms: int | None = None
     """Records that arrived before this are not wanted, in shards yet to be begun either."""
     lost: int = 0
@@ -77,7 +77,7 @@ class Offset:
         return json
 
     def first(self, now_ms: int | None = None) -> Position:
-        """Where to begin in a shard that has not been begun."""
+        """The position at which a new shard begins."""
         if self.from_ms is not None:
             return Position(Kind.TIME, time_ms=self.from_ms)
         return Position(Kind.TRIM, time_ms=now_ms)

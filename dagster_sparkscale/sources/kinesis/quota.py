@@ -1,6 +1,7 @@
 """Keeps calls inside what the service allows a shard, before it has to refuse them.
 
-At most 5 GetRecords in a second and 2 MiB a second in each shard; a larger answer is given, and
+At most 5 GetRecords in a second and 2 MiB a second in each shard; the service sends a larger
+answer, and
 paid for by calls that are refused until it is made up for (Kinesis Data Streams quotas). Clock
 and sleep are parameters, so that this is tested without waiting.
 """
@@ -61,7 +62,7 @@ class Limiter:
 
 
 class Unlimited(Limiter):
-    """For a service without these limits, such as an emulator."""
+    """The quota of a service without limits, such as an emulator."""
 
     def before_read(self, shard: str) -> None:
         pass

@@ -33,7 +33,7 @@ def between(begin: Offset, until: Offset, kept_ms: int | None = None) -> list[Ra
     ranges = []
     for shard, end in until.shards.items():
         start = begin.shards.get(shard) or begin.first()
-        # A moment is no end: up to there no record has been seen, or there was none to go on
+        # A moment is no end: up to there no record has been read, or there was none to go on
         # from. A position whose time alone was renewed has moved past no record either.
         ends = end.kind is Kind.END or end.sequence is not None
         if ends and (start.kind, start.sequence) != (end.kind, end.sequence):

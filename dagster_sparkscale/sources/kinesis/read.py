@@ -39,7 +39,7 @@ def read(
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items, of which the next one is made while the last one is worked on.
+    """Yield `items`, and make the next one while the caller works on the last.
 
     One thread makes them from beginning to end: a page that is parsed by one thread and converted
     by another costs half as much again, for it wanders from core to core.
@@ -111,7 +111,7 @@ class _Rest:
             return page
 
     def _cut(self, records: list[Record]) -> tuple[list[Record], bool]:
-        """Those of the range, and whether it ends with them."""
+        """The records of the range, and whether the range ends with them."""
         if self._end.sequence is None or not records:
             return records, False
         end, ends_with = self._end.sequence, self._end.kind is Kind.AFTER

@@ -16,10 +16,10 @@ the record that was read last has: a shard may have been silent since."""
 ASK_EVERY_S = 600.0
 """The stream's retention may be changed at any time; asking counts against an account's quota."""
 EMPTY_PAGES = 5
-"""The service may answer with nothing though it has what was asked for: so often it may."""
+"""Empty pages to bear: the service may answer with nothing though it has the record."""
 REFRESHED = 10
-"""A shard that stays silent has its position's time renewed after this part of the retention: so
-that what is old in a shard is told from what was never read."""
+"""The part of the retention after which a silent shard's position gets a newer time: this tells old
+data in a shard from data that was never read."""
 
 
 class DataLost(KinesisError):
@@ -27,7 +27,8 @@ class DataLost(KinesisError):
 
 
 def trimmed(service: Service, shard: str, position: Position, now_ms: int, kept_ms: int) -> bool:
-    """The same as `Retention.lost`, where it is known how long the stream keeps a record."""
+    """Whether data that follows `position` may be gone, in a stream that keeps records for
+    `kept_ms`."""
     if position.time_ms is None:  # as at the end of a closed shard
         return False
     if position.time_ms > now_ms - kept_ms + MARGIN_MS:
@@ -38,7 +39,7 @@ def trimmed(service: Service, shard: str, position: Position, now_ms: int, kept_
 
 
 def found(service: Service, shard: str, sequence: str) -> Record | None:
-    """The record of that sequence number; None if it is not there (any more)."""
+    """The record of that sequence number; None if the shard does not have it (any more)."""
     iterator = None
     pages = 0
     while pages < EMPTY_PAGES:
@@ -85,8 +86,8 @@ class Retention:
         return self.kept_ms() / REFRESHED
 
     def lost(self, shard: str, position: Position, now_ms: int) -> bool:
-        """Whether data that follows `position` may be gone: it has not been looked at for longer
-        than data is kept, and the record it was read up to is gone."""
+        """Whether data that follows `position` may be gone: nobody has read there for longer than
+        data is kept, and the last record read is gone."""
         return trimmed(self._service, shard, position, now_ms, self.kept_ms())
 
     def report(self, what: str) -> None:

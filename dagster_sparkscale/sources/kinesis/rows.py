@@ -10,8 +10,8 @@ SCHEMA = (
     "data binary, partitionKey string, sequenceNumber string, subSequenceNumber bigint, "
     "approximateArrivalTimestamp timestamp, shardId string, streamName string"
 )
-"""Of the rows, as Spark's DDL. subSequenceNumber is the place within a record of the Kinesis
-Producer Library that held several, and null for one that was put by itself."""
+"""The schema of the rows, in Spark's DDL. subSequenceNumber is the place within a record of the
+Kinesis Producer Library that held several, and null for one that was put by itself."""
 
 _MAGIC = b"\xf3\x89\x9a\xc2"
 """What an aggregated record begins with."""

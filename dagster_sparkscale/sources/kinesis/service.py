@@ -22,8 +22,8 @@ from .shards import Shard
 log = logging.getLogger(__name__)
 
 Record = dict[str, Any]
-"""As the service has it: SequenceNumber, ApproximateArrivalTimestamp (seconds), PartitionKey and
-Data (base64)."""
+"""A record in the service's JSON: SequenceNumber, ApproximateArrivalTimestamp (seconds),
+PartitionKey and Data (base64)."""
 
 CLOCK_SAMPLES = 50
 """Answers that tell the service's time: few enough that a clock that drifts does no harm."""
@@ -98,13 +98,13 @@ class Service:
         return round(hours * 3_600_000)
 
     def iterator(self, shard: str, position: Position, hasty: bool = False) -> str:
-        """Where GetRecords begins to read.
+        """An iterator by which GetRecords reads from `position`.
 
         Args:
             hasty: give up after one more try.
 
         Raises:
-            UnknownSequence: `position` is of a record that the shard has not.
+            UnknownSequence: the shard lacks the record of `position`.
             KinesisError: it did not work, and trying again did not help.
         """
         request: dict[str, Any] = {"StreamName": self.connection.stream, "ShardId": shard}

@@ -1,4 +1,4 @@
-"""Plans a batch's part of one shard, with as few looks at its records as possible."""
+"""Plans a batch's part of one shard, and reads as few of its records as possible."""
 
 import contextlib
 import time
@@ -12,37 +12,37 @@ from .service import ExpiredIterator, Page, Record, Service, arrived_ms
 from .span import Density
 
 CARRIED_RECORDS = 1000
-"""That travel with a plan at the beginning of a range: a second of a shard that is full. They tell
+"""Records that travel with a plan at the beginning of a range: a second of a full shard. They show
 how dense the records lie, even if those come in bursts."""
 FIRST_LOOK = 20
-"""Records, while it is not known how large they are."""
+"""Records of the first page, while their size is not known."""
 FORWARD_RECORDS = 10_000
 EMPTY_PAGES = 5
-"""In a row, before the rest is left to the next batch: a second, at five calls a second. The next
-one tries twice as many: it may have to begin where this one did."""
+"""Empty pages in a row before the rest is left to the next batch: a second, at five calls a second.
+The next batch tries twice as many: it may have to begin where this one did."""
 EMPTY_PAGES_TO_STOP = 2000
-"""The same for a query that is to stop at a certain point: it has no next batch. More than these
-are never tried."""
+"""Empty pages in a row for a query that stops at a certain point and has no next batch. No query
+tries more."""
 BACK_MS = 1000
 BACK_GROWTH = 4
-"""How far to look back for a record to end at, in a shard that has fallen silent, and how many
-times as far if that was not enough."""
+"""How far to look back for a record to end at in a shard that has fallen silent, and the factor by
+which each further look goes back."""
 REST_MS = 10_000
-"""How much of the stream's time may lie behind such a record: a page has it, for the next batch."""
+"""The stream's time that may lie behind such a record: the next batch reads it in one page."""
 REST_TO_STOP_MS = 1000
-"""The same for a query that is to stop at a certain point, which is read on to: a look or two more
-cost about what it costs to read that."""
+"""The stream's time that may lie behind such a record for a query that stops, and reads it itself:
+a look or two more cost as much."""
 FRESH_S = 240.0
 """An iterator is used for this long; the service lets it live for 300 s."""
 NO_LOOKS_S = 60.0
-"""How long ends are found by reading on, after looking for one by its time has failed."""
+"""Seconds for which ends are found by reading on, after a look for one by its time has failed."""
 SAFE_MS = 60_000
-"""Up to so long ago a shard that shows nothing has nothing."""
+"""A shard that shows nothing has nothing older than this."""
 
 
 @dataclass
 class Memory:
-    """What is remembered of a shard between batches. All of it can be found out again."""
+    """The memory of a shard between batches. All of it can be found out again."""
 
     density: Density = field(default_factory=Density)
     position: Position | None = None
@@ -54,13 +54,13 @@ class Memory:
     patience: int = EMPTY_PAGES
     """Empty pages to try."""
     no_looks_before: float = 0.0
-    """Looking for a record by its time has failed: not again before this."""
+    """The time before which no record is looked for by its time, as that has failed."""
 
     def keep(self, position: Position, iterator: str | None, now: float) -> None:
         self.position, self.iterator, self.got_at = position, iterator, now
 
     def learn(self, records: Sequence[Record]) -> None:
-        """How dense and how large the records are, from some that follow each other."""
+        """Learn the density and the size of records from some that follow each other."""
         size = sum(len(each["Data"]) for each in records) * 0.75 / len(records)
         seconds = (arrived_ms(records[-1]) - arrived_ms(records[0])) / 1000
         rate = self.density.records_per_s
@@ -72,20 +72,21 @@ class Memory:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a batch may take of one shard."""
+    """The bounds of a batch in one shard."""
 
     until_ms: float
-    """Nothing that arrived later."""
+    """The batch takes nothing that arrived later."""
     stop: bool
-    """Whether what arrived later is none of this query's business (Trigger.AvailableNow)."""
+    """Whether the query ends at `until_ms` (Trigger.AvailableNow)."""
     span_ms: float | None
     records: int | None
     bytes: int | None
-    """Of a shard that has any, one record is taken even where these are 0: so little may be a
-    shard's share of what is allowed to a batch."""
+    """A shard with records gives one even where this is 0: a shard's share of a batch's limit may
+    be so small."""
     governed_ms: float | None
-    """The span that makes a batch as long as it should be. Unlike `span_ms` it holds for what is
-    read at first as well: what a record costs may be much."""
+    """The span that makes a batch as long as it should be. Unlike `span_ms` it bounds the first
+    page
+    too: the work on a record may be much."""
     carried_bytes: int
     refresh_ms: float
 
@@ -99,8 +100,8 @@ class Step:
     behind_ms: int
 
 
-class Look:
-    """One shard's part of one batch.
+class ShardPlanner:
+    """Plans one shard's part of one batch.
 
     Raises from every method:
         KinesisError: the service does not answer as it should.
@@ -184,7 +185,7 @@ class Look:
         return asked_for(self._start, self._from(self._start, limit))
 
     def _from(self, position: Position, limit: int, hasty: bool = False) -> Page:
-        """The first page from `position` on that has records."""
+        """Read the first page from `position` on that has records."""
         while True:
             try:
                 iterator = self._service.iterator(self._shard, position, hasty)
@@ -193,8 +194,9 @@ class Look:
                 continue
 
     def _page(self, iterator: str, limit: int) -> Page:
-        """The first page that has records, or tells that there are none, or the last one tried:
-        where records lie far apart, the service may give empty pages on the way to them."""
+        """Read the first page that has records, or shows that there are none, or the last one
+        tried:
+        where records lie far apart, the service may give empty pages between them."""
         tries = EMPTY_PAGES_TO_STOP if self._bounds.stop else self._memory.patience
         for _ in range(tries):
             page = self._service.records(self._shard, iterator, limit)
@@ -216,7 +218,7 @@ class Look:
         return records
 
     def _allowed(self, head: list[Record]) -> list[Record]:
-        """Those of the first records that a batch may have; one at least."""
+        """The first records that a batch may have; one at least."""
         left, governed = self._bounds.bytes, self._bounds.governed_ms
         for number, record in enumerate(head):
             if left is not None:
@@ -227,7 +229,7 @@ class Look:
         return head
 
     def _carried(self, records: list[Record], behind_ms: int, end: Position | None = None) -> Step:
-        """A range of which everything has been read already."""
+        """A step whose records all travel with the plan."""
         if end is None:
             end = _after(records[-1]) if records else self._start
         if end == self._start:
@@ -236,7 +238,7 @@ class Look:
         return Step(whole, end, behind_ms)
 
     def _renewed(self, behind_ms: int) -> Position:
-        """The position of a shard that shows nothing up to `behind_ms` before its tip, its time
+        """The position of a shard that shows nothing up to `behind_ms` before its tip; its time is
         set forward now and then."""
         position, safe = self._start, self._now_ms - behind_ms - SAFE_MS
         if position.time_ms is None or safe - position.time_ms < self._bounds.refresh_ms:
@@ -244,8 +246,8 @@ class Look:
         return replace(position, time_ms=safe)
 
     def _beyond(self, head: list[Record], iterator: str, until_ms: float) -> Step:
-        """A range that goes on behind `head`, to the first record at `until_ms` or later; where
-        none is so late, to the last one there is, or near it."""
+        """A step that goes on behind `head`, to the first record at `until_ms` or later, or to the
+        last record or near it."""
         page, exact = None, not self._bounds.stop
         if self._clock() >= self._memory.no_looks_before:
             try:
@@ -273,13 +275,13 @@ class Look:
         return self._open(head, iterator, end, behind_ms)
 
     def _look(self, moment_ms: float) -> Page:
-        """One record of those that arrived at a moment or later."""
+        """Read one record that arrived at a moment or later."""
         return self._from(Position(Kind.TIME, time_ms=int(moment_ms)), 1, hasty=True)
 
     def _latest(self, after_ms: float, until_ms: float) -> Page | None:
-        """Of a shard in which nothing has arrived at `until_ms` or later: a record that others
-        follow for a short time only. None if there is none after `after_ms`, or if looks do not
-        tell."""
+        """Find a late record of a shard in which nothing arrived at `until_ms` or later: others
+        follow it for a short time only. None: no record is after `after_ms`, or looks do not find
+        one."""
         rest_ms = REST_TO_STOP_MS if self._bounds.stop else REST_MS
         found, low_ms, none_ms, back_ms = None, after_ms, until_ms, BACK_MS
         while True:
@@ -298,7 +300,7 @@ class Look:
                 none_ms, back_ms = moment_ms, BACK_GROWTH * back_ms
 
     def _forward(self, head: list[Record], iterator: str, until_ms: float) -> Step:
-        """A range that goes on behind `head`, with an end that is found by reading on."""
+        """A step that goes on behind `head` and finds its end by reading on."""
         records, size = self._bounds.records, self._bounds.bytes
         if records is not None:
             records -= len(head)
@@ -317,16 +319,16 @@ class Look:
         records: int | None = None,
         size: int | None = None,
     ) -> tuple[Position, int, list[Record] | None]:
-        """From `last` to the first record that arrived after `until_ms`, or to the tip. One page of
-        it, as the next batch goes on from there; if the query is to stop, as many as it takes, for
-        it may have no next batch.
+        """Read from `last` to the first record that arrived after `until_ms`, or to the tip: one
+        page, as the next batch goes on from there, or all pages if the query stops, as it may have
+        no next batch.
 
         Args:
-            records, size: what may be taken at most (bytes); None where `until_ms` is limit enough.
+            records, size: limits in records and bytes; None: only `until_ms` is one.
 
         Returns:
-            The end, how far it is behind the tip, and what lies behind `last`, unless that is too
-            much to travel with a plan.
+            The end, how far it is behind the tip, and the records behind `last`, unless those are
+            too many to travel with a plan.
         """
         taken: list[Record] | None = []
         count = taken_size = carried_size = 0

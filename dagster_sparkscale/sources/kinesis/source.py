@@ -30,7 +30,7 @@ class KinesisDirectSource(DataSource):
 
     Raises:
         OptionsError: an option is missing, unknown or wrong; at `load()`.
-        TooOld: this Spark can't stream it.
+        TooOld: this Spark can't stream from Python.
     """
 
     def __init__(self, options: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ WRITTEN_RECORDS = 1000.0
 WRITTEN_BYTES = 1024.0 * 1024.0
 """What a shard takes in a second at most, by the service."""
 SLACK = 2.0
-"""Where the user limits nothing: a batch covers at least this many times what passes between two
+"""Without a limit of the user's a batch covers this many times the stream's time between two
 batches, or it would never catch up."""
 GROWTH = 2.0
 """How much longer a batch's span may become from one to the next."""

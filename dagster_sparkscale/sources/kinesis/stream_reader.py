@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import (
 
 from .live_limits import heeded, live
 from .options import Options, Start
-from .planner import Plan, Planner
+from .planner import BatchPlan, Planner
 from .positions import Offset
 from .ranges import between
 from .shared import service_for
@@ -28,7 +28,7 @@ class StreamReader(Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner: Planner | None = None
         self._initial: Offset | None = None
         self._began = False
-        self._plan: tuple[Offset, Plan] | None = None
+        self._plan: tuple[Offset, BatchPlan] | None = None
         self._limit: int | None = None
         """Records that the last plan kept to; None: it had no such limit."""
 
@@ -77,8 +77,8 @@ class StreamReader(Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan.end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Not an offset but how far from the tip the stream is: the agent reads it in the query's
-        progress, and so can anyone."""
+        """Report how far the stream is from its tip, instead of an offset: the agent, and anyone,
+        reads it in the query's progress."""
         if self._plan is None:
             return None
         _, plan = self._plan

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from dagster_sparkscale.sources.kinesis.options import Limits, Start
-from dagster_sparkscale.sources.kinesis.planner import Plan, Planner
+from dagster_sparkscale.sources.kinesis.planner import BatchPlan, Planner
 from dagster_sparkscale.sources.kinesis.positions import Kind, Offset, Position
 from dagster_sparkscale.sources.kinesis.ranges import Range, between
 from dagster_sparkscale.sources.kinesis.read import read
@@ -69,7 +69,7 @@ class Query:
         self.stop_ms = self.service.now_ms() if moment_ms is None else moment_ms
         self.planner.stop_at(moment_ms)
 
-    def plan(self) -> Plan:
+    def plan(self) -> BatchPlan:
         self.plans += 1
         return self.planner.plan(self.offset, self.limits)
 

@@ -8,7 +8,7 @@ import pytest
 
 from dagster_sparkscale.sources.kinesis import records
 from dagster_sparkscale.sources.kinesis.options import Limits, Options, parse
-from dagster_sparkscale.sources.kinesis.planner import Plan, Planner
+from dagster_sparkscale.sources.kinesis.planner import BatchPlan, Planner
 from dagster_sparkscale.sources.kinesis.positions import Kind, Offset, Position
 from dagster_sparkscale.sources.kinesis.ranges import Range
 from dagster_sparkscale.sources.kinesis.records import KinesisRecord, about, read_ranges
@@ -68,7 +68,7 @@ class Ahead:
         self.planner = planner(self.service, ahead=True)
         self.end: Offset = self.planner.begin(OLDEST)
 
-    def plan(self) -> Plan:
+    def plan(self) -> BatchPlan:
         plan = self.planner.plan(self.end, Limits(duration_ms=2000))
         self.end = plan.end
         self.service.advance(1000)

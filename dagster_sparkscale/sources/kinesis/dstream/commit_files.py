@@ -46,8 +46,8 @@ class CommitFiles:
         """The position that was saved last; None if there is none yet.
 
         Raises:
-            StoreError: it cannot be read.
-            ValueError: it is of another stream, or of a newer version.
+            StoreError: the file cannot be read.
+            ValueError: the file is another stream's, or of a newer version.
         """
         numbers = self._numbers()
         if not numbers:
@@ -67,7 +67,7 @@ class CommitFiles:
     def save(self, offset: Offset) -> None:
         """
         Raises:
-            StoreError: it cannot be written, or another program writes here too.
+            StoreError: the file cannot be written, or another program writes here too.
         """
         file = self._file(self._latest + 1)
         self._do("written", self._write, file, json.dumps(offset.to_json()).encode())

@@ -1,4 +1,4 @@
-"""Up to where a DStream's batches may be committed. Pure.
+"""The position up to which a DStream's batches may be committed. Pure.
 
 Batches are planned ahead of being done, several may run at a time, and after one has failed the
 others go on. A position is committed when every batch up to it has succeeded, never otherwise.
@@ -17,15 +17,15 @@ OUTAGE_S = 300.0
 
 @dataclass(frozen=True)
 class Planned:
-    """What was planned for one batch time."""
+    """The plan of one batch time."""
 
     time_ms: int
     """The batch's time, milliseconds since the epoch."""
     end: Offset
     covered_ms: float = 0.0
-    """How much of the stream's time it covers."""
+    """How much of the stream's time the batch covers."""
     empty: bool = False
-    """Whether it has nothing to read."""
+    """Whether the batch has nothing to read."""
 
 
 @dataclass(slots=True)
@@ -41,21 +41,21 @@ class Commits:
     """The batches that are planned and not committed. Not safe for threads.
 
     Args:
-        start: what is committed already.
+        start: the positions that are committed already.
     """
 
     def __init__(self, start: Offset) -> None:
         self.committed = start
         self.end = start
-        """Where the last planned batch ends, and the next begins."""
+        """The end of the last planned batch, where the next begins."""
         self.failure: str | None = None
         """Why nothing is committed any more."""
         self._open: list[_Open] = []
         self._last_ms: int | None = None
 
     def is_past(self, time_ms: int) -> bool:
-        """Whether a batch of this time comes too late to be planned. It may be asked for: by a
-        window, of the time of a batch that did not need this stream."""
+        """Whether a batch of this time comes too late to be planned. A window may ask for one, of
+        the time of a batch that did not need this stream."""
         return self._last_ms is not None and time_ms <= self._last_ms
 
     def planned(self, batch: Planned) -> None:
@@ -65,13 +65,13 @@ class Commits:
         self._last_ms, self.end = batch.time_ms, batch.end
 
     def unfinished(self) -> int:
-        """How many batches with something to read are not done."""
+        """The number of batches with something to read that are not done."""
         return sum(not each.done and not each.batch.empty for each in self._open)
 
     def span_of(self, time_ms: int) -> tuple[Offset, Offset] | None:
-        """Where an open batch begins and ends. None: it reads nothing and moves nothing, as the
-        batches do that are due while another runs, or after one has failed. Their end is that of
-        the other batch, and would be a wrong position if that one fails.
+        """The begin and the end of an open batch. None: the batch reads nothing, such as one that
+        is due while another runs, or after a failed one. Its end is that of the other batch, and
+        would be wrong if that one fails.
 
         Raises:
             LookupError: no batch of this time is open.
@@ -82,17 +82,17 @@ class Commits:
         raise LookupError(f"there is no batch of time {time_ms} whose output is in progress")
 
     def succeeded(self, time_ms: int, pending: Iterable[int] = ()) -> list[Planned]:
-        """The batch of `time_ms` is done, all its output operations without an error.
+        """Note that all output operations of the batch of `time_ms` have succeeded.
 
-        What was planned for a time without output operations, as happens where a window slides by
-        several batches, belongs to one that comes after it; nothing says which. So it is done when
-        nothing from its time to `time_ms` is pending.
+        A plan for a time without output operations, such as where a window slides by several
+        batches, belongs to a later batch; nothing says which. So it is done when nothing from its
+        time to `time_ms` is pending.
 
         Args:
-            pending: the times of all batches that Spark has been given and that are not done.
+            pending: the times of all batches that Spark has and that are not done.
 
         Returns:
-            What is committed by it, oldest first.
+            The batches that this commits, oldest first.
         """
         if self.failure is not None:
             return []
@@ -107,7 +107,7 @@ class Commits:
         return committed
 
     def failed(self, why: str) -> None:
-        """Something has failed: nothing is committed any more. The first reason is kept."""
+        """Commit nothing any more, as something has failed. The first reason is kept."""
         if self.failure is None:
             self.failure = why
 
@@ -123,7 +123,7 @@ class Patience:
         self._since = None
 
     def is_over(self, now: float) -> bool:
-        """It has failed at `now`; whether it has for too long."""
+        """Note a failure at `now`; returns whether failures have lasted too long."""
         if self._since is None:
             self._since = now
         return now - self._since >= self._seconds

@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 
-from dagster_sparkscale.sources.kinesis.planner import Plan
+from dagster_sparkscale.sources.kinesis.planner import BatchPlan
 from dagster_sparkscale.sources.kinesis.positions import Offset
 
 from .commit_files import CommitFiles, StoreError, StoreTaken
@@ -20,16 +20,16 @@ from .scheduler import Batches, Completed
 log = logging.getLogger(__name__)
 
 POLL_S = 0.5
-"""How often to look whether the context has stopped or failed."""
+"""Seconds between two checks whether the context has stopped or failed."""
 LEAVE_S = 10.0
-"""Given to what is left to be committed when the program ends."""
+"""Seconds for the last commits when the program ends."""
 
 
 class Committer:
-    """Safe for threads.
+    """Commits positions on a thread of its own. Safe for threads.
 
     Args:
-        start: what is committed already.
+        start: the positions that are committed already.
         at_most: how many batches with something to read may be planned and not done.
     """
 
@@ -55,8 +55,8 @@ class Committer:
             return self._saved
 
     def next_start(self, time_ms: int) -> Offset | None:
-        """Where the batch of `time_ms` begins; None if it is to have nothing: the stream has
-        failed, as many batches as may be are not done yet, or it is too late for this one."""
+        """The begin of the batch of `time_ms`; None if the batch must be empty: the stream has
+        failed, too many batches are not done, or this one comes too late."""
         with self._lock:
             commits = self._commits
             crowded = commits.unfinished() >= self._at_most
@@ -64,9 +64,9 @@ class Committer:
                 return None
             return commits.end
 
-    def planned(self, time_ms: int, plan: Plan | None) -> bool:
-        """The batch of `time_ms` will be run; with nothing to read, if there is no plan. False if
-        it is too late for that: it must be empty."""
+    def planned(self, time_ms: int, plan: BatchPlan | None) -> bool:
+        """Note that the batch of `time_ms` will run with that plan, or with nothing to read.
+        Returns False if it comes too late and must be empty."""
         with self._lock:
             if self._commits.is_past(time_ms):
                 return False
@@ -78,19 +78,19 @@ class Committer:
             return True
 
     def span_of(self, time_ms: int) -> tuple[Offset, Offset] | None:
-        """As `Commits.span_of`."""
+        """The begin and the end of an open batch, by `Commits.span_of`."""
         with self._lock:
             return self._commits.span_of(time_ms)
 
     def took(self) -> tuple[float, float] | None:
-        """How long the last batch that had something took, and how much of the stream's time it
-        covered, milliseconds; None if there is none that was not asked for before."""
+        """The duration of the last batch that had something to read, and the stream's time that it
+        covered, in milliseconds. Each is returned once; None: no new one."""
         with self._lock:
             took, self._took = self._took, None
             return took
 
     def completed(self, batch: Completed) -> None:
-        """To be told of every batch that was planned. Returns at once."""
+        """Take note of a planned batch that is completed. Returns at once."""
         self._events.put(batch)
 
     def start(self) -> None:
@@ -120,7 +120,7 @@ class Committer:
             self._give_up(f"positions of {self._stream} can no longer be committed: {error}")
 
     def _turn(self) -> bool:
-        """Wait for something to do, and do it. Whether it was the last."""
+        """Wait for something to do, and do it. Returns whether it was the last."""
         before = self._batches.look()
         event = self._next(0.0 if before.stopped or self._leaving else POLL_S)
         last = (before.stopped or self._leaving) and event is None and self._events.empty()
@@ -156,7 +156,7 @@ class Committer:
                 self._took = batch.processing_ms, covered
 
     def _save(self) -> str | None:
-        """Keep what is committed; why to give up, if that has not worked for too long."""
+        """Save the committed positions; returns why to give up, if that has failed for too long."""
         with self._lock:
             offset = self._commits.committed
         if offset == self._saved:

@@ -15,7 +15,7 @@ from dagster_sparkscale.driver.wire import REPORTS
 
 @dataclass(frozen=True)
 class Completed:
-    """A batch has run, and whether all its output operations have succeeded."""
+    """A batch that has run, and whether all its output operations have succeeded."""
 
     time_ms: int
     """The batch's time, milliseconds since the epoch."""
@@ -24,19 +24,19 @@ class Completed:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """How a StreamingContext is."""
+class ContextState:
+    """The state of a StreamingContext."""
 
     stopped: bool
     error: str | None = None
-    """What `awaitTermination` raises; it stays."""
+    """The error that `awaitTermination` raises from now on."""
 
 
 class Batches:
     """
     Args:
         streaming: the pyspark StreamingContext.
-        input_id: of the input stream that batches are to be known by.
+        input_id: the id of the input stream under which batches are reported.
     """
 
     def __init__(self, streaming: Any, input_id: int) -> None:
@@ -47,7 +47,7 @@ class Batches:
         self._input_id = input_id
 
     def listen(self, completed: Callable[[Completed], None]) -> None:
-        """Have each batch told that this input has been noted for, from a thread of Spark's."""
+        """Have each batch report that this input has been noted for, from a thread of Spark's."""
         from pyspark.streaming.listener import StreamingListener
 
         class Listener(StreamingListener):  # type: ignore[misc]
@@ -71,8 +71,8 @@ class Batches:
         about = self._jvm.java.util.HashMap()
         about.put("source", source)
         about.put("limit", limit)
-        told = self._jvm.PythonUtils.toScalaMap(about)
-        info = names.scheduler.StreamInputInfo(self._input_id, records, told)
+        report = self._jvm.PythonUtils.toScalaMap(about)
+        info = names.scheduler.StreamInputInfo(self._input_id, records, report)
         self._scala.scheduler().inputInfoTracker().reportInfo(names.Time(time_ms), info)
 
     def pending(self) -> set[int]:
@@ -80,13 +80,13 @@ class Batches:
         times = self._scala.scheduler().getPendingTimes()
         return {times.apply(number).milliseconds() for number in range(times.size())}
 
-    def look(self) -> Seen:
+    def look(self) -> ContextState:
         from py4j.protocol import Py4JJavaError
 
         try:
-            return Seen(self._java.awaitTerminationOrTimeout(0))
+            return ContextState(self._java.awaitTerminationOrTimeout(0))
         except Py4JJavaError as error:
-            return Seen(False, _shown(error.java_exception.getMessage()))
+            return ContextState(False, _shown(error.java_exception.getMessage()))
 
     def fail(self, why: str) -> None:
         """Have `awaitTermination` raise."""
@@ -97,9 +97,9 @@ class Batches:
         self._java.stop(False, False)
 
     def report(self, stream: str, behind_ms: int, shards: int, lost: int) -> None:
-        """Let the driver's agent, and whoever wants to, know how far behind the stream is."""
-        told = {"v": 1, "stream": stream, "behind_ms": behind_ms, "shards": shards, "lost": lost}
-        self._jvm.java.lang.System.setProperty(REPORTS + stream, json.dumps(told))
+        """Publish how far behind the stream is, for the driver's agent and others."""
+        report = {"v": 1, "stream": stream, "behind_ms": behind_ms, "shards": shards, "lost": lost}
+        self._jvm.java.lang.System.setProperty(REPORTS + stream, json.dumps(report))
 
     def forget(self, stream: str) -> None:
         self._jvm.java.lang.System.clearProperty(REPORTS + stream)
@@ -112,7 +112,7 @@ def _completed(info: Any) -> Completed:
 
 
 def _shown(reason: str | None) -> str:
-    """What an error says in short: of a Python traceback the line below it."""
+    """The gist of an error: of a Python traceback the line below it."""
     lines = [line for line in (reason or "it is not said why").splitlines() if line.strip()]
     for number, line in enumerate(lines):
         if line.startswith("Traceback"):

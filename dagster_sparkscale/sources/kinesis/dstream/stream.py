@@ -37,7 +37,7 @@ from pyspark.streaming.dstream import TransformedDStream
 from dagster_sparkscale.sources.kinesis.client import KinesisError
 from dagster_sparkscale.sources.kinesis.live_limits import heeded, live
 from dagster_sparkscale.sources.kinesis.options import Options, OptionsError, Start, parse
-from dagster_sparkscale.sources.kinesis.planner import Plan, Planner
+from dagster_sparkscale.sources.kinesis.planner import BatchPlan, Planner
 from dagster_sparkscale.sources.kinesis.positions import Offset
 from dagster_sparkscale.sources.kinesis.ranges import Range
 from dagster_sparkscale.sources.kinesis.records import KinesisRecord, about, read_ranges
@@ -83,16 +83,16 @@ def kinesis_direct_stream(
         ValueError: the store, or `starting_positions`, is of another stream; or `ssc` has a
             checkpoint directory.
     """
-    given = {**(options or {}), **more}
+    texts = {**(options or {}), **more}
     kept: Mapping[str, Any] | None = None
     if starting_positions is not None:
-        if "startingposition" in {name.lower() for name in given}:
-            raise OptionsError("startingPosition: is given by starting_positions too: leave it out")
+        if "startingposition" in {name.lower() for name in texts}:
+            raise OptionsError("startingPosition: is texts by starting_positions too: leave it out")
         if "v" in starting_positions and "shards" in starting_positions:
             kept = starting_positions
         else:
-            given["startingPosition"] = json.dumps(dict(starting_positions))
-    parsed = parse(given)
+            texts["startingPosition"] = json.dumps(dict(starting_positions))
+    parsed = parse(texts)
     if parsed.end is not None:
         raise OptionsError("endingPosition: is for batch reads; a DStream has no end")
     if ssc._jssc.ssc().checkpointDir():
@@ -101,7 +101,7 @@ def kinesis_direct_stream(
 
 
 class BatchPositions(NamedTuple):
-    """Where a batch begins and ends, each as `KinesisDirectDStream.committed` is."""
+    """The begin and the end of a batch, each in the form of `KinesisDirectDStream.committed`."""
 
     start: dict[str, Any]
     end: dict[str, Any]
@@ -207,7 +207,7 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
             self._report(plan)
         return self._rdd(ranges)
 
-    def _plan(self, start: Offset) -> Plan | None:
+    def _plan(self, start: Offset) -> BatchPlan | None:
         """None if Kinesis does not answer, but may yet."""
         if (took := self._committer.took()) is not None:
             self._planner.took(*took)
@@ -231,7 +231,7 @@ class KinesisDirectDStream(TransformedDStream):  # type: ignore[misc]
         rdd = planned.mapPartitions(partial(read_ranges, self._options))
         return rdd.setName(f"{self._stream}: {len(ranges)} shards")
 
-    def _report(self, plan: Plan | None) -> None:
+    def _report(self, plan: BatchPlan | None) -> None:
         now = time.monotonic()
         if plan is not None:
             self._lag, self._lag_at = (plan.behind_ms, plan.shards, plan.end.lost), now
