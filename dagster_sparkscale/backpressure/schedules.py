@@ -4,15 +4,16 @@ import time
 
 import dagster as dg
 
-from dagster_sparkscale.backpressure.preflight import Looked, look, rules
+from dagster_sparkscale.backpressure.preflight import look, rules
 from dagster_sparkscale.backpressure.retune import is_due
 from dagster_sparkscale.backpressure.retune_job import NAME, RetuneDecision, minutes_of
-from dagster_sparkscale.clusters.in_time import in_time, why
+from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
+from dagster_sparkscale.deadlines import in_time, why
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_flight import in_flight
-from dagster_sparkscale.names import scoped
+from dagster_sparkscale.lifecycle.schedules import Due, schedule_of, settings_of
 from dagster_sparkscale.operations import Operations, Streams
 
 DEADLINE = 40.0
@@ -41,52 +42,32 @@ def _retune(
     cron = declared.cron(stream.name)
     assert cron is not None
 
-    @dg.schedule(
-        name=scoped(f"retune_{stream.name}", streams.cluster_key),
-        cron_schedule=cron,
-        execution_timezone=declared.timezone,
-        job=operations.jobs[NAME],
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        required_resource_keys={streams.cluster_key},
-        description=f"Gives {stream.name} the limits that its history recommends.",
-    )
-    def retune(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        now = time.time()
-        cluster, instance = streams.cluster(context), context.instance
-        busy = in_flight(instance, streams.cluster_key, cluster, now).get(stream.name)
-        if busy is not None:
-            return dg.SkipReason(f"{busy} is in progress: the next night sees to it")
+    def decide(cluster: ClusterManager, instance: dg.DagsterInstance, now: float) -> Due | str:
         asking = Requester(NAME, decided=True)
-
-        def seen() -> Looked:
-            return look(cluster, stream, asking, minutes_of(instance, stream, now), now=now)
-
-        found = in_time(seen, deadline)
-        if isinstance(found, Refused):
-            return dg.SkipReason(f"refused: {found}")
-        if isinstance(found, Exception):
-            return dg.SkipReason(f"it can't be told what is to be done: {why(found)}")
+        try:
+            found = look(cluster, stream, asking, minutes_of(instance, stream, now), now=now)
+        except Refused as error:
+            return f"refused: {error}"
         if found.change is None:
-            return dg.SkipReason(f"nothing to do: {found.why_not}")
-        decision = RetuneDecision(
-            f"as scheduled: {'; '.join(map(str, found.change.recommended))}",
-            dry_run=not declared.apply,
-        )
-        (request,) = operations.requests(stream, decision, found.driver.epoch, now)
-        return request
+            return f"nothing to do: {found.why_not}"
+        reason = f"as scheduled: {'; '.join(map(str, found.change.recommended))}"
+        return Due(RetuneDecision(reason, dry_run=not declared.apply), found.driver.epoch)
 
-    return retune
+    settings = {
+        **settings_of(f"retune_{stream.name}", NAME, streams, operations),
+        "cron_schedule": cron,
+        "execution_timezone": declared.timezone,
+        "description": f"Gives {stream.name} the limits that its history recommends.",
+    }
+    return schedule_of(streams, operations, stream, decide, deadline, "night", settings)
 
 
 def _verify(
     streams: Streams, operations: Operations, retuned: list[Stream], deadline: float
 ) -> dg.ScheduleDefinition:
     @dg.schedule(
-        name=scoped("verify_retunes", streams.cluster_key),
+        **settings_of("verify_retunes", NAME, streams, operations),
         cron_schedule=VERIFY,
-        job=operations.jobs[NAME],
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        required_resource_keys={streams.cluster_key},
         description="Sees whether changes of limits did any good; what did harm is put back.",
     )
     def verify(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:

@@ -1,13 +1,10 @@
 """Schedules of maintenance windows: when state may be reconfigured by itself."""
 
-import time
-
 import dagster as dg
 
-from dagster_sparkscale.clusters.in_time import in_time, why
+from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_flight import in_flight
-from dagster_sparkscale.names import scoped
+from dagster_sparkscale.lifecycle.schedules import Due, schedule_of, settings_of
 from dagster_sparkscale.operations import Operations, Streams
 from dagster_sparkscale.state.plan import Asked, Barred, Change
 from dagster_sparkscale.state.reconfigure import look
@@ -34,31 +31,19 @@ def _schedule(
     state = stream.state
     assert state is not None and state.maintenance is not None
 
-    @dg.schedule(
-        name=scoped(f"maintain_{stream.name}", streams.cluster_key),
-        cron_schedule=state.maintenance,
-        execution_timezone=state.timezone,
-        job=operations.jobs[NAME],
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        required_resource_keys={streams.cluster_key},
-        description=f"Gives the state of {stream.name} the partitions that it should have.",
-    )
-    def maintain(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        now = time.time()
-        cluster = streams.cluster(context)
-        busy = in_flight(context.instance, streams.cluster_key, cluster, now).get(stream.name)
-        if busy is not None:
-            return dg.SkipReason(f"{busy} is in progress: the next window sees to it")
-        seen = in_time(lambda: look(cluster, stream, Asked(again=False), id=NAME), deadline)
-        if isinstance(seen, Exception):
-            return dg.SkipReason(f"it can't be told what is to be done: {why(seen)}")
-        driver, found = seen
+    def decide(cluster: ClusterManager, _instance: dg.DagsterInstance, _now: float) -> Due | str:
+        driver, found = look(cluster, stream, Asked(again=False), id=NAME)
         if isinstance(found, Change) and driver is not None:
-            decision = Reconfigure(f"maintenance window: {'; '.join(found.lines)}")
-            (request,) = operations.requests(stream, decision, driver.epoch, now)
-            return request
+            lines = "; ".join(found.lines)
+            return Due(Reconfigure(f"maintenance window: {lines}"), driver.epoch)
         assert not isinstance(found, Change)
-        word = "refused" if isinstance(found, Barred) else "nothing to do"
-        return dg.SkipReason(f"{word}: {found.why}")
+        outcome = "refused" if isinstance(found, Barred) else "nothing to do"
+        return f"{outcome}: {found.why}"
 
-    return maintain
+    settings = {
+        **settings_of(f"maintain_{stream.name}", NAME, streams, operations),
+        "cron_schedule": state.maintenance,
+        "execution_timezone": state.timezone,
+        "description": f"Gives the state of {stream.name} the partitions that it should have.",
+    }
+    return schedule_of(streams, operations, stream, decide, deadline, "window", settings)

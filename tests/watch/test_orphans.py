@@ -165,7 +165,7 @@ def test_a_look_that_hangs_holds_up_no_tick_and_is_not_begun_twice(deployed: Dep
         assert looks == ["old"]
     finally:
         answer.set()
-    wait_for("the look to end", lambda: not (search._thread and search._thread.is_alive()))
+    wait_for("the look to end", lambda: not (search._call and search._call.is_alive()))
     # What it found is told by the next tick, though that one's own look hangs as well.
     answer.clear()
     try:

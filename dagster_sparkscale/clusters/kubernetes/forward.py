@@ -1,12 +1,12 @@
 """A connection into a pod through the API server, for a Dagster that runs outside the cluster."""
 
-import queue
 import socket
 import threading
 import time
 from typing import Any
 
 from dagster_sparkscale.clusters.kubernetes.access import Access
+from dagster_sparkscale.deadlines import DaemonCall, NoAnswer
 
 AT_ONCE = 32
 """Connections that are being made, those included that hang and that nobody waits for any more."""
@@ -22,23 +22,18 @@ def forwarded(
     Raises:
         OSError: no connection came about in time.
     """
-    made: queue.SimpleQueue[socket.socket | Exception] = queue.SimpleQueue()
     if not _being_made.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise TimeoutError
 
-    def make() -> None:
+    def make() -> socket.socket:
         try:
-            made.put(_open(access, namespace, pod, port))
-        except Exception as error:
-            made.put(error)
+            return _open(access, namespace, pod, port)
         finally:
             _being_made.release()
 
     # The client knows no time limit for this: one that gets no answer hangs.
-    threading.Thread(target=make, name="sparkscale-forward", daemon=True).start()
-    try:
-        found = made.get(timeout=max(0.0, deadline - time.monotonic()))
-    except queue.Empty:
+    found = DaemonCall(make, "sparkscale-forward").within(deadline - time.monotonic())
+    if isinstance(found, NoAnswer):
         raise TimeoutError from None
     if isinstance(found, Exception):
         raise ConnectionError(

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
+from dagster_sparkscale.deadlines import DaemonCall
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.fields import check_switch
@@ -126,18 +127,12 @@ class Webhook:
             body = json.dumps(self.payload(alert, dropped), allow_nan=False)
         except Exception as error:  # of a subclass
             return Sent(Outcome.REFUSED, f"{type(self).__name__}.payload failed: {error!r}")
-        found = [Sent(Outcome.UNANSWERED, f"no answer within {LONGEST:g} s")]
-        # A daemon, and not for ever: no timeout of requests is about name servers.
-        thread = threading.Thread(
-            target=lambda: found.append(_post(url, headers, body)),
-            name=_THREAD,
-            daemon=True,
-        )
-        thread.start()
-        thread.join(LONGEST)
-        if thread.is_alive():
-            self._hanging.append(thread)
-        return found[-1]
+        # Not for ever: no timeout of requests is about name servers.
+        call = DaemonCall(lambda: _post(url, headers, body), _THREAD)
+        sent = call.within(LONGEST)
+        if call.is_alive():
+            self._hanging.append(call)
+        return Sent(Outcome.UNANSWERED, str(sent)) if isinstance(sent, Exception) else sent
 
 
 class SlackWebhook(Webhook):

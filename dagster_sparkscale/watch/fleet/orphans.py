@@ -4,8 +4,6 @@ Taken out of the list, or renamed, a stream has no asset, no checks and no polic
 on. Those that another code location has started, in the same state folder, are that one's.
 """
 
-import contextlib
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +11,7 @@ import dagster as dg
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.deadlines import DaemonCall
 from dagster_sparkscale.markdown import escaped
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.page.occasions import NOTHING
@@ -88,7 +87,7 @@ class OrphanSearch:
     """Looks for orphans, tick by tick, and never holds one up for longer than it is told to."""
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
+        self._call: DaemonCall[None] | None = None
         self._found: Sequence[Orphan] | None = None
 
     def search(
@@ -104,19 +103,16 @@ class OrphanSearch:
 
         One that takes longer than `seconds` goes on, for a later tick to tell what it has found.
         """
-        if self._thread is not None and self._thread.is_alive():
+        if self._call is not None and self._call.is_alive():
             # Nothing is waited for twice: it may hang for good.
             return before if self._found is None else self._found
 
         def look() -> None:
-            # Each declared stream's own look tells what is wrong.
-            with contextlib.suppress(Exception):
-                self._found = tuple(find_orphans(cluster, declared, owner))
+            self._found = tuple(find_orphans(cluster, declared, owner))
 
-        # A daemon: a look that hangs must not keep the code server from ending.
-        self._thread = threading.Thread(target=look, name="sparkscale-orphans", daemon=True)
-        self._thread.start()
-        self._thread.join(seconds)
+        self._call = DaemonCall(look, "sparkscale-orphans")
+        # Where it fails, each declared stream's own look tells what is wrong.
+        self._call.within(seconds)
         return before if self._found is None else self._found
 
 

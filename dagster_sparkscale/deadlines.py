@@ -1,0 +1,45 @@
+"""Calls with a deadline, for ticks that must not hang."""
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class NoAnswer(TimeoutError):
+    """A call has not ended in time; it goes on."""
+
+
+class DaemonCall(threading.Thread, Generic[T]):
+    """A call that begins at once, in a thread of its own.
+
+    A daemon: a call that hangs for good must not keep the process from ending.
+    """
+
+    def __init__(self, act: Callable[[], T], name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._act = act
+        self._came: list[T | Exception] = []
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._came.append(self._act())
+        except Exception as error:
+            self._came.append(error)
+
+    def within(self, seconds: float) -> T | Exception:
+        """The result of the call, or the error that explains why there is none after `seconds`."""
+        self.join(max(0.0, seconds))
+        return self._came[0] if self._came else NoAnswer(f"no answer within {seconds:g} s")
+
+
+def in_time(look: Callable[[], T], seconds: float) -> T | Exception:
+    """The result of `look` within `seconds`, or the error that explains why there is none."""
+    return DaemonCall(look, "sparkscale-look").within(seconds)
+
+
+def why(error: Exception) -> str:
+    """The text of an error, or its name where it has none."""
+    return str(error) or type(error).__name__
