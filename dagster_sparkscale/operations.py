@@ -27,11 +27,13 @@ from dagster_sparkscale.names import (
     EPOCH_TAG,
     EXPIRES_TAG,
     OPERATION_TAG,
+    REMEDY,
     STORY,
     STREAM_TAG,
     scoped,
 )
 from dagster_sparkscale.private_dagster import MAX_RETRIES_TAG, RETRY_NUMBER_TAG, code_location_of
+from dagster_sparkscale.remedy import WithRemedy
 
 LEASE_WAIT = 60.0
 """Seconds that an operation waits for another one to end."""
@@ -278,7 +280,7 @@ def job_of(
             )
         )
         if report.failed:
-            raise dg.Failure(description=report.line, allow_retries=False)
+            raise failure(report.line)
 
     run.__annotations__["config"] = create_model(
         config_type.__name__, __base__=config_type, stream=of
@@ -385,7 +387,15 @@ def as_operation(
             tell=context.log.info,
         )
     except (ClusterError, ValueError) as error:
-        raise dg.Failure(description=str(error), allow_retries=False) from None
+        raise failure(str(error)) from None
+
+
+def failure(text: str) -> dg.Failure:
+    """The failure of a run that says why in `text`; what is to be done goes along as data."""
+    advice = (
+        {REMEDY: dg.MetadataValue.json(text.packed())} if isinstance(text, WithRemedy) else None
+    )
+    return dg.Failure(description=text, metadata=advice, allow_retries=False)
 
 
 def told(story: Mapping[str, Any]) -> dict[str, Any]:

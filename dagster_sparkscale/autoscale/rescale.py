@@ -25,6 +25,7 @@ from dagster_sparkscale.observe.receivers import (
     spread,
 )
 from dagster_sparkscale.observe.status import Relaunch, Status
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 _POLL = 0.5
 
@@ -111,13 +112,15 @@ def target_of(request: Request, bounds: Bounds, registered: int) -> int:
         target = registered + request.delta
         said = f"delta = {request.delta} (from {registered} registered to {target})"
     if target < bounds.minimum:
+        least = f"{said}: {request.stream!r} has a minimum of {bounds.minimum}; to run none, "
         raise Refused(
-            f"{said}: {request.stream!r} has a minimum of {bounds.minimum}; to run none, use the "
-            "stop job; to go lower, change min_executors"
+            WithRemedy(least, Remedy.STOP_TO_RUN_NONE, "; to go lower, change min_executors")
         )
     if bounds.maximum is not None and target > bounds.maximum:
-        why = bounds.note or "to go higher, change max_executors and restart the stream"
-        raise Refused(f"{said}: {request.stream!r} has a maximum of {bounds.maximum}; {why}")
+        why = bounds.note or WithRemedy("to go higher, ", Remedy.RAISE_MAXIMUM)
+        raise Refused(
+            WithRemedy(f"{said}: {request.stream!r} has a maximum of {bounds.maximum}; ", why)
+        )
     return target
 
 

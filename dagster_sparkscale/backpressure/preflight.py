@@ -26,6 +26,7 @@ from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 BASELINE = 86400.0
 """Seconds before a change that are compared with the time after it: a day has all its loads."""
@@ -125,7 +126,7 @@ def running(
     name = stream.name
     driver, record = cluster.find(name), cluster.store().read(name)
     if driver is None or record is None:
-        raise Refused(f"{name!r} is not started: materialize its asset to start it")
+        raise Refused(WithRemedy(f"{name!r} is not started: ", Remedy.START))
     if epoch is not None and driver.epoch != epoch:
         raise Refused(
             f"{name!r}: this was asked for driver {epoch}, and driver {driver.epoch} has come since"

@@ -13,6 +13,7 @@ from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import judge
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import text
@@ -112,8 +113,8 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
                 )
             yield Condition(name, text, cure)
         elif left := left_running(sighting, now):
-            what, _, cure = in_a_terminal(left, name).rpartition(": ")
-            yield Condition(name, what, cure)
+            what, cure = (in_a_terminal(WithRemedy(part), name) for part in left.parts)
+            yield Condition(name, what.removesuffix(": "), cure)
         elif sighting.status is not None and sighting.status.missing:
             yield Condition(
                 name,

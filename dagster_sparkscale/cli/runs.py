@@ -19,7 +19,9 @@ from dagster_sparkscale.cli.private_dagster import (
     capture_interrupts,
 )
 from dagster_sparkscale.cli.words import in_a_terminal
+from dagster_sparkscale.names import REMEDY
 from dagster_sparkscale.private_dagster import REPOSITORY_LABEL_TAG
+from dagster_sparkscale.remedy import WithRemedy
 
 _INTERRUPTED = DagsterExecutionInterruptedError.__name__
 
@@ -129,8 +131,9 @@ def _why(result: dg.ExecuteInProcessResult) -> str:
     for event in result.all_events:
         if event.is_step_failure:
             data = event.step_failure_data
-            if data.user_failure_data and data.user_failure_data.description:
-                return data.user_failure_data.description
+            if (why := data.user_failure_data) and why.description:
+                packed = why.metadata.get(REMEDY)
+                return WithRemedy.unpacked(packed.value) if packed else why.description  # type: ignore[arg-type]
             if data.error is not None and data.error.cls_name == _INTERRUPTED:
                 return "interrupted; what had been asked for by then stands"
             if data.error is not None:

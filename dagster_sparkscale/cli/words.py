@@ -1,44 +1,29 @@
-"""What Dagster's pages call jobs and settings, in the words of a terminal. Pure.
+"""What a terminal says: commands for what is to be done, and nothing that it would obey. Pure."""
 
-What is refused, and what is the matter with a stream, says what to do where most people read it: on
-a page of Dagster. In a terminal the same is done by a command.
-"""
+from collections.abc import Mapping
 
-_SAID = (
-    (
-        "make certain that no driver of it runs, and materialize the asset",
-        "make certain that no driver of it runs, and `sparkscale start {0}`",
+from dagster_sparkscale.remedy import Remedy, worded
+
+COMMANDS: Mapping[Remedy, str] = {
+    Remedy.START: "`sparkscale start {0}` starts it",
+    Remedy.START_FIRST: "`sparkscale start {0}` starts it",
+    Remedy.START_AGAIN: "`sparkscale start {0}` starts it again",
+    Remedy.START_ONCE_SETTLED: "`sparkscale start {0}` once that is settled",
+    Remedy.START_ONCE_NONE_RUNS: (
+        "make certain that no driver of it runs, and `sparkscale start {0}`"
     ),
-    ("materialize the asset to start it", "`sparkscale start {0}` starts it"),
-    ("materialize its asset to start it", "`sparkscale start {0}` starts it"),
-    ("materialize the stream to start it again", "`sparkscale start {0}` starts it again"),
-    ("materialize the stream once that is settled", "`sparkscale start {0}` once that is settled"),
-    (
-        "run stop_orphan with whoever_declares_it: true",
-        "`sparkscale forget {0} --whoever-declares-it`",
-    ),
-    ("run the job stop_orphan", "`sparkscale forget {0}`"),
-    ("set whoever_declares_it: true", "add --whoever-declares-it"),
-    (
-        "materialize its asset with whoever_declares_it: true",
-        "`sparkscale start {0} --whoever-declares-it`",
-    ),
-    (
-        "by the job stop where it is declared, else by stop_orphan",
-        "by `sparkscale stop` where it is declared, else by `sparkscale forget`",
-    ),
-    ("so it is no orphan: use stop", "so it is no orphan: `sparkscale stop {0}`"),
-    ("use the stop job", "`sparkscale stop {0}`"),
-    (
-        "run stop again, or materialize the stream to keep it",
-        "`sparkscale stop {0}`, or `sparkscale start {0}` to keep it",
-    ),
-    (
-        "change max_executors and restart the stream",
-        "change max_executors and `sparkscale restart {0}`",
-    ),
-    ("run the job declare_gone", "run the job declare_gone, in Dagster's UI,"),
-)
+    Remedy.TAKE_OVER: "`sparkscale start {0} --whoever-declares-it`",
+    Remedy.RAISE_MAXIMUM: "change max_executors and `sparkscale restart {0}`",
+    Remedy.STOP: "`sparkscale stop {0}`",
+    Remedy.STOP_TO_RUN_NONE: "`sparkscale stop {0}`",
+    Remedy.STOP_AGAIN_OR_KEEP: "`sparkscale stop {0}`, or `sparkscale start {0}` to keep it",
+    Remedy.STOP_OTHER: "by `sparkscale stop` where it is declared, else by `sparkscale forget`",
+    Remedy.STOP_ORPHAN: "`sparkscale forget {0}`",
+    Remedy.STOP_WHOSEVER: "`sparkscale forget {0} --whoever-declares-it`",
+    Remedy.CONFIRM_WHOSEVER: "add --whoever-declares-it",
+    Remedy.DECLARE_GONE: "run the job declare_gone, in Dagster's UI,",
+}
+"""What each remedy is in a terminal, {0} being the stream."""
 
 
 def in_a_terminal(text: str, stream: str) -> str:
@@ -46,6 +31,5 @@ def in_a_terminal(text: str, stream: str) -> str:
 
     It may hold what a record does, as the error of a query: what a terminal would obey is a "?".
     """
-    for page, terminal in _SAID:
-        text = text.replace(page, terminal.format(stream))
-    return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in text)
+    said = worded(text, {remedy: how.format(stream) for remedy, how in COMMANDS.items()})
+    return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in said)

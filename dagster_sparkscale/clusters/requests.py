@@ -3,6 +3,7 @@
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 
 class Refused(ValueError):
@@ -27,7 +28,7 @@ def alive(stream: str, newest: Driver | None, to: str = "") -> Driver:
         return newest
     state = newest.state.value if newest is not None else "not started"
     then = f", then {to}" if to else ""
-    raise Refused(f"{stream!r} is {state}: materialize its asset to start it{then}")
+    raise Refused(WithRemedy(f"{stream!r} is {state}: ", Remedy.START, then))
 
 
 def newest_now(cluster: ClusterManager, driver: Driver) -> Driver | None:

@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError
 from dagster_sparkscale.clusters.fate import Fate, Observed, driver_of
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 ABRUPT_SECONDS = 15.0
 """Seconds that a driver which shall end at once may take, before it is killed."""
@@ -81,10 +82,11 @@ class SubmittedDriver(ABC):
 
     def out_of_reach(self) -> str:
         """Why this host can't find out about the driver, and what to do."""
-        return (
+        return WithRemedy(
             "It can't be told whether it still runs: look again when what tells of it answers, "
-            "or, when you are certain that it is gone for good, run the job declare_gone for "
-            f"epoch {self.record.epoch}"
+            "or, when you are certain that it is gone for good, ",
+            Remedy.DECLARE_GONE,
+            f" for epoch {self.record.epoch}",
         )
 
     # What follows from that.
@@ -192,4 +194,4 @@ class SubmittedDriver(ABC):
         """Why no driver can be started now, and what to do."""
         name, state = driver.stream, driver.state
         text = f"{name!r} is {state.value} already, epoch {driver.epoch}, {driver.where}"
-        return f"{text}. {self.out_of_reach()}" if state is DriverState.UNKNOWN else text
+        return WithRemedy(text, ". ", self.out_of_reach()) if state is DriverState.UNKNOWN else text

@@ -19,6 +19,7 @@ from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 START_WAIT = 120.0
 """Seconds to wait for the first query of a program that was started."""
@@ -141,10 +142,11 @@ def _attach_or_hold(
     if newest is None:
         if start.failed_epoch is None:
             return None
-        raise StaleEpoch(
+        gone = (
             f"{stream.name!r}: driver {start.failed_epoch} failed, but the cluster manager knows "
-            "no driver of it any more; nothing was done: materialize its asset to start it"
+            "no driver of it any more; nothing was done: "
         )
+        raise StaleEpoch(WithRemedy(gone, Remedy.START))
     if start.failed_epoch is not None:
         if newest.epoch != start.failed_epoch or newest.state is not DriverState.FAILED:
             return Outcome(Action.ATTACHED, newest, None)

@@ -9,6 +9,7 @@ from dagster_sparkscale.clusters.records.starts import ATTEMPT, last_refusal
 from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.policies import RecoveryPolicy
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def recover(
         return Hold(f"{failed}; its declaration says not to restart it", gave_up=True)
     if driver.fenced:
         # The next one would be refused as well, or would take from another what that works on.
-        return Hold(f"{failed}; materialize the stream once that is settled", gave_up=True)
+        return Hold(WithRemedy(failed, "; ", Remedy.START_ONCE_SETTLED), gave_up=True)
     ended = driver.submitted_at if driver.ended_at is None else driver.ended_at
     counted = [
         submission
@@ -55,11 +56,8 @@ def recover(
     error = last_refusal(history)
     refusal = f"; the last restart was refused: {error}" if error else ""
     if attempts >= policy.limit:
-        return Hold(
-            f"{failed} after {attempts} restarts within {policy.within:g} s: giving up; "
-            f"mend it and materialize the stream to start it again{refusal}",
-            gave_up=True,
-        )
+        often = f" after {attempts} restarts within {policy.within:g} s: giving up; mend it and "
+        return Hold(WithRemedy(failed, often, Remedy.START_AGAIN, refusal), gave_up=True)
     delay = min(policy.first_delay * 2.0**attempts, policy.longest_delay)
     last = [at for at in (ended, *_attempts_at(counted)) if at <= now]
     due = max(last) + delay if last else now

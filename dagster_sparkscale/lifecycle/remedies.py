@@ -25,6 +25,7 @@ from dagster_sparkscale.operations import (
     Streams,
     job_of,
 )
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 NAMES = (DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN)
 
@@ -88,12 +89,13 @@ def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
     ) -> Report:
         cluster = streams.cluster(context)
         if stream in streams.by_name:
-            raise ClusterError(f"stream = {stream!r}: is declared, so it is no orphan: use stop")
+            declared = f"stream = {stream!r}: is declared, so it is no orphan: "
+            raise ClusterError(WithRemedy(declared, Remedy.STOP))
         _refuse_if_unknown(cluster, stream)
         record = cluster.store().read(stream)
         owner = record.owner if record else ""
         if not config.whoever_declares_it and (not owner or owner != requester.owner):
-            raise ClusterError(f"stream = {stream!r}: {_may_be_anothers(record)}")
+            raise ClusterError(WithRemedy(f"stream = {stream!r}: ", _may_be_anothers(record)))
         return stop_by_name(cluster, stream, config, requester)
 
     def job(name: str, description: str, config: type[Any], act: Callable[..., Report]) -> Any:
@@ -137,12 +139,13 @@ def _refuse_if_unknown(cluster: ClusterManager, stream: str) -> None:
 
 def _may_be_anothers(record: Record | None) -> str:
     if record is None or not record.whose:
-        return (
+        return WithRemedy(
             "who declares it is not known, as it was started by an older release, or without a "
-            "code location: stop it where it is declared, or, when nobody declares it, set "
-            "whoever_declares_it: true"
+            "code location: stop it where it is declared, or, when nobody declares it, ",
+            Remedy.CONFIRM_WHOSEVER,
         )
-    return (
+    return WithRemedy(
         f"was started by {record.whose}, which may declare it still: stop it from there, or, when "
-        "nobody declares it any more, set whoever_declares_it: true"
+        "nobody declares it any more, ",
+        Remedy.CONFIRM_WHOSEVER,
     )

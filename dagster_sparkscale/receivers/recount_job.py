@@ -79,7 +79,7 @@ def _line(story: Story) -> str:
     if story.ending == "unchanged":
         return f"nothing to do: {story.before} receivers are set already"
     if story.ending == "remembered":
-        return f"{change}, from the next start on: materialize the asset to start it"
+        return f"{change}, from the next start on: the stream does not run now"
     line = f"{change}: {story.ending}"
     if story.driver is not None:
         line += f", driver {story.driver.epoch}"

@@ -16,6 +16,7 @@ from dagster_sparkscale.driver.state.plans import Plan
 from dagster_sparkscale.observe.evaluation import evaluate
 from dagster_sparkscale.observe.state import in_progress, last_change, stateful, untold
 from dagster_sparkscale.observe.status import Query, QueryState, Status
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.state import cost
 
 LEAST_SPARK = "4.2"
@@ -175,10 +176,8 @@ def _declared(stream: Stream) -> State:
 def _answering(stream: Stream, driver: Driver | None, status: Status | None) -> Status:
     if driver is None or driver.state in (DriverState.STOPPED, DriverState.FAILED):
         now = "not started" if driver is None else driver.state.value
-        raise _No(
-            f"{stream.name!r} is {now}: materialize its asset to start it, and try again once it "
-            "has completed a batch"
-        )
+        then = ", and try again once it has completed a batch"
+        raise _No(WithRemedy(f"{stream.name!r} is {now}: ", Remedy.START, then))
     if status is None or driver.state is not DriverState.RUNNING:
         raise _No(
             f"{stream.name!r}: driver {driver.epoch} is {driver.state.value}, and its agent has "

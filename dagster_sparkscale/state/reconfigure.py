@@ -24,6 +24,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.lifecycle.reconcile import STOP_TIMEOUT, Start, reconcile
 from dagster_sparkscale.observe.status import Reconfiguration, Status
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.state.follow import GOOD, Following, in_words
 from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled, aim
 
@@ -167,10 +168,11 @@ def _cut(with_plan: Driver, now: Driver) -> str:
         NotDone: somebody has stopped the stream, or another driver has its checkpoint.
     """
     if now.state is DriverState.STOPPED:
-        raise NotDone(
+        stopped = (
             f"driver {now.epoch} was stopped in the middle of it. What was begun is undone or "
-            "closed by the next start: materialize its asset to start it"
+            "closed by the next start: "
         )
+        raise NotDone(WithRemedy(stopped, Remedy.START))
     if now.fenced:
         # As for recovery: the next one would be refused too, or take from another what it works on.
         raise NotDone(

@@ -17,6 +17,7 @@ from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.observe.state import partitions as state_partitions
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.receivers.decide import decide
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
 from dagster_sparkscale.watch.health import Finding, Health, examine
 from dagster_sparkscale.watch.sighting import Sighting
@@ -78,7 +79,7 @@ def assess(
     elif operation is not None and (driver is None or driver.state is DriverState.STOPPED):
         decision = Hold(f"{operation} is in progress")
     elif driver is None:
-        decision = Hold("not started: materialize the asset to start it")
+        decision = Hold(WithRemedy("not started: ", Remedy.START_FIRST))
     elif driver.hold is not None and not driver.state.alive:
         held = driver.hold
         decision = Hold(f"held by {held.by}, in the middle of: {held.step}; {held.undo}")

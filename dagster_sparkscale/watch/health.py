@@ -13,6 +13,7 @@ from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.receivers import missing
 from dagster_sparkscale.observe.state import in_progress
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.watch.sighting import Sighting
 
 RECEIVER_GRACE = 60.0
@@ -102,7 +103,7 @@ is stopped. Data that was lost is still missing."""
 _NOT_JUDGED = Finding(True, "not judged: the stream was stopped on request", urgent=False)
 
 
-def left_running(sighting: Sighting, now: float) -> str | None:
+def left_running(sighting: Sighting, now: float) -> WithRemedy | None:
     """That its driver was asked to stop and runs on, as after a stop that was cut off, in words;
     None if it does not."""
     driver, status = sighting.driver, sighting.status
@@ -110,10 +111,10 @@ def left_running(sighting: Sighting, now: float) -> str | None:
         return None
     if status is None or status.phase != "running" or now - driver.asked_to_stop_at < STOP_SECONDS:
         return None
-    return (
+    return WithRemedy(
         f"driver {driver.epoch} was asked to stop at {clock(driver.asked_to_stop_at)} and runs "
-        "on, and nothing restarts it should it fail: run stop again, or materialize the stream to "
-        "keep it"
+        "on, and nothing restarts it should it fail: ",
+        Remedy.STOP_AGAIN_OR_KEEP,
     )
 
 
@@ -121,11 +122,11 @@ def _running(sighting: Sighting, now: float, operation: str | None) -> Finding:
     driver = sighting.driver
     where = f"; {driver.where}" if driver is not None and driver.where else ""
     if sighting.error is not None:
-        return Finding(False, f"{sighting.error}{where}")
+        return Finding(False, WithRemedy(sighting.error, where))
     if operation is not None and (driver is None or driver.state is DriverState.STOPPED):
         return Finding(None, f"{operation} is in progress", urgent=False)
     if driver is None:
-        return Finding(False, "never started: materialize the asset to start it", urgent=False)
+        return Finding(False, WithRemedy("never started: ", Remedy.START_FIRST), urgent=False)
     if driver.state is DriverState.STOPPED:
         return Finding(False, "stopped on request", urgent=False)
     if driver.state is DriverState.FAILED:

@@ -10,6 +10,7 @@ from dagster_sparkscale.clusters.records.owners import whose_instead
 from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.status import Status
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 LOG_LINES = 30
 LOG_BYTES = 2000
@@ -70,9 +71,11 @@ def missed(sighting: Sighting, epoch: int | None) -> Sighting:
         return sighting
     return replace(
         sighting,
-        error=f"nothing is remembered of it any more, though its driver {epoch} was seen before, "
-        "and may run: is the state folder mounted? Where it was emptied on purpose, make certain "
-        "that no driver of it runs, and materialize the asset",
+        error=WithRemedy(
+            f"nothing is remembered of it any more, though its driver {epoch} was seen before, "
+            "and may run: is the state folder mounted? Where it was emptied on purpose, ",
+            Remedy.START_ONCE_NONE_RUNS,
+        ),
     )
 
 

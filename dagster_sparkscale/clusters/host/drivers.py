@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.launch.spark_settings import properties
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 LAST_LINES = 200
 """Lines of a failed driver's log that are searched for the error that the program raised."""
@@ -143,14 +144,16 @@ class HostedDriver(SubmittedDriver):
 
     def _cannot_stop_it(self) -> str:
         driver = self.describe()
-        return (
+        return WithRemedy(
             f"{driver.stream!r} was started on another host or in another container "
-            f"({driver.where}) and its agent could not be made to stop it. {self.out_of_reach()}"
+            f"({driver.where}) and its agent could not be made to stop it. ",
+            self.out_of_reach(),
         )
 
     def out_of_reach(self) -> str:
-        return (
+        return WithRemedy(
             "Its agent can't be reached from here, so it may still be running: stop it on its own "
-            "host, or, when you are certain that it is gone for good, run the job declare_gone "
-            f"for epoch {self.record.epoch}"
+            "host, or, when you are certain that it is gone for good, ",
+            Remedy.DECLARE_GONE,
+            f" for epoch {self.record.epoch}",
         )

@@ -11,6 +11,7 @@ from typing import Protocol
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare import drift
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 _TELLING = ("program", "checkpoint_location")
 """Fields of a declaration, by their names in `declare.drift`."""
@@ -67,11 +68,12 @@ def whose_instead(known: Known | None, stream: Stream, owner: str) -> str | None
         differ.append(f"asset {'/'.join(known.asset)}")
     if not differ:
         return None
-    return (
+    return WithRemedy(
         f"{stream.name!r} is a stream of {in_words(known.owner)}, which declares it with "
         f"{', '.join(differ)}: two deployments that share what is remembered must not declare one "
         "name. Rename this one, or give it a namespace or state folder of its own; to take that "
-        "stream over, materialize its asset with whoever_declares_it: true"
+        "stream over, ",
+        Remedy.TAKE_OVER,
     )
 
 

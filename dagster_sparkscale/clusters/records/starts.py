@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from dagster_sparkscale.clusters.errors import AlreadyRunning, ClusterError, Held
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.store import Claim, Conflict, Record, Store, Submission
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 ATTEMPT = "recovery attempt"
 """The cause of a start in the history that did not reach its launch."""
@@ -150,10 +151,10 @@ def taken(checkpoint: str, stream: str, other: str, who: str, record: Record) ->
     """Say that `stream` may not have its checkpoint, as `other` has it, whose record is
     `record`."""
     whose = f", started by {record.whose}" if record.whose else ""
-    return (
+    return WithRemedy(
         f"the checkpoint {checkpoint} of {stream!r} is that of {other!r}: {who}{whose}. Two "
-        "drivers on one checkpoint lose data: stop that one first, by the job stop where it is "
-        "declared, else by stop_orphan"
+        "drivers on one checkpoint lose data: stop that one first, ",
+        Remedy.STOP_OTHER,
     )
 
 

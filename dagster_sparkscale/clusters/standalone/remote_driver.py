@@ -34,6 +34,7 @@ from dagster_sparkscale.clusters.standalone.master_page import ListedDriver
 from dagster_sparkscale.clusters.standalone.worker_pages import Output
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.remedy import WithRemedy
 
 LAUNCH_SECONDS = 60.0
 """How long a start may take until its driver is known to the master."""
@@ -292,12 +293,14 @@ class RemoteDriver(SubmittedDriver):
         overview = self.masters.overview()
         id = self._id(overview) if overview else None
         if id is None:
-            raise ClusterError(f"{self.stream!r} can't be killed. {self.out_of_reach()}")
+            raise ClusterError(
+                WithRemedy(f"{self.stream!r} can't be killed. ", self.out_of_reach())
+            )
         try:
             rest.kill(self.masters.rest_urls, id)
         except ClusterError as error:
             if self.describe().state.alive:  # and has not just ended by itself
-                raise ClusterError(f"{error}. {self.out_of_reach()}") from None
+                raise ClusterError(WithRemedy(f"{error}. ", self.out_of_reach())) from None
         deadline = time.monotonic() + KILL_SECONDS
         while self.describe().state.alive and time.monotonic() < deadline:
             time.sleep(self.EVERY)

@@ -29,6 +29,7 @@ from dagster_sparkscale.clusters.yarn.applications import Application
 from dagster_sparkscale.clusters.yarn.resource_manager import Unanswered
 from dagster_sparkscale.clusters.yarn.submission import MAIN, Files
 from dagster_sparkscale.driver import __file__ as driver_package
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 
 _log = logging.getLogger(__name__)
 
@@ -139,10 +140,11 @@ class YarnDriver(SubmittedDriver):
         return self._sight.took()
 
     def out_of_reach(self) -> str:
-        return (
+        return WithRemedy(
             "It can't be told whether it still runs: look again when the ResourceManager and its "
-            "node answer, or, when you are certain that it is gone for good, run the job "
-            f"declare_gone for epoch {self.record.epoch}"
+            "node answer, or, when you are certain that it is gone for good, ",
+            Remedy.DECLARE_GONE,
+            f" for epoch {self.record.epoch}",
         )
 
     def _refuse_if_overtaken(self) -> None:
@@ -162,11 +164,12 @@ class YarnDriver(SubmittedDriver):
     def _refuse_if_submitted_elsewhere(self) -> None:
         """Refuse to call a submission ended that may go on where it can't be killed from here."""
         if not places.same_namespace(self.record.submitter):
-            raise ClusterError(
+            elsewhere = (
                 f"driver {self.record.epoch} of {self.stream!r} is being submitted from host "
                 f"{self.record.host!r}, or was: YARN does not have it yet, and it can be ended "
-                f"there only. {self.out_of_reach()}"
+                "there only. "
             )
+            raise ClusterError(WithRemedy(elsewhere, self.out_of_reach()))
 
     def _refused(self, fault: str) -> str:
         """Why YARN has not taken the application."""

@@ -13,6 +13,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.deadlines import DaemonCall
 from dagster_sparkscale.markdown import escaped
+from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.page.occasions import NOTHING
 
@@ -33,22 +34,28 @@ class Orphan:
     """Why nothing can be told of it; empty: it runs, or may."""
 
     def __str__(self) -> str:
+        return WithRemedy(f"{self.driver.stream}: ", self.why)
+
+    @property
+    def why(self) -> WithRemedy:
+        """Why it is an orphan, and what to do."""
         driver = self.driver
         if self.fault:
-            return (
-                f"{driver.stream}: not declared here, and it can't be told whether it runs: "
-                f"{self.fault}"
+            return WithRemedy(
+                "not declared here, and it can't be told whether it runs: ", self.fault
             )
         runs = f"driver {driver.epoch} is {driver.state.value} ({driver.where})"
         if not self.ours:
-            return (
-                f"{driver.stream}: not declared here: {runs}, and who declares it is not known, as "
-                "it was started by an older release, or without a code location; declare it, stop "
-                "it where it is declared, or run stop_orphan with whoever_declares_it: true"
+            return WithRemedy(
+                f"not declared here: {runs}, and who declares it is not known, as it was started "
+                "by an older release, or without a code location; declare it, stop it where it is "
+                "declared, or ",
+                Remedy.STOP_WHOSEVER,
             )
-        return (
-            f"{driver.stream}: orphan: {runs}, and no stream of that name is declared any more; "
-            "declare it again, or run the job stop_orphan"
+        return WithRemedy(
+            f"orphan: {runs}, and no stream of that name is declared any more; declare it again, "
+            "or ",
+            Remedy.STOP_ORPHAN,
         )
 
 

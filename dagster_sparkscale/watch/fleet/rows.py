@@ -14,6 +14,7 @@ from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.observe.state import in_progress
+from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.health import Finding, Health
 from dagster_sparkscale.watch.sighting import Sighting
@@ -97,7 +98,7 @@ class Row:
         if self.state in ("failed", ORPHAN):
             return self.reason
         if self.looping:
-            return f"{self.restarts} restarts within 24 h; {self.waits or self.reason}"
+            return WithRemedy(f"{self.restarts} restarts within 24 h; ", self.waits or self.reason)
         if self.failing and self.state != "stopped":
             return self.failing[0].text
         return self.waits or (self.reason if self.acts or self.state == "unknown" else "")
@@ -168,7 +169,7 @@ def orphan_row(orphan: "Orphan", *, now: float) -> Row:
         seen_at=now,
         since=_since(driver) if driver.epoch else None,
         epoch=driver.epoch or None,  # 0: its record can't be read
-        reason=str(orphan).removeprefix(f"{driver.stream}: "),
+        reason=orphan.why,
         restarts=_restarts(driver, now),
     )
 
