@@ -64,16 +64,16 @@ class BackpressurePolicy(Declaration, Part):
     """No limit is above it. None: as far as the stream can keep up."""
 
     target_ratio: Annotated[Number, Field(gt=0, le=1)] = 0.9
-    """With `work`: how much of the batch interval a batch is to take."""
+    """The share of the batch interval that a batch is to take. For `work`."""
 
     proportional: Annotated[Number, Field(ge=0)] = 1.0
-    """With `pid`: weight of the last error."""
+    """The weight of the last error. For `pid`."""
 
     integral: Annotated[Number, Field(ge=0)] = 0.2
-    """With `pid`: weight of what waits."""
+    """The weight of what waits. For `pid`."""
 
     derivative: Annotated[Number, Field(ge=0)] = 0.0
-    """With `pid`: weight of the change of the error."""
+    """The weight of the change of the error. For `pid`."""
 
     sources: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = ()
     """The sources that are limited, by name. Empty: each that takes live limits."""
@@ -204,7 +204,7 @@ class Retune(Declaration):
     somebody runs `retune_backpressure`."""
 
     timezone: str | None = None
-    """Of `schedule`, such as Europe/Berlin. None: UTC."""
+    """The time zone of `schedule`, such as Europe/Berlin. None: UTC."""
 
     apply: StrictBool = False
     """Whether the schedule's runs change anything. False: they only report."""

@@ -41,10 +41,11 @@ class Bounds:
         cores_per_task: int,
         receivers: int,
     ) -> Self:
-        """These bounds while a stream's sources read `shards` shards; None: they do not tell.
+        """These bounds while a stream's sources read `shards` shards; None: the number is not
+        known.
 
         Args:
-            tasks_per_shard: tasks of a batch for each of them.
+            tasks_per_shard: tasks of a batch for each shard.
             cores_per_task: spark.task.cpus.
             receivers: each takes the place of one task for good.
         """

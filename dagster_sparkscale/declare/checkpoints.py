@@ -27,7 +27,7 @@ def normalized(location: str, settings: Mapping[str, str] | None = None) -> str:
         settings: Spark's, of the stream.
 
     Raises:
-        ValueError: it is neither an absolute path nor a URI.
+        ValueError: the place is neither an absolute path nor a URI.
     """
     text = location.strip()
     if text.startswith("/"):

@@ -9,7 +9,7 @@ def check_cron(name: str, value: str) -> None:
     """Refuse what Dagster takes for no cron schedule.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no cron schedule.
     """
     if not _is_taken(value, None):
         raise ValueError(
@@ -22,7 +22,7 @@ def check_timezone(name: str, value: str) -> None:
     """Refuse what Dagster knows no timezone by.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: no time zone has that name.
     """
     if not value or not _is_taken("@daily", value):  # to Dagster, empty is none given
         raise ValueError(

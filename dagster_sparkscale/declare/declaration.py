@@ -32,7 +32,7 @@ def _not_a_truth(kind: Literal["int_type", "float_type"]) -> BeforeValidator:
 
 
 Whole = Annotated[int, _not_a_truth("int_type"), Field(le=2**31 - 1)]
-"""As a JVM holds them."""
+"""A whole number that a JVM's int can hold."""
 Count = Annotated[Whole, Field(ge=1)]
 Records = Annotated[int, _not_a_truth("int_type"), Field(ge=1, le=2**63 - 1)]
 """A number of records, as a JVM's long holds it."""
@@ -78,8 +78,7 @@ class Declaration(BaseModel):
 
     @classmethod
     def _elsewhere(cls, name: str) -> str | None:
-        """Where something is declared that is no field here, in words; None: no such thing is
-        known."""
+        """Say where a name that is no field here is declared instead; None: not known."""
         return None
 
     def _faults(self) -> Iterator[str]:

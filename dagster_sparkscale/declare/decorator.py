@@ -24,7 +24,7 @@ def streaming_asset(
             return ["--topic", "clicks"]
 
     Raises:
-        DeclarationError: it is given no kind of stream, or arguments besides the function.
+        DeclarationError: the arguments are no kind of stream, or more than the function.
     """
     if not (isinstance(stream_type, type) and issubclass(stream_type, Stream)):
         raise DeclarationError(

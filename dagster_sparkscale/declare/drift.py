@@ -54,7 +54,7 @@ def declared(stream: Stream) -> dict[str, str]:
 def drift(before: Mapping[str, str] | None, stream: Stream) -> tuple[str, ...]:
     """What a restart of the driver that was started with `before` would change, a line each.
 
-    None: it is not known what it was started with, and nothing is said.
+    None: its declaration at the start is not known, and nothing is said.
     """
     if before is None:
         return ()

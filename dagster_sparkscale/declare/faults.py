@@ -46,7 +46,7 @@ class Faults(ValueError):
 def refuse(faults: Iterable[str]) -> None:
     """
     Raises:
-        Faults: there are any.
+        Faults: the list has faults.
     """
     if lines := tuple(faults):
         raise Faults(lines)
@@ -75,7 +75,7 @@ def explain(
 
     Args:
         subject: begins each line: what was declared.
-        fields: that there are.
+        fields: the names of all fields.
         secret: fields whose values are never repeated.
         lacking: fields that were not given, where `error` may have it that they are None.
         elsewhere: where what such a name means is declared, if it is no field here.

@@ -18,7 +18,7 @@ def check_memory(value: Any) -> str:
     """A JVM memory size, in small letters.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no memory size.
     """
     if not isinstance(value, str) or not _MEMORY.fullmatch(value):
         raise ValueError('must be a JVM memory size such as "512m" or "2g"')
@@ -29,7 +29,7 @@ _MEBIBYTES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 def mebibytes(memory: str) -> float:
-    """Of a JVM memory size such as "512m"."""
+    """The MiB of a JVM memory size such as "512m"."""
     return int(memory[:-1]) * _MEBIBYTES[memory[-1].lower()]
 
 
@@ -37,7 +37,7 @@ def check_cluster_key(value: Any) -> None:
     """Refuse what can't be the key of a cluster among the resources.
 
     Raises:
-        DeclarationError: it can't.
+        DeclarationError: the key can't be part of a name in Dagster.
     """
     if (
         not isinstance(value, str)
@@ -56,7 +56,7 @@ def check_switch(name: str, value: Any) -> None:
     """Refuse what is neither True nor False: "no" would be taken for yes.
 
     Raises:
-        DeclarationError: it is neither.
+        DeclarationError: the value is neither True nor False.
     """
     if not isinstance(value, bool):
         raise DeclarationError(f"{name} = {shown(value)}: must be True or False")
@@ -93,7 +93,7 @@ def _variable_fault(name: Any, given: Any) -> str | None:
 
 
 def _settings(value: Any) -> Any:
-    """As Spark writes them."""
+    """Settings in Spark's own form."""
     if not isinstance(value, Mapping):
         return value
     refuse(fault for each in value.items() if (fault := _setting_fault(*each)))
@@ -149,6 +149,6 @@ def is_a(kind: type, right: str) -> BeforeValidator:
 Arguments = Annotated[tuple[str, ...] | Callable[[], Sequence[str]], BeforeValidator(_arguments)]
 Memory = Annotated[str, BeforeValidator(check_memory)]
 Place = Annotated[str, AfterValidator(_place)]
-"""Of a checkpoint."""
+"""The place of a checkpoint."""
 Settings = Annotated[Mapping[str, str], BeforeValidator(_settings), BeforeValidator(_are_there)]
 Variables = Annotated[Mapping[str, str], BeforeValidator(_variables), BeforeValidator(_are_there)]

@@ -14,7 +14,7 @@ from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
 
 MOST_KEY_GROUPS = 32768
-"""As in Apache Flink."""
+"""The most key groups, as in Apache Flink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Moves:
     after: int
     key_groups: int
     share: float
-    """Of the keys, 0 to 1, that get another partition, where their hashes are spread evenly. All
+    """The share of keys, 0 to 1, that get another partition, if their hashes are spread evenly. All
     rows are written anew all the same."""
 
     @property
@@ -67,7 +67,7 @@ class KeyGroups:
     """The key groups of a query: how many, which is fixed once it has run.
 
     Raises:
-        DeclarationError: there can't be so many.
+        DeclarationError: the number is out of bounds.
     """
 
     count: int

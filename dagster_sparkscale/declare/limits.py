@@ -132,7 +132,7 @@ class SourceLimits(Declaration):
         return self
 
     def as_options(self) -> dict[str, str]:
-        """As a source of Spark takes them, by the names that Spark has."""
+        """The options for a source of Spark, by Spark's names."""
         made = dict(self.options)
         for field, name in self.spark_options.items():
             value = getattr(self, field)
@@ -159,19 +159,19 @@ class StreamingLimits(Declaration, Part):
     """What each receiver begins with."""
 
     max_rate: Records | None = None
-    """Of each receiver. None: no limit."""
+    """Records per second of each receiver. None: no limit."""
 
     min_rate: Rate | None = None
-    """Of Spark's estimator, for each receiver. None: 100."""
+    """The lowest estimate of Spark's estimator for each receiver. None: 100."""
 
     proportional: Annotated[Number, Field(ge=0)] | None = None
-    """Of Spark's estimator: weight of the last error. None: 1."""
+    """The weight of the last error in Spark's estimator. None: 1."""
 
     integral: Annotated[Number, Field(ge=0)] | None = None
-    """Of Spark's estimator: weight of what waits. None: 0.2."""
+    """The weight of what waits in Spark's estimator. None: 0.2."""
 
     derivative: Annotated[Number, Field(ge=0)] | None = None
-    """Of Spark's estimator: weight of the change of the error. None: 0."""
+    """The weight of the change of the error in Spark's estimator. None: 0."""
 
     spark_settings: ClassVar[Mapping[str, str]] = {
         "backpressure_enabled": ENABLED,
@@ -308,4 +308,4 @@ def _by_name(value: Any) -> Any:
 
 
 LimitsOfSources = Annotated[Mapping[str, SourceLimits], BeforeValidator(_by_name)]
-"""By the name of the source."""
+"""Limits by the name of the source."""

@@ -78,8 +78,8 @@ class RecoveryPolicy(Declaration):
         yield from self._limit_out_of_reach()
 
     def _limit_out_of_reach(self) -> Iterator[str]:
-        """Of drivers that fail at once, so many restarts must fit into the time: else recovery
-        never gives up."""
+        """Refuse a limit of restarts that drivers which fail at once never reach: recovery would
+        never give up."""
         seconds, most = 0.0, 1
         while most < self.limit and seconds < self.within:
             seconds += min(self.first_delay * 2.0**most, self.longest_delay)

@@ -73,7 +73,7 @@ class ReceiverCount(Declaration):
 
 
 class ReceiverPolicy(Declaration):
-    """Where the receivers of a stream may be, and how many there are (SPARK-12133)."""
+    """The policy of a stream's receivers: their executors and their number (SPARK-12133)."""
 
     removal: Literal["never", "fitting"] = "never"
     """`never`: no executor with receivers is removed (version 1). `fitting`: it may be where the
@@ -118,9 +118,9 @@ class Receivers(Part):
         return self.number
 
     def least_executors(self, stream: StreamOfParts, pinned: int) -> int:
-        """As Spark's ExecutorAllocationManager, one for each receiver, with one more where those
-        would have no core left for a batch; with `fitting`, as many as run all receivers and one
-        task more."""
+        """The least number of executors: as in Spark's ExecutorAllocationManager one for each
+        receiver, and one more where no core would be left for a batch; with `fitting`, as many as
+        run all receivers and one task more."""
         fitting = fitting_executors(pinned, stream.tasks_at_a_time)
         if self.policy is not None and self.policy.removal == "fitting":
             return fitting

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dagster_sparkscale.declare.part import Part
 
 RIVAL_SWITCHES = ("spark.dynamicAllocation.enabled", "spark.streaming.dynamicAllocation.enabled")
-"""Of Spark's own allocation. Either beside ours would fight over the same executors."""
+"""The switches of Spark's own allocation, which would fight with ours over the same executors."""
 # Settings that a field of the declaration already makes.
 _FIELD_FOR_SETTING = {
     "spark.app.name": "name",

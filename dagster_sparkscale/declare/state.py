@@ -21,7 +21,7 @@ LONGEST_RECONFIGURATION = 86400.0
 STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-"""To Spark, how many partitions the state of a query that is new gets, too."""
+"""Spark's setting for the partitions of a shuffle, and of the state of a new query."""
 
 
 class State(Declaration, Part):
@@ -57,7 +57,7 @@ class State(Declaration, Part):
     None: only by hand."""
 
     timezone: str | None = None
-    """Of `maintenance`, such as `Europe/Berlin`. None: UTC."""
+    """The time zone of `maintenance`, such as `Europe/Berlin`. None: UTC."""
 
     within: Annotated[Seconds, Field(le=LONGEST_RECONFIGURATION)] = 1800.0
     """Seconds that a whole change is waited for: stop, rewriting, start, first batch."""

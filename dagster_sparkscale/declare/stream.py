@@ -62,7 +62,7 @@ class Stream(Declaration):
     """Further Spark settings. They reach the driver in a file only its user can read."""
 
     checkpoint_location: Place | None = None
-    """Where the program keeps its checkpoint: an absolute path or a URI. No two streams may share
+    """The place of the program's checkpoint: an absolute path or a URI. No two streams may share
     one."""
 
     autoscale: Annotated[
@@ -273,7 +273,7 @@ class Stream(Declaration):
         """The program's arguments now; calls the declared function if there is one.
 
         Raises:
-            ValueError: it returned no list, or something in it that is no argument.
+            ValueError: the function returned no list of arguments.
         """
         given: Any = self.arguments() if callable(self.arguments) else self.arguments
         if isinstance(given, str | bytes | Set | Mapping) or not isinstance(given, Iterable):

@@ -55,8 +55,8 @@ class DStream(Stream):
         ReceiverPolicy | None,
         is_a(ReceiverPolicy, "a ReceiverPolicy, such as ReceiverPolicy()"),
     ] = None
-    """Where they may be, and how many there are. None: no executor with receivers is removed, and
-    they stay where Spark has put them."""
+    """The policy of their executors and their number. None: no executor with receivers is removed,
+    and they stay where Spark has put them."""
 
     limits: Annotated[
         StreamingLimits | None,

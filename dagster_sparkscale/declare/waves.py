@@ -109,7 +109,7 @@ def recommend(
     it none is. What is not known is no reason for anything.
 
     Args:
-        partitions: there are at present.
+        partitions: the number at present.
         rows: of all partitions.
         size: bytes that the state stores use, all partitions together.
         cores: tasks that an executor runs at a time.

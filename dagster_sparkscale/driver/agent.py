@@ -242,8 +242,9 @@ class Agent:
 
         Raises:
             Overtaken: a later operation has been here.
-            CannotMove: there is no such receiver or executor, or no room; the text says which.
-            NotReady: it can't be told just now.
+            CannotMove: the receiver or the executor does not exist, or has no room; the text says
+                which.
+            NotReady: Spark does not say just now where receivers run.
         """
         with self._lock:  # or one that was admitted earlier might be carried out later
             self.operations.admit(operation)

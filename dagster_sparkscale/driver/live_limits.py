@@ -39,7 +39,7 @@ def live_limits(source: str) -> dict[str, Any]:
     A file that can't be read is said (logging), and no limit: it is no reason to stop a stream.
 
     Args:
-        source: its name, as its report has it in `stream`.
+        source: the source's name, which its report has in `stream`.
     """
     path = os.environ.get(RATES_FILE)
     if not path:

@@ -1,7 +1,7 @@
-"""In which order operations may change a stream: a later one is not undone by an earlier one.
+"""The order of operations on a stream: an earlier one must not undo a later one.
 
-An epoch tells one start of a stream from another. Within one, a request may be late: its run was
-held up, lost its lease, and the next operation has been here before it.
+An epoch distinguishes starts of a stream. Within one, a request may come late: its run was held up
+and lost its lease, and the next operation was here first.
 """
 
 import threading

@@ -70,8 +70,9 @@ class Batch:
     behind_ms: int | None = None
     """How far behind the tip of its source the query was; None where the source does not tell."""
     planning_ms: int | None = None
-    """What of `processing_ms` the driver spent by itself: finding offsets, planning, the query's
-    logs; all but the work of executors. None where Spark does not tell, as of DStreams."""
+    """The part of `processing_ms` that the driver spent by itself: finding offsets, planning, the
+    query's logs; all but the work of executors. None where Spark does not say, such as for
+    DStreams."""
     cold: bool = False
     """The first batch with work of its query in this driver: it loads and compiles the code that
     later ones find ready, and says little of how long those take."""
@@ -92,9 +93,8 @@ class Limit:
     rate: float | None = None
     """Records per second that it may take; None: as many as it likes."""
     by: str = "nobody"
-    """Whose limit is in force: `estimator`, `max_rate` (no estimate is above that), `set` (by a
-    person or by Dagster), `start` (it began with that, and there was no estimate yet) or
-    `nobody`."""
+    """The origin of the limit in force: `estimator`, `max_rate` (no estimate is above it), `set`
+    (by a person or by Dagster), `start` (the first limit, before any estimate) or `nobody`."""
     taken: bool | None = None
     """Whether the source has shown that it heeds the limit; None: not known (yet)."""
     estimator: str | None = None
@@ -119,9 +119,9 @@ class Receiver:
 
     stream_id: int
     name: str | None = None
-    """Its class, as Spark tells it."""
+    """The receiver's class."""
     executor: str | None = None
-    """Where it runs; None: nowhere at the moment, as while it is being started."""
+    """The executor where it runs; None: none at the moment, such as while it starts."""
     host: str | None = None
     since: float | None = None
     """Since when it is seen there, seconds since the epoch, by the driver's clock."""
@@ -145,11 +145,11 @@ class Relaunch:
     began_at: float
     """Seconds since the epoch, by the driver's clock."""
     to_executor: str | None = None
-    """Where it runs since; None: it is away still."""
+    """The executor where it runs since; None: it is still away."""
     wanted: str | None = None
     """The executor that it was sent to; None: Spark chose."""
     away_seconds: float | None = None
-    """For how long no receiver was seen active for its stream; None: it is away still."""
+    """Seconds for which its stream had no active receiver; None: it is still away."""
     operation: int | None = None
     """The number of the operation that has sent it; None: none has."""
 
@@ -159,9 +159,9 @@ class Reconfiguration:
     """A change of the state partitions of one query before it started, in progress or done."""
 
     id: str
-    """Of the plan; what was found begun by an earlier driver has that one's."""
+    """The plan's id; a change that an earlier driver began has that driver's plan."""
     query: str
-    """Its name as `Query.name`."""
+    """The query's name, as `Query.name`."""
     step: str
     """`checking`, `measuring`, `writing down`, `rewriting`, `verifying`, `undoing`, `closing` or
     `over`."""
@@ -178,7 +178,7 @@ class Reconfiguration:
     """Partitions that it is to have, or has."""
     key_groups: int | None = None
     rows: int | None = None
-    """Of the state, as they were counted before the change."""
+    """The rows of the state, counted before the change."""
     seconds: Mapping[str, float] | None = None
     """How long each step took."""
     group_rows: tuple[int, ...] | None = None
@@ -198,13 +198,13 @@ class QueryState:
     partitions: int | None = None
     """Partitions of each of its operators, fixed by the checkpoint."""
     operators: tuple[str, ...] = ()
-    """By the names that Spark has for them, such as `stateStoreSave`."""
+    """Spark's names of the operators, such as `stateStoreSave`."""
     provider: str | None = None
     """Class of the state store provider, as the checkpoint has it."""
     key_groups: int | None = None
-    """As it is remembered beside the checkpoint; None: none was declared yet."""
+    """The key groups that are remembered beside the checkpoint; None: none were declared yet."""
     note: str | None = None
-    """What of the declaration can't be as it says, for people; None: nothing."""
+    """The part of the declaration that can't be met, for people; None: all is met."""
     unchangeable: str | None = None
     """Why its partitions can't be changed, whatever is done, for people; None: nothing is known
     against it."""
@@ -246,15 +246,14 @@ class Query:
     stateless: bool = False
     """Whether its checkpoint shows that it keeps no state, before a batch tells."""
     partitions_behind: Mapping[str, int] | None = None
-    """Of what it reads from Kafka, by `topic-partition`: the records that a partition has and no
-    batch has taken yet; at most the 20 partitions that are furthest behind. None: it reads none, or
-    that is not known of each."""
+    """Records in Kafka that no batch has taken yet, by `topic-partition`; at most the 20 partitions
+    that are furthest behind. None: the query reads none, or the lag of one is not known."""
     lag_unknown: str | None = None
     """Why it is not known how far the query is behind Kafka, for people. None: it is known, or the
     query does not read from Kafka."""
     behind_at_least_ms: int | None = None
-    """Where that is not known: how far it is behind Kafka at least, by the partitions of which it
-    is. None: nothing is known, or all is."""
+    """How far it is behind Kafka at least, by the partitions whose lag is known, where that of all
+    is not. None: nothing is known, or all is."""
     doing: str | None = None
     """What Spark says that it does at the moment, such as `Getting offsets from
     KafkaV2[Subscribe[clicks]]`. None: it is not active, or that was not asked yet."""
@@ -321,7 +320,7 @@ class Answer:
     limits: tuple[Limit, ...] = ()
     """What limits the sources that are known to take live limits."""
     receivers: tuple[Receiver, ...] | None = None
-    """By stream id; empty: the program has none. None: that can't be told."""
+    """The receivers by stream id; empty: the program has none. None: not known."""
     relaunches: tuple[Relaunch, ...] = ()
     """The latest of this driver, oldest first; at most 50."""
     reconfigurations: tuple[Reconfiguration, ...] | None = None

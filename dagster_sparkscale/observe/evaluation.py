@@ -1,4 +1,4 @@
-"""From what an agent reported to what a stream did in the evaluation window. Pure."""
+"""Evaluates an agent's report: what a stream did in the evaluation window. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ WARM_UP = 30.0
 """Seconds that a query's first batch in a driver may take beyond its interval before it counts as
 overdue. A cold JVM costs seconds, however long the interval is; what takes longer is load."""
 PERSON = "person"
-"""Whose limit it is that a person has set."""
+"""The origin of a limit that a person has set."""
 UNPACED = ("real time", "continuous")
 """Triggers whose batches last as long as they are told to, or that have none: no R."""
 
@@ -29,8 +29,8 @@ class Load:
     ratio: float
     """R: mean processing time of its completed batches / batch interval."""
     planning: float | None = None
-    """What of `ratio` the driver spent by itself, as on finding the offsets and planning; None
-    where Spark does not tell of every batch."""
+    """The part of `ratio` that the driver spent by itself, such as on finding offsets and planning;
+    None where Spark does not report every batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Evaluation:
     overdue: float | None = None
     """Age of the batch in progress / batch interval, where that is above 1; of the worst query."""
     stalled: float | None = None
-    """As `overdue`, of the worst query that completed no batch in the window: it has no R, and the
-    R of the others says nothing about it. Its first batch counts once it took `WARM_UP` longer."""
+    """`overdue` of the worst query that completed no batch in the window: it has no R, and the R of
+    the others says nothing about it. Its first batch counts once it took `WARM_UP` longer."""
     overdue_for: float | None = None
     """Age of the batch that `overdue` is about, seconds."""
     stalled_for: float | None = None
@@ -114,7 +114,7 @@ class Evaluation:
     registered: int | None = None
     """Executors that have registered with the driver, those that are leaving included."""
     removing: int = 0
-    """Of the registered, those told to leave that have not left yet. They get no new tasks."""
+    """Registered executors that are leaving. They get no new tasks."""
     requested: int | None = None
     """Executors asked of the cluster manager."""
     receivers: int | None = None
@@ -129,12 +129,12 @@ class Evaluation:
     work and a limit, and took at least 95 % of it, all together. Then R says how large the limit
     is, and nothing of how much more there is. Of several, the one with the highest R."""
     throttled_by: str | None = None
-    """Whose limits these are, as `Limit.by` has it, where those of all its sources are of the same;
-    `source`: the options of the sources bound it, which take less than their limits let them;
-    `tuned`: a retuning set whichever bounds it. None: not known, or of several."""
+    """The origin of these limits, as `Limit.by`, where all sources have the same; `source`: the
+    options of the sources bound it, which take less than their limits let them; `tuned`: a retuning
+    set the limit that bounds it. None: not known, or of several origins."""
     throttled_who: str = ""
-    """Who set that limit, since when and until when, in words; empty: it is declared, estimated, or
-    not known."""
+    """The person or run that set that limit, since when and until when; empty: it is declared,
+    estimated, or not known."""
     limit_by: str | None = None
     """`person`: a source stands under a live limit that a person has set. None: none does, or that
     is not known."""

@@ -139,7 +139,7 @@ def unpack(packed: Mapping[str, Any]) -> list[Minute]:
     """The minutes that `pack` has packed. Columns of a newer release are passed over.
 
     Raises:
-        ValueError: it is not what `pack` makes.
+        ValueError: `pack` can't have made it.
     """
     ats = packed.get("at")
     if not isinstance(ats, list) or not all(type(each) is int for each in ats):
@@ -165,7 +165,7 @@ def restored(text: str) -> list[Minute]:
     """The minutes that an event carries.
 
     Raises:
-        ValueError: it is not what `stored` makes.
+        ValueError: `stored` can't have made it.
     """
     try:
         packed = json.loads(zlib.decompress(b64decode(text, validate=True)))
@@ -209,7 +209,7 @@ def _named(kinds: Collection[Any]) -> str:
 
 
 def _short(value: float | None) -> float | int | None:
-    """To `DIGITS` significant digits, and whole where that is the same."""
+    """Round to `DIGITS` significant digits, to a whole number where that is the same."""
     if value is None:
         return None
     short = float(f"{value:.{DIGITS}g}")

@@ -1,4 +1,4 @@
-"""Where the receivers of a driver run, and which of them were away, in numbers and words. Pure."""
+"""The places of a driver's receivers, and their absences, in numbers and words. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -24,11 +24,11 @@ def away(status: Status) -> tuple[Receiver, ...]:
 
 
 def missing(status: Status, patience: float, at_start: float) -> str | None:
-    """Which receivers have run nowhere for too long, in words; None: none.
+    """Describe receivers that have run nowhere for too long; None: none has.
 
     Args:
-        patience: seconds that one which ran may be away.
-        at_start: seconds from the driver's start until one has to have run.
+        patience: seconds that a receiver which ran may be away.
+        at_start: seconds from the driver's start within which each receiver must run.
     """
     began = {each.stream_id: each.began_at for each in status.relaunches if not each.to_executor}
     found = []

@@ -53,5 +53,5 @@ def last_change(status: Status, query: str | None = None) -> Reconfiguration | N
 
 
 def in_progress(doing: Reconfiguration) -> str:
-    """That the state of a query is being changed, and how far that is."""
+    """Describe the change of state in progress, and how far it is; None: none is."""
     return f"reconfiguring the state of query {doing.query!r}: {doing.step}"

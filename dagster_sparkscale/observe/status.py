@@ -114,8 +114,8 @@ class Status(Answer):
         Unknown fields are passed over, so that an agent may be newer than this side.
 
         Raises:
-            MalformedStatus: it is no JSON, or a field is missing or not of its type; the text
-                names it.
+            MalformedStatus: the text is no JSON, or a field is missing or has another type; the
+                error names it.
         """
         try:
             status = read(_STATUS, text)

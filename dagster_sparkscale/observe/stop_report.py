@@ -14,7 +14,8 @@ def read_stopped(text: bytes | str) -> Stopped:
     """Read what a driver has left. Unknown fields are passed over: it may be newer than this side.
 
     Raises:
-        Malformed: it is no JSON, or a field is missing or not of its type; the text names it.
+        Malformed: the text is no JSON, or a field is missing or has another type; the error names
+            it.
     """
     return read(_STOPPED, text)
 

@@ -1,4 +1,4 @@
-"""Which query takes all that it may, and whose limit that is. Pure."""
+"""Finds the query that takes all that its limits allow, and their origin. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -39,10 +39,10 @@ def throttled(
 
 
 def whose(status: Status, query: str | None, allowed: float | None) -> str | None:
-    """Whose limits bound this query.
+    """The origin of the limits that bound this query.
 
     Args:
-        allowed: records per second that it might take of late.
+        allowed: records per second that its limits allowed lately.
     """
     limits = [limit for limit in status.limits if limit.query == query]
     rates = [limit.rate for limit in limits if limit.rate is not None]

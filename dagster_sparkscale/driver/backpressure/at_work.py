@@ -117,7 +117,8 @@ class Backpressure:
     def completed(
         self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
     ) -> Batch:
-        """As `queries.Completed` has it. Never raises: Spark's bus of events is waiting."""
+        """Take a completed batch, as `queries.Completed`. Never raises: Spark's bus of events is
+        waiting."""
         try:
             executors, self._limiter.cores = self._registered()
             batch = replace(batch, executors=executors)

@@ -22,7 +22,7 @@ APART = 0.1
 MOSTLY = 0.25
 """Share of a change that goes to the overhead from which that is to be confirmed."""
 FAR_APART = 0.3
-"""The same for a later batch, whose time may have changed meanwhile."""
+"""The share for a later batch, whose time may have changed meanwhile."""
 SUSPECTED = 10
 """Smaller batches after which a slow one is taken for chance."""
 
@@ -42,7 +42,8 @@ class BatchTimes:
         self._guessed = True
         """Whether no batch of another size has confirmed yet what is overhead and what cost."""
         self._surprise = 0
-        """Of the last batch that was one: 1 where it took longer than chance explains, else -1."""
+        """The direction of the last surprising batch: 1 if it took longer than chance explains,
+        else -1."""
         self._calm = CALM
         """Batches since that one which could have been surprises as well."""
         self._last: Batch = (0.0, 0.0)

@@ -20,7 +20,7 @@ SURPRISING = 3.0
 LEAST_SURPRISE = 0.25
 """What is nearer to the expected time than this share of it is no surprise."""
 FIRST_OVERHEAD = 0.2
-"""Of the interval: what is longer of a first batch is not taken for overhead."""
+"""The share of the interval that a first batch's overhead may have."""
 NOISE, LEAST_NOISE, MOST_NOISE = 0.1, 0.03, 0.5
 """Standard deviation of a batch's time, as a share of it: at first, and what it is kept within."""
 NOISE_GAIN = 0.1
@@ -107,10 +107,10 @@ class CostModel:
         )
 
     def leapt(self, units: float, seconds: float, share: float = 1.0) -> "CostModel":
-        """As if batches took from now on what this one did.
+        """Assume that batches take from now on as long as this one did.
 
-        Of overhead and cost, nearly all of the change is that of the one which is the larger part
-        of a batch of that size. A small batch, which is mostly overhead, says nothing of the cost.
+        The larger of overhead and cost, in a batch of that size, gets nearly all of the change. A
+        small batch, which is mostly overhead, says nothing of the cost.
 
         Args:
             share: 0.5 for half of the way.
@@ -154,10 +154,10 @@ class CostModel:
         return replace(self, noise=self._noise(4 * self.noise**2))
 
     def scaled(self, factor: float, doubt: float = 0.0) -> "CostModel":
-        """With a cost that is `factor` times as high.
+        """Assume a cost that is `factor` times as high.
 
         Args:
-            doubt: standard deviation of that, as a share of the cost.
+            doubt: standard deviation of the new cost, as a share of it.
         """
         cost = self.cost * factor
         return replace(

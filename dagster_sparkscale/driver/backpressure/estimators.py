@@ -47,7 +47,7 @@ def estimator_of(
         kind: `work`, for all sources of a query together, or `pid`, one for each source.
 
     Raises:
-        ValueError: there is no such kind, or a field is out of its bounds.
+        ValueError: the kind is unknown, or a field is out of its bounds.
     """
     if kind == "work":
         return Work(

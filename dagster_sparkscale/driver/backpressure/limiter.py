@@ -1,4 +1,4 @@
-r"""Which limits are in force: those that were set, and those that estimators say. No Spark here.
+r"""The limits in force: those that were set, and those of estimators. No Spark here.
 
 After each batch the estimator of its query is fed, and says what the sources may take from then on.
 The limit in force of a source is the smallest of that and of what somebody has set; it is always
@@ -25,7 +25,7 @@ from .sharing import Want, share
 from .source import EVERY, Given, Source, is_receiver, receivers_first, set_rate, set_records
 
 MOST_RECORDS = 1e18
-"""Of a batch. More is no limit."""
+"""The most records of a batch. A number above it is no limit."""
 MOST_SOURCES = 200
 """Sources that are kept in mind; names are made up by programs. The one that is longest without a
 batch is forgotten first."""
@@ -62,12 +62,12 @@ class Limiter:
         self.receivers_held: bool = False
         """Whether receivers begin with less than that, and have to be told."""
         self.cores: int | None = None
-        """Of all executors that are registered; None: not known."""
+        """The cores of all registered executors; None: not known."""
         self.task_cpus = 1
         self._sources: dict[str, Source] = {}
         self._estimators: dict[str, tuple[int, float | None, Estimator]] = {}
-        """Of a query, with how many sources it is for and the max_rate of each, or with `pid` of a
-        source."""
+        """The estimators by query, with its number of sources and the max_rate of each; with `pid`,
+        by source."""
         self._given: Given = {}
         self._receivers_were_set = False
         """Whether a limit was ever set for receivers."""
@@ -229,7 +229,7 @@ class Limiter:
     def _estimate_each(
         self, plan: Plan, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
     ) -> None:
-        """As Spark does: an estimator for each source, fed with its records alone."""
+        """Feed an estimator for each source with its records alone, as Spark does."""
         for source in self._limited(plan, inputs):
             records = sum(each.records for each in inputs if each.source == source.name)
             estimator = self._estimator(f"source {source.name}", 1, plan)
@@ -356,7 +356,7 @@ class Limiter:
 
 
 def _as_limited(each: Input) -> Input:
-    """With no more records than the source kept to, by its own word.
+    """The batch with no more records than the source says that it kept to.
 
     Spark counts them each time that they are read: once for every action of a `foreachBatch` that
     does not persist its batch, and for each side of a self-join. Limits are of what a source gives.

@@ -22,8 +22,8 @@ class Seen:
     """How long it waited before it was begun. None: batches do not queue, as those of Structured
     Streaming."""
     cores: int | None = None
-    """Of the executors that were registered when it completed, without those that receivers take;
-    None: not known."""
+    """The cores of the executors that were registered when it completed, without those that
+    receivers take; None: not known."""
     limit: float | None = None
     """Records that it might have at most; None: there was no limit, or it is not known."""
     failed: bool = False

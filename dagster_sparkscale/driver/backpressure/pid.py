@@ -18,7 +18,7 @@ from .measured import Estimate, Seen, check_rates
 
 
 class PidRateEstimator:
-    """The same as Spark's class of that name, bit by bit.
+    """Computes the same rates as Spark's class of that name, bit by bit.
 
     Args:
         interval_ms: the batch interval T, in milliseconds.
@@ -139,7 +139,7 @@ class Pid:
 
 
 def _larger(one: float, other: float) -> float:
-    """As Java has it: of what is no number, none."""
+    """Java's maximum: no number where one of the two is none."""
     return math.nan if math.isnan(one) or math.isnan(other) else max(one, other)
 
 

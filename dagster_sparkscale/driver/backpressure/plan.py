@@ -11,7 +11,7 @@ LARGEST_RATE = 1e12
 
 
 class BadPlan(ValueError):
-    """It is no plan; the text names the field, its value and what would be right."""
+    """The text is no plan; the error names the field, its value and what would be right."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def plan_of(text: str) -> Plan:
     is passed over: a newer release may have written it.
 
     Raises:
-        BadPlan: it is something else, or a value that can't be.
+        BadPlan: the text is something else, or a value makes no sense.
     """
     try:
         told = json.loads(text)

@@ -52,7 +52,7 @@ class Rates:
         self._folder, self._own = folder, own
         self._lock = threading.Lock()
         self._limits: Given = {}
-        """Those that are set."""
+        """The limits that are set."""
         self._in_force: Callable[[Given], Given] = lambda limits: limits
         self._written: Given | None = None
         """What the file holds; None: not known."""
@@ -127,7 +127,7 @@ class Rates:
         it holds.
 
         Raises:
-            OSError: it is gone, and can't be written. Until it can, no limit is in force.
+            OSError: the file is gone and can't be written. Until it can, no limit is in force.
         """
         with self._lock:
             if self.file is None or self._closed:
@@ -150,7 +150,7 @@ class Rates:
             absolute: whether what is not named is removed, too.
 
         Raises:
-            BadRates: it is none of that.
+            BadRates: the request has another form.
             OSError: the file cannot be written. The limits are as before.
         """
         check(wanted)
@@ -202,7 +202,7 @@ def _make_private(folder: Path) -> None:
     """Make a folder among the temporary files, where others may have made one of its name.
 
     Raises:
-        OSError: it can't be made, or is somebody else's.
+        OSError: the folder can't be made, or is somebody else's.
     """
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -216,7 +216,7 @@ def rates_of(text: str) -> Given:
     request sets.
 
     Raises:
-        BadRates: they are none.
+        BadRates: the text has no limits.
     """
     try:
         wanted = json.loads(text)
@@ -234,7 +234,7 @@ def check(wanted: Any) -> None:
     """See that a request to change limits makes sense.
 
     Raises:
-        BadRates: it does not.
+        BadRates: a limit makes no sense; names it.
     """
     if not isinstance(wanted, Mapping):
         raise BadRates(f"rates: {_shown(wanted)}: must be an object with the limits of each source")

@@ -38,7 +38,7 @@ class ReceiverLimits:
     ) -> None:
         self._jvm, self._private, self._limiter, self._clock = jvm, private, limiter, clock
         self._told: dict[int, tuple[str, int, float]] = {}
-        """Of each receiver, by stream id: its executor, what it was told, and when."""
+        """The executor of each receiver, by stream id, the limit last sent to it, and when."""
 
     def state(self) -> None:
         """Tell those their limit that may not know it."""

@@ -78,7 +78,7 @@ class Source:
         """Whether it is a receiver that was told a limit last."""
         self.stated = Timeline(first)
         self.taken: bool | None = None
-        """As `Limit.taken`."""
+        """Whether the source has taken the limit, as `Limit.taken`."""
         self.recent: float | None = None
         """Records per second that it gave of late."""
         self.wants_more = True
@@ -106,7 +106,7 @@ class Source:
         )
 
     def took(self, given: Input, batch: Batch, interval_ms: int, queues: bool) -> None:
-        """It gave that to a batch of its query."""
+        """Note what the source gave to a batch of its query."""
         self.query, self.interval_ms = batch.query, interval_ms
         self.records, self.processing_ms = given.records, batch.processing_ms
         self.scheduling_ms = batch.scheduling_ms

@@ -1,4 +1,4 @@
-"""Which limit of a source was in force when. Pure."""
+"""The limits of a source in time: which was in force when. Pure."""
 
 from collections import deque
 
@@ -21,7 +21,7 @@ class Timeline:
         return self._changes[-1][1]
 
     def tell(self, at: float, rate: float | None) -> None:
-        """It is told at a moment, seconds since the epoch."""
+        """Note that the source got a limit at a moment, seconds since the epoch."""
         if rate != self.last:
             self._changes.append((at, rate))
 

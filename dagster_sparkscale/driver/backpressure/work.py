@@ -27,8 +27,8 @@ from .cost_model import CostModel
 from .measured import Estimate, Seen, check_rates
 
 DEAD_BAND, STILL = 0.04, 0.01
-"""Where the work allows another rate that is nearer than the first share of it, it is approached
-slowly; where it is nearer than the second, not at all."""
+"""A rate that differs from the allowed one by less than the first share approaches it slowly, and
+by less than the second, not at all."""
 SLOWLY = 0.3
 LARGEST_STEP = 10.0
 """The limit is at most so many times what a batch has had."""
@@ -41,8 +41,8 @@ DRAINED_AFTER = 3
 NEW_EXECUTORS = 0.1
 """Standard deviation of what other executors change, as a share of it."""
 LEAST_WORK, OVERRUN = 0.1, 0.25
-"""Where a batch without any records takes (nearly) its whole time, no limit makes batches fit: its
-records get that share of the time all the same, and the second one of what it is over it."""
+"""Where an empty batch takes (nearly) its whole time, no limit makes batches fit. Records then get
+the first share of the time all the same, and the second one of the excess."""
 UNDER_SUSPICION = 2.0
 """The rate is at most so many times what it was while all batches since a slow one have been too
 small to say whether it was chance."""
@@ -140,7 +140,7 @@ class Work:
         return Estimate(self._rate, self._words(model, interval, waiting))
 
     def _rescale(self, cores: int | None) -> None:
-        """The same work is done by more cores, or by fewer."""
+        """Adapt the estimate to more cores, or fewer."""
         if not cores:
             return
         if self._cores and self._cores != cores and self._times.model:

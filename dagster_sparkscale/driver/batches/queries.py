@@ -50,13 +50,13 @@ class TrackedQuery:
     run_id: str
     started_ms: int
     lifetime: Lifetime | None = None
-    """That of the SparkContext it runs in."""
+    """The lifetime of the query's SparkContext."""
     active: bool = True
     error: str | None = None
     interval_ms: int | None = None
     """The trigger's interval; None where it has none, or it is not known yet."""
     kind: str | None = None
-    """Of trigger, as `Query.trigger`; None: not known yet."""
+    """The kind of the trigger, as `Query.trigger`; None: not known yet."""
     trigger_ms: int | None = None
     """When the last trigger that is known of began."""
     completed_ms: int | None = None
@@ -86,7 +86,7 @@ class TrackedQuery:
     """Whether it was known then that it keeps none."""
 
     def end(self) -> None:
-        """It is not active any more. What is lost stays lost."""
+        """Note that the query is not active any more. Its lost batches stay lost."""
         self.active, self.backlog = False, None
         self.report = SourceReport(lost=self.report.lost)
         self.kafka.end()

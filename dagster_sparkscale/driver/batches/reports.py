@@ -13,7 +13,8 @@ _LONGEST_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """Of one source, or of several together. None: not told, which is never a zero."""
+    """The numbers of one source, or of several together. None: not reported, which is never a
+    zero."""
 
     behind_ms: int | None = None
     """How far behind the tip of the stream, by time."""
@@ -31,7 +32,7 @@ class Input:
     """What one source gave a batch."""
 
     source: str | None
-    """As it calls itself in its report, or `receiver-<stream id>`; None: it has no name."""
+    """The source's name in its report, or `receiver-<stream id>`; None: it has none."""
     records: int
     limit: int | None = None
     """Records that it kept to in this batch, by its own word; None: it had no limit, or does not

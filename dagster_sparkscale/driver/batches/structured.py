@@ -74,12 +74,13 @@ class StructuredStreaming:
         self._private = private
         self._lock = threading.Lock()
         self._managers: list[tuple[Lifetime, int, Any]] = []
-        """Those that are listened to: that of their SparkContext, and by what one knows them."""
+        """The query managers that have a listener: their SparkContext's lifetime and their
+        identity."""
         self._handles: dict[str, Any] = {}
-        """Of each active query, by run id, its `...sql.streaming.StreamingQuery`."""
+        """The `...sql.streaming.StreamingQuery` of each active query, by run id."""
         self._state: StateHook | None = None
         self._known: dict[str, Known] = {}
-        """Of each active query whose key groups may still be to be remembered, by run id."""
+        """The active queries, by run id, whose key groups may not be remembered yet."""
         self._remembering = threading.Lock()
         """Held by the thread that does so: of a file system that hangs there is one."""
 
@@ -142,15 +143,16 @@ class StructuredStreaming:
                 self._known[run] = known
 
     def _remember_soon(self) -> None:
-        """On a thread of its own: Spark's bus of events must not wait for a file system. At once,
-        as the driver may be about to end."""
+        """Remember key groups on a thread of its own, as Spark's bus of events must not wait for a
+        file system. It begins at once, as the driver may be about to end."""
         with self._lock:
             some = bool(self._known)
         if some and not self._remembering.locked():
             threading.Thread(target=self._remember_key_groups, daemon=True).start()
 
     def _remember_key_groups(self) -> None:
-        """Of the queries that have turned out to keep state since they started."""
+        """Remember the key groups of queries that have turned out to keep state since they
+        started."""
         if self._remembering.acquire(blocking=False):
             try:
                 self._remember_those_that_have_told()
@@ -189,7 +191,7 @@ class StructuredStreaming:
         manager.addListener(wrapper.PythonStreamingQueryListenerWrapper(listener))
 
     def _forget(self) -> None:
-        """Those of a SparkContext that is gone; their numbers may be given out again."""
+        """Forget the queries of a SparkContext that is gone: their numbers may be used again."""
         self._managers = [manager for manager in self._managers if not manager[0].over]
 
     def _note_interval(self, query: Any) -> None:
@@ -201,14 +203,14 @@ class StructuredStreaming:
             self._queries.set_trigger(run, trigger_kind(trigger), trigger_interval(trigger))
 
     def managers(self) -> list[Any]:
-        """Those of the SparkContext that the program has."""
+        """The query managers of the program's SparkContext."""
         with self._lock:
             self._forget()
             return [manager for _, _, manager in self._managers]
 
     def look(self) -> Mapping[str, int | None]:
-        """Of each query with a trigger in progress, by run id, when that began (in milliseconds
-        since the epoch; None if Spark does not tell). For one thread.
+        """Find the queries with a trigger in progress, by run id, and when it began (milliseconds
+        since the epoch; None if Spark does not say). For one thread.
 
         Ends the queries of a SparkContext that is gone.
         """

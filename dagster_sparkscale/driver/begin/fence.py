@@ -48,7 +48,7 @@ TOOK = "took.json"
 
 @dataclass(frozen=True)
 class Mark:
-    """Who works on a checkpoint."""
+    """The driver that works on a checkpoint."""
 
     stream: str
     record: str
@@ -110,7 +110,7 @@ class Fence:
     """The checkpoint, as one driver takes and keeps it.
 
     Args:
-        succeeds: as of `why_not`.
+        succeeds: the driver that may have left its mark, as in `why_not`.
         tell: called before the mark is written, so that the next start knows that it may be there.
             Where it fails, nothing is written.
     """

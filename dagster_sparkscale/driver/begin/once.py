@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds by what the API server knows it."""
+"""The folder of a pod's own credentials for the API server."""
 AGAIN = 76
 """Exit code of a process that was not the first. Not that of one that has lost its checkpoint to
 another stream: the first one's mark may be there, and whoever follows must know that."""
@@ -38,7 +38,7 @@ Ask = Callable[[str, bytes | None], dict[str, Any]]
 
 
 class CannotTell(Exception):
-    """It can't be told whether another process was first; says why."""
+    """Nobody can say whether another process was first; the text says why."""
 
 
 def begun_before(sign: dict[str, Any], ask: Ask, patience: float = PATIENCE) -> str | None:
@@ -91,7 +91,7 @@ def asking(account: Path = ACCOUNT) -> Ask:
     """How a pod asks the API server of its cluster.
 
     Raises:
-        CannotTell: this is no pod, or it was given no account.
+        CannotTell: this is no pod, or a pod without an account.
     """
     try:
         token = (account / "token").read_text().strip()

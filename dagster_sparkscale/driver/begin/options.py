@@ -147,7 +147,7 @@ def tls_of(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
     """What a server speaks TLS by; None if it shall not.
 
     Raises:
-        ValueError: it can't; says why.
+        ValueError: the files are no certificate and key; says why.
     """
     if certificate is None or key is None:
         if certificate != key:

@@ -27,11 +27,11 @@ def stream_options(source: str, spark: Any = None) -> dict[str, str]:
     as it does as a stream.
 
     Args:
-        source: its name in `limits` of the declaration.
+        source: the source's name in `limits` of the declaration.
         spark: a SparkSession or SparkContext. None: the active one.
 
     Raises:
-        UnknownSource: there are limits, and none of this name.
+        UnknownSource: the declaration has limits, but not for this name.
     """
     return options_of(source, settings_of(spark))
 
@@ -40,7 +40,7 @@ def options_of(source: str, settings: Mapping[str, str]) -> dict[str, str]:
     """The options of one source among all Spark settings.
 
     Raises:
-        UnknownSource: there are options of others alone.
+        UnknownSource: only other sources have options.
     """
     found: dict[str, dict[str, str]] = {
         name: {} for name in json.loads(settings.get(SOURCES, "[]"))

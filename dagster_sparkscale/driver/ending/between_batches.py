@@ -88,8 +88,8 @@ class Ending:
         self._holds = False
 
     def _let_pass(self) -> None:
-        """It is about to plan a batch or to commit one: let it, and be the next in the queue. The
-        lock is a fair one, so the query is not past another of its places by then."""
+        """Let the query plan or commit its batch, and be the next in the queue. The lock is fair,
+        so the query does not pass another of its places by then."""
         self._release()
         self._holds = self._lock.tryLock(TURN_MS, self._milliseconds)
 

@@ -95,7 +95,7 @@ def may_lose(scala: str, logged: bool) -> str | None:
     of uncaught exceptions, and that ends the executor.
 
     Args:
-        scala: its version, such as 2.12.18.
+        scala: the version of Scala, such as 2.12.18.
         logged: whether receivers keep a write-ahead log.
     """
     if logged or not scala.startswith("2.12."):

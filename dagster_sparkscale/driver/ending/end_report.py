@@ -47,8 +47,8 @@ class LastWords:
         return text
 
     def _shorter(self) -> "LastWords":
-        """With one query less, of those that were drained while there are any, so that it does not
-        look cleaner than it was; then with half of each text."""
+        """The report with one query less, drained ones first, so that it does not look cleaner than
+        the end was; then with half of each text."""
         if self.stopped is not None and len(queries := self.stopped.queries) > 1:
             drained = [each for each in queries if each.drained]
             left = list(queries)
@@ -69,7 +69,7 @@ def _half(text: str | None) -> str | None:
 
 
 def _first_cause(trace: list[str]) -> str:
-    """Of a stack of the JVM's; empty: it has none that is known."""
+    """The first cause in a stack trace of the JVM; empty: none is known."""
     told = [each for each in trace if each.startswith(("Caused by: ", ": "))]
     if not told:
         return ""

@@ -44,7 +44,7 @@ class Word:
         """The driver is about to mark its checkpoint as its own.
 
         Raises:
-            OSError: that can't be told.
+            OSError: the report can't be written.
         """
         self._beside(TOOK, {})
         # Not in the log first: where a mark can't be told of none is left, so nothing may say that
@@ -54,22 +54,22 @@ class Word:
             self._leave(took=True)
 
     def fenced(self, reason: str) -> None:
-        """It may not have its checkpoint."""
+        """Report that the driver may not have its checkpoint."""
         say(reason)
         self._end(WORD, {"reason": reason}, fenced=reason)
 
     def stopped(self, how: Stopped) -> None:
-        """It was asked to end, and has."""
+        """Report that the driver has ended as it was asked to."""
         say(how.in_words())
         self._end(stop_report.FILE, how.as_json(), stopped=how)
 
     def raised(self, what: str | BaseException) -> None:
-        """It, or its program, died of that."""
+        """Report the error that ended the driver or its program."""
         text = what if isinstance(what, str) else end_report.raised(what)
         self._end(end_report.FILE, {"raised": text}, raised=text)
 
     def over(self) -> None:
-        """There is no more."""
+        """Report that the driver has ended, with nothing to add."""
         self._end()
 
     def _end(self, name: str = "", content: Mapping[str, Any] | None = None, **more: Any) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 FILE = "stopped.json"
-"""Its name, in the folder of the announcement."""
+"""The report's name in the folder of the announcement."""
 NOT_CLEAN = 124
 """The exit code of a driver that was asked to stop and did not end in good order; as `timeout` has
 it for what it had to end."""
@@ -43,7 +43,7 @@ class Stopped:
     ended_itself: bool
     """Whether its program ended by itself, and did not have to be ended."""
     queries: tuple[StoppedQuery, ...] = ()
-    """Those that were active when it was asked."""
+    """The queries that were active when the stop was requested."""
     sigterm: bool = False
     """Whether it was a SIGTERM that asked first, and no request."""
 

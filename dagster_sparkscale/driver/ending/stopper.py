@@ -45,11 +45,11 @@ class Stopper:
         self._idle = threading.Event()
         """Nothing is left of what ran when a graceful stop was asked for."""
         self._finished = threading.Event()
-        """The same, and the program has ended."""
+        """Set once the program has ended too."""
         self._claimed = False
         """Whether it is settled who ends the driver: its main thread, or the one that cuts."""
         self._endings: dict[str, Ending | Interruption] = {}
-        """Of each query that was active since, by run id."""
+        """The end of each query that was active since, by run id."""
         self._outcomes: dict[str, StoppedQuery] = {}
         """How those ended that have, by run id; a DStreams graph, by its name."""
 

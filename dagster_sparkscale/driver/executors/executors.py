@@ -63,7 +63,7 @@ class Executors:
         self._backend = private.use(REGISTERED, jvm.spark.schedulerBackend, None)
         self._leaving: dict[str, Leave] = {}
         self._inactive: dict[str, float] = {}
-        """Those that nobody has told to leave from here and that get no tasks: since when."""
+        """Executors without tasks that this driver did not decommission, and since when."""
         conf = jvm.spark.conf()
         self._decommissions = conf.getBoolean("spark.decommission.enabled", False)
         self.scalable = not jvm.spark.isLocal()
@@ -129,10 +129,10 @@ class Executors:
         return [*filter(None, self._backend.getExecutorIds().mkString(",").split(","))]
 
     def _notice_decommissioned(self, ids: Collection[str]) -> None:
-        """Those that somebody else has told to leave: their worker, or what ends their pod.
+        """Note executors that somebody else decommissions: their worker, or whoever ends their pod.
 
-        Spark gives them no task any more, and tells of them in no other way. They have as long as
-        those that we tell to leave.
+        Spark shows that only by giving them no more tasks. They have as much time as those that
+        this driver decommissions.
         """
         now, before = self._clock(), self._inactive
         self._inactive = {
@@ -161,7 +161,7 @@ class Executors:
 
     @property
     def leaving(self) -> frozenset[str]:
-        """Those executors."""
+        """The executors that are leaving."""
         return frozenset(self._leaving)
 
     def choose(

@@ -53,7 +53,7 @@ class Bound:
     ui_url: str | None
     version: str
     rule: Rule = V1
-    """By which executors go, without how many receivers there are."""
+    """The rule by which executors go, without the number of receivers."""
 
 
 class Keeper:
@@ -83,7 +83,7 @@ class Keeper:
         """Why the cluster manager has not taken note of a target."""
         self._per_context = PerContext(self._bind)
         self.bound: Bound | None = None
-        """Of the SparkContext seen last."""
+        """The bound of the last SparkContext."""
         self._stated_at = 0.0
         self._unsettled_since: float | None = None
         self._placing_since: float | None = None
@@ -143,7 +143,7 @@ class Keeper:
         Returns what is seen of them, without its age, what is requested and where receivers are.
 
         Raises:
-            NotReady: there is no SparkContext, or it was stopped.
+            NotReady: the program has no SparkContext, or it was stopped.
             Exception: whatever Spark raises; the target has been stated all the same, if it could.
         """
         bound = self._current()
@@ -241,7 +241,7 @@ class Keeper:
 
 
 def rule_of(context: Any) -> Rule:
-    """By which rule executors of a SparkContext go, as its settings say."""
+    """The rule by which executors of a SparkContext go, from its settings."""
     conf = context.getConf()
     said = conf.get(REMOVAL, "never")
     if said not in ("never", "fitting"):

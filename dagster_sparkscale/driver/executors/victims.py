@@ -1,4 +1,4 @@
-"""Which executors go when there are more than the target. Pure."""
+"""Chooses the executors that go when there are more than the target. Pure."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ def choose(executors: Sequence[Candidate], target: int, rule: Rule = V1) -> Choi
 
 def tasks(executors: Sequence[Candidate], gone: Collection[str], task_cpus: int) -> int:
     """How many tasks at once those run that do not go. One whose cores are not known counts for
-    none: it can't be told that there is room on it."""
+    none: nobody knows whether it has room."""
     return sum(each.cores // task_cpus for each in executors if each.id not in gone)
 
 

@@ -25,11 +25,11 @@ from dagster_sparkscale.driver.batches.reports import SourceReport
 MOST_TOLD = 20
 """Partitions whose lag is told, at most: those furthest behind."""
 RATE_FROM_MS = 10_000
-"""For so long arrivals have to be known before a rate is made of them, milliseconds."""
+"""Milliseconds of arrivals that a rate needs."""
 _ROOM = 20_000
 """Moments kept of all partitions of a source together; each takes some 100 bytes."""
 _MOST_EACH, _LEAST_EACH = 400, 8
-"""Of one partition."""
+"""The bounds of one partition."""
 _LARGEST = 2**63
 _KAFKA = re.compile(r"Kafka\w*\[")
 """Begins the description of each of Spark's sources for Kafka: KafkaV2[Subscribe[clicks]]."""
@@ -94,7 +94,7 @@ def _named(partitions: Sequence[str]) -> str:
 
 
 class Arrivals:
-    """Where the newest offset of one partition was at which moment, as far as it was seen."""
+    """The newest offsets of one partition in time, as far as they were read."""
 
     def __init__(self) -> None:
         self._at: list[int] = []
@@ -150,7 +150,7 @@ class Arrivals:
         return self._between(0, -1, position)
 
     def _between(self, one: int, other: int, position: int) -> float:
-        """On the line through two of the moments."""
+        """Interpolate between two of the moments."""
         per_record = (self._at[other] - self._at[one]) / (self._newest[other] - self._newest[one])
         return self._at[one] + (position - self._newest[one]) * per_record
 
@@ -216,7 +216,7 @@ class KafkaLag:
         self.unknown: str | None = None
         """Why a lag is not known, for people; None: they are, or no source reads from Kafka."""
         self.at_least_ms: int | None = None
-        """Where it is not known: how far behind the query is at least. None: nothing is known."""
+        """The least lag of the query, where its lag is not known. None: nothing is known."""
 
     @property
     def reads(self) -> bool:

@@ -23,7 +23,7 @@ class Bound:
 
 
 def bind(context: Any, private: PrivateSpark) -> Bound:
-    """Of a pyspark SparkContext."""
+    """Bind to a pyspark SparkContext."""
     jvm = Jvm(context)
     conf = jvm.spark.conf()
     return Bound(

@@ -48,7 +48,7 @@ def receiver_checkpoint(base: str, spark: Any = None) -> str:
     their number begins a folder of its own: `base` itself, then `base/receivers-1` and so on.
 
     Args:
-        base: as the program names it; the folder of the first number.
+        base: the folder that the program names, which serves the first number.
         spark: a SparkSession or SparkContext. None: the active one.
 
     Raises:

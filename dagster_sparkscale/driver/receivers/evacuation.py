@@ -1,4 +1,4 @@
-"""Where the receivers of executors that are to go are sent. Pure."""
+"""Chooses new executors for the receivers of executors that are to go. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ class Standing:
 
     stream_id: int
     executor: str | None
-    """Where it runs, or ran last; None: nowhere yet."""
+    """The executor where it runs, or ran last; None: it has run nowhere."""
     away: float | None = None
-    """For how many seconds it has been away, or has run nowhere yet; None: it runs."""
+    """Seconds for which it has been away, or has not run at all; None: it runs."""
     order: Order | None = None
-    """Where it was sent and has not come up."""
+    """The move that it has not completed."""
     pauses_until: float | None = None
     """When it begins again by itself, as it has said; None: it has not."""
 
@@ -101,10 +101,10 @@ def stuck(
 
 
 def spread(receivers: Sequence[int], hosts: Sequence[Host]) -> dict[int, str]:
-    """Where each of these receivers is to run: with the fewest, and a core free for it.
+    """Choose an executor for each of these receivers: one with the fewest, and a free core.
 
-    Of executors that host as many, the oldest, which goes last when there are too many. Who finds
-    no core is not in the answer.
+    Of several such executors it is the oldest, which goes last when there are too many. A receiver
+    without a core is not in the answer.
     """
     hosting = {host.id: host.receivers for host in hosts}
     placed: dict[int, str] = {}

@@ -43,10 +43,10 @@ WATCHFUL, QUIET = 0.1, 1.0
 
 
 class Mover:
-    """Of whichever SparkContext the program has. `look` and `pause` are for one thread.
+    """Moves receivers of the program's current SparkContext. `look` and `pause` are for one thread.
 
     Args:
-        registered: the executors as they were seen last, with their cores.
+        registered: the executors that were last registered, with their cores.
         clock: seconds since the epoch.
     """
 
@@ -60,11 +60,11 @@ class Mover:
         self._per_context = PerContext(lambda context: bind(context, private))
         self._watch = ReceiverWatch()
         self._watched: Bound | None = None
-        """Of which SparkContext."""
+        """The SparkContext that is watched."""
         self._lock = threading.Lock()
         self._requests: list[MoveRequest] = []
         self._told: set[Relaunch] = set()
-        """Those that it was told of that they do not come back."""
+        """Relaunches that the log has warned of, as the receiver does not come back."""
         self._warned = False
         self.going = Going()
         """Set by who keeps the executors; replaced as a whole."""
@@ -84,8 +84,8 @@ class Mover:
         return QUIET if self._watch.receivers() else EVERY
 
     def look(self) -> Receivers | None:
-        """Where receivers are, having moved those that were to be; None if this Spark does not
-        tell."""
+        """Move the receivers that are to be moved, and return where each is; None if this Spark
+        does not say."""
         with self._lock:
             requests, self._requests = self._requests, []
         try:
@@ -139,7 +139,7 @@ class Mover:
         """Send a receiver to where somebody wants it.
 
         Raises:
-            CannotMove: it can't be there.
+            CannotMove: the receiver can't run there; says why.
             NotReady: not now.
         """
         stream, executor, going = request.stream_id, request.executor, self.going

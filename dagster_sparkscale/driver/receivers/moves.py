@@ -1,4 +1,4 @@
-"""Where each receiver is by Spark's `ReceiverTracker`, and sending one to an executor.
+"""Reads from Spark's `ReceiverTracker` where each receiver is, and sends one to an executor.
 
 What Spark makes of it (`ReceiverTracker` and its endpoint, from 2.0 on). A receiver that has been
 told to stop deregisters, and its job ends; as the tracker is not stopping, it starts it again

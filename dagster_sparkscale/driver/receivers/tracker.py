@@ -1,4 +1,4 @@
-"""Where the receivers of a DStreams application run."""
+"""Reads where the receivers of a DStreams application run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from .watch import Placement
 
 @dataclass(frozen=True)
 class Receivers:
-    """Where the receivers run, from `org.apache.spark.streaming.scheduler.ReceiverTracker`."""
+    """Reads the places of receivers from `org.apache.spark.streaming.scheduler.ReceiverTracker`."""
 
     per_executor: Mapping[str, int] = field(default_factory=dict)
     """How many run there, or ran there last."""

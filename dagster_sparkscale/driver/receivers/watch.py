@@ -1,4 +1,4 @@
-"""Where receivers were from one look to the next: which was away, why, and for how long. Pure."""
+"""Follows receivers from one look to the next: which was away, why, and for how long. Pure."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,13 +17,13 @@ class Placement:
 
     stream_id: int
     executor: str | None = None
-    """Where it runs, or ran last."""
+    """The executor where it runs, or ran last."""
     host: str | None = None
     active: bool = False
     """Whether it has registered there and not deregistered. It stays so where its executor dies,
     until Spark starts it again."""
     launch: str | None = None
-    """Its endpoint: each start of it has another."""
+    """The endpoint of its latest start: each start has another."""
     name: str | None = None
     error: str | None = None
     pauses_until: float | None = None
@@ -46,7 +46,7 @@ class Order:
 class _Known:
     placement: Placement
     pauses_until: float | None = field(default=None, kw_only=True)
-    """As it ran last; before it ever has, as it was seen."""
+    """The receiver when it last ran, or, before it ever ran, when it was last listed."""
     first_seen: float = 0.0
     here: bool = False
     """Whether it runs, by the last look."""
@@ -148,12 +148,12 @@ class ReceiverWatch:
 
     @property
     def ordered(self) -> dict[int, Order]:
-        """Those that are on their way to where they were sent, by stream id."""
+        """The receivers on their way to another executor, by stream id."""
         return {id: known.order for id, known in self._known.items() if known.order is not None}
 
     @property
     def away(self) -> tuple[Relaunch, ...]:
-        """Those that are away."""
+        """The receivers that are away."""
         return tuple(known.away for known in self._known.values() if known.away is not None)
 
     @property
@@ -174,7 +174,7 @@ class ReceiverWatch:
         }
 
     def last_place(self, stream_id: int) -> str | None:
-        """Where a receiver runs, or ran last; None: nowhere yet."""
+        """The executor where a receiver runs, or ran last; None: it has run nowhere."""
         known = self._known.get(stream_id)
         return None if known is None else known.placement.executor
 
@@ -206,7 +206,7 @@ class ReceiverWatch:
 
 
 def told_of(relaunch: Relaunch) -> str:
-    """Of a receiver that was away or is, for people."""
+    """Describe a receiver that was away or is."""
     words = f"receiver {relaunch.stream_id} left executor {relaunch.from_executor}"
     if relaunch.from_executor is None:
         words = f"receiver {relaunch.stream_id} had run nowhere yet"

@@ -27,7 +27,7 @@ class Feature:
     """Something that only private parts of Spark make possible."""
 
     name: str
-    """As the log and the status call it."""
+    """The name in the log and in the status."""
     without: str
     """What happens where it is missing."""
     uses: tuple[str, ...]
@@ -227,7 +227,7 @@ _ABSENT = {
 
 
 class PrivateSpark:
-    """Which features this Spark turned out not to have. Safe for threads."""
+    """Remembers the features that this Spark turned out to lack. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -290,7 +290,7 @@ def of_streaming(jvm: Any, package: str, name: str) -> Any:
     before 4.1 was there itself.
 
     Raises:
-        ImportError: this Spark has it in neither place.
+        ImportError: neither place of this Spark has it.
     """
     from py4j.java_gateway import JavaPackage  # what py4j takes an unknown class for
 
@@ -336,7 +336,7 @@ def most_rows(query: Any) -> float | None:
 
 
 def _rows(limit: Any) -> float:
-    """Of an `org.apache.spark.sql.connector.read.streaming.ReadLimit`."""
+    """The rows of an `org.apache.spark.sql.connector.read.streaming.ReadLimit`."""
     kind = limit.getClass().getSimpleName()
     if kind == "ReadMaxRows":
         return float(limit.maxRows())

@@ -31,7 +31,7 @@ def is_missing_file(error: Exception) -> bool:
 
 
 class Lifetime:
-    """That of one SparkContext."""
+    """The lifetime of one SparkContext."""
 
     def __init__(self, context: Any) -> None:
         self._context, self._java = context, context._jsc
@@ -51,7 +51,7 @@ class PerContext(Generic[T]):
         self._made: T | None = None
 
     def get(self) -> T | None:
-        """Of the SparkContext that is active; None if there is none."""
+        """The lifetime of the active SparkContext; None if none is active."""
         context = active_context()
         if context is None:
             return None

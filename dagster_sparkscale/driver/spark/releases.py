@@ -1,4 +1,5 @@
-"""Which releases of Spark this runs on, and the sentence for one that won't do. No pyspark here."""
+"""The releases of Spark that this runs on, and the sentence for one that won't do. No pyspark
+here."""
 
 import re
 from pathlib import Path
@@ -25,7 +26,7 @@ def need(what: str, least: str, version: str) -> None:
         version: of the Spark that is there. What does not begin with two numbers is let pass.
 
     Raises:
-        TooOld: it is an older one.
+        TooOld: the Spark here is older.
     """
     if is_before(least, version):
         raise TooOld(f"{what} needs Spark {least} or newer; this is Spark {version}")

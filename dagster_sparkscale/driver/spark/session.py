@@ -34,7 +34,7 @@ def create_context(name: str, agent_url: str) -> Any:
     static settings it may make, such as spark.sql.extensions, have their effect.
 
     Raises:
-        CannotStart: there is no JVM, or its Spark is too old.
+        CannotStart: no JVM starts, or its Spark is too old.
     """
     for variable in _CONNECT:
         if os.environ.pop(variable, None) is not None:
@@ -94,7 +94,7 @@ def refuse_if_too_old(python: str, home: str | None) -> None:
         home: what SPARK_HOME says, where the jars are; None: they are the package's own.
 
     Raises:
-        CannotStart: this driver can't run on it.
+        CannotStart: the Spark here is too old for this driver.
     """
     jars = release_at(Path(home)) if home else None
     for version, where in ((jars, f"in SPARK_HOME={home}"), (python, "by the package pyspark")):

@@ -10,7 +10,7 @@ from typing import Any
 from .releases import is_before, need
 
 SOURCES = {"kinesis-direct": {"read": "4.0", "readStream": "4.2"}}
-"""Of each format, the first releases that can read it by `spark.read` and `spark.readStream`."""
+"""The first releases that can read each format by `spark.read` and `spark.readStream`."""
 
 
 def say_where_asked_for() -> None:

@@ -30,7 +30,7 @@ class Partition:
 
     rows: int
     misplaced: int = 0
-    """Of these, the ones whose key Spark looks for in another partition."""
+    """Rows among them whose key Spark looks for in another partition."""
 
 
 @dataclass(frozen=True)

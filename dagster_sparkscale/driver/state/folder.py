@@ -60,9 +60,9 @@ class Folder:
         uri = self._root.toUri()
         escapes = uri.getRawPath() != uri.getPath()
         self.escaped = str(uri.toString()) if escapes else None
-        """Its path with escapes, such as `%20`; None: it needs none."""
+        """The path with escapes, such as `%20`; None: it needs none."""
         self.name = without_credentials(self.path)
-        """For people."""
+        """The name for people."""
 
     def _at(self, name: str) -> Any:
         return self._hadoop.Path(self._root, name)
@@ -71,7 +71,7 @@ class Folder:
         return bool(self._system.exists(self._at(name)))
 
     def names(self, folder: str) -> list[str]:
-        """Of the files and folders in `folder`; none where it is not there."""
+        """The names of the files and folders in `folder`; none where it is missing."""
         try:
             listed = self._system.listStatus(self._at(folder))
         except Exception as error:
@@ -124,7 +124,7 @@ class Folder:
         """Delete a file; nothing to do where there is none.
 
         Raises:
-            OSError: it is still there.
+            OSError: the folder is still there.
         """
         if not self._system.delete(self._at(name), False) and self.exists(name):
             raise OSError(f"{self.name}/{name} can't be deleted")

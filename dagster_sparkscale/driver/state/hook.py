@@ -34,7 +34,8 @@ class Declared:
 
 
 def declared(settings: Mapping[str, str]) -> Declared:
-    """From Spark's settings. What can't be read is said, and passed over."""
+    """Read the declared plan from Spark's settings. A setting that can't be read is logged and
+    passed over."""
     groups = settings.get(KEY_GROUPS, "")
     plan = None
     if text := settings.get(PLAN):
@@ -64,7 +65,8 @@ class StateHook:
         self._lock = threading.Lock()
         """Held while a checkpoint is worked on: one after the other."""
         self._reports: Mapping[tuple[str, str], Reporting] = {}
-        """By checkpoint and the plan's id. A program may try for ever to start a query."""
+        """Reports by checkpoint and the plan's id, as a program may try for ever to start a
+        query."""
         self._started: set[str] = set()
         """Checkpoints of the queries that were started: a plan is for the first start of each.
         Later, an earlier run of the query may still be active, until Spark stops it for the new."""
@@ -83,9 +85,9 @@ class StateHook:
         """Have the checkpoint of a query that is about to start in order, and changed as planned.
 
         Args:
-            session: its SparkSession.
+            session: the SparkSession of the query.
             options: of its writer.
-            table: that it writes to; None: it is started by `start`.
+            table: the table that the query writes to; None: it is started by `start`.
             label: what the agent will call it, by its name and its id.
 
         Returns:
@@ -218,7 +220,7 @@ def _told(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
 
 
 def _note(journal: Journal, report: Reporting) -> None:
-    """For the drivers to come: what a change came to."""
+    """Note the outcome of a change for later drivers."""
     try:
         journal.note(report.told)
     except Exception as error:  # for people, and for windows, alone
@@ -233,9 +235,9 @@ class Known:
     journal: Journal
     provider: str
     partitions: int | None
-    """Of the state that it has when it starts; None: it has none, or that is not noted."""
+    """The partitions of its state when it starts; None: it has no state, or none is noted."""
     key_groups: int | None
-    """As they are remembered."""
+    """The remembered key groups."""
     last: Reconfiguration | None
     note: str | None
     asked: int | None
@@ -248,7 +250,7 @@ class Known:
     """Why its partitions can't be changed, in words."""
 
     def remember(self) -> "Known":
-        """With what is fixed once the query keeps state. Its key groups are remembered, once."""
+        """Remember the key groups of the query, once: they are fixed as soon as it keeps state."""
         if self.asked is None:
             return self
         return self._remember_key_groups()._look_at_operators()

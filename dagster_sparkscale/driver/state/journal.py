@@ -47,7 +47,7 @@ class Begun:
 
 
 class Journal:
-    """That of the query whose checkpoint `folder` is."""
+    """The journal of the query whose checkpoint is `folder`."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -58,7 +58,7 @@ class Journal:
         return self._folder.exists(OURS)
 
     def key_groups(self) -> int | None:
-        """As they are remembered; None: they are not."""
+        """The remembered key groups; None: none are."""
         told = _loaded(self._folder.read(_KEY_GROUPS))
         count = told.get("key_groups") if told else None
         return int(count) if count is not None and _is_whole(count) and count > 0 else None
@@ -78,7 +78,7 @@ class Journal:
         """What has begun and is not closed; None: nothing.
 
         Raises:
-            NotUnderstood: something has, and it can't be told what.
+            NotUnderstood: something was begun, and its entry can't be read.
         """
         content = self._folder.read(_BEGUN)
         if content is None:
@@ -114,7 +114,7 @@ class Journal:
         return told is not None and told.get("id") == change.id
 
     def close(self) -> None:
-        """There is nothing to be undone or finished any more."""
+        """Note that nothing is left to be undone or finished."""
         self._folder.delete(_BEGUN)
         self._folder.delete(_VERIFIED)
 

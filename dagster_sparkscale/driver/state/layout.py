@@ -23,7 +23,7 @@ JOIN = "symmetricHashJoin"
 """The operator that joins two streams, as Spark calls it."""
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 _JOIN_FORMAT = 1
-"""Of a checkpoint that does not say."""
+"""The format of a checkpoint that does not say it."""
 
 
 class Unreadable(ValueError):
@@ -38,7 +38,7 @@ class Bound:
     """None: an entry of a Spark that did not write it down."""
     provider: str
     join_format: int = _JOIN_FORMAT
-    """Of the state of joins, if there are any."""
+    """The format of the state of joins, if there are any."""
 
 
 def latest(names: Iterable[str]) -> int | None:
@@ -50,7 +50,7 @@ def bound(entry: str, where: str) -> Bound:
     """The settings in an entry of the offset log: its second line, as `OffsetSeqLog` writes it.
 
     Raises:
-        Unreadable: it is no such entry.
+        Unreadable: the text is no such entry.
     """
     lines = entry.splitlines()
     if len(lines) < 2 or not lines[0].startswith("v"):

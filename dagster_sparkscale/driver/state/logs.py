@@ -25,7 +25,7 @@ def read_bound(folder: Folder, batch: int) -> Bound | None:
     """What a batch is bound to; None where the offset log has no such batch.
 
     Raises:
-        Unreadable: its entry is none.
+        Unreadable: the entry has another form.
     """
     name = f"{layout.OFFSETS}/{batch}"
     content = folder.read(name)

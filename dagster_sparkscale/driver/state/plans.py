@@ -6,7 +6,7 @@ from typing import Any
 
 
 class BadPlan(ValueError):
-    """It is no plan; the text says what is wrong."""
+    """The setting is no plan; the text says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Plan:
     id: str
     """Tells it from others."""
     partitions: int
-    """That each of `queries` is to have."""
+    """The number of partitions that each of `queries` is to have."""
     key_groups: int
-    """That its queries have; a query that has another number is left as it is."""
+    """The key groups of its queries; a query with another number is left as it is."""
     plain_hash: bool = False
     """Whether `partitions` may be a number that does not divide `key_groups`."""
     queries: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ def plan_of(text: str) -> Plan:
     """What `Plan.to_json` made.
 
     Raises:
-        BadPlan: it is something else.
+        BadPlan: the text is something else.
     """
     try:
         read = json.loads(text)

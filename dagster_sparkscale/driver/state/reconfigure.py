@@ -45,7 +45,7 @@ class Refusal(Exception):
 
 
 class NotNow(Refusal):
-    """It may be changed by a later try."""
+    """The state can't be changed now; a later try may succeed."""
 
 
 def resume(
@@ -61,7 +61,7 @@ def resume(
         pass_over: has the query's sink know that a batch writes nothing.
 
     Raises:
-        InTheMiddle: it can't be done now.
+        InTheMiddle: the change can't be undone or finished now.
     """
     change = journal.begun()
     if change is None:
@@ -101,7 +101,7 @@ def change(
         or has been done.
 
     Raises:
-        InTheMiddle: it went wrong, and can't be put back now.
+        InTheMiddle: the change failed, and can't be put back now.
     """
     try:
         begun = _begin(session, folder, journal, plan, told, version, stopping)
@@ -145,7 +145,7 @@ def _begin(
     """All up to the point where it is written down what there is; None: there is nothing to do.
 
     Raises:
-        Refusal: it can't be done, and nothing was touched.
+        Refusal: the change can't be made; nothing was touched.
     """
     told.step("checking")
     try:

@@ -43,7 +43,7 @@ class Reporting:
             time.sleep(0.1)
 
     def over(self, outcome: str, reason: str | None = None) -> None:
-        """It has come to that."""
+        """Report the outcome of the change."""
         self._enter("over", outcome=outcome, reason=reason)
         told = self.told
         numbers = f"{told.before} -> {told.after} partitions" if told.before else "partitions"

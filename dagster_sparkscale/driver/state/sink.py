@@ -10,7 +10,7 @@ from typing import Any
 from .folder import Folder
 
 LOG = "_spark_metadata"
-"""In the folder that the query writes to."""
+"""The log of a file sink, in the folder that the query writes to."""
 _VERSION = 1
 _OWN = "spark_catalog"
 

@@ -55,7 +55,7 @@ def wait_until_still(running: Callable[[], int]) -> None:
     """Return when no task runs.
 
     Raises:
-        StillRunning: some do after `WITHIN` seconds.
+        StillRunning: tasks still run after `WITHIN` seconds.
     """
     deadline = time.monotonic() + WITHIN
     while (count := running()) > 0:

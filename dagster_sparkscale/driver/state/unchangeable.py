@@ -81,7 +81,8 @@ def operators(folder: Folder) -> Mapping[int, str]:
 
 
 def _name(metadata: bytes | None) -> str | None:
-    """Of an operator, by what `OperatorStateMetadataUtils` writes: a version and a line of JSON."""
+    """The name of an operator, in what `OperatorStateMetadataUtils` writes: a version and a line of
+    JSON."""
     try:
         return str(
             json.loads((metadata or b"").partition(b"\n")[2])["operatorInfo"]["operatorName"]
@@ -91,6 +92,7 @@ def _name(metadata: bytes | None) -> str | None:
 
 
 def _is_keyless(folder: Folder, operator: int) -> bool:
-    """By what `StateSchemaCompatibilityChecker` writes for the first partition."""
+    """Whether state has no key, by what `StateSchemaCompatibilityChecker` writes for the first
+    partition."""
     schema = folder.read(f"{layout.STATE}/{operator}/0/_metadata/schema") or b""
     return schema.partition(_KEY)[2].startswith(b"]")
