@@ -1,4 +1,4 @@
-"""The operations in flight: those whose runs wait or are carried out."""
+"""Finds operations in flight: those whose runs wait or are carried out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

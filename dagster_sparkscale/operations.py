@@ -59,7 +59,7 @@ class Streams:
     ) -> None:
         self.cluster_key = cluster_key
         self.run_tags = run_tags or {}
-        """Of the runs of its jobs, besides its own."""
+        """Tags of the runs of its jobs, besides its own."""
         self.by_name: Mapping[str, Stream] = {stream.name: stream for stream in streams}
         self.Name = _choice(*self.by_name)
 
@@ -72,11 +72,11 @@ class Streams:
         return cluster
 
     def owner(self, location: str | None) -> str:
-        """By whom these are declared, as it is remembered with each start.
+        """The owner of the streams, which each start remembers.
 
         Args:
-            location: the name of the code location; None where a run or tick has none, and then
-                nobody is remembered: empty.
+            location: the name of the code location; None where a run or tick has none: then the
+                owner is empty.
         """
         return owner_of(location, self.cluster_key)
 
@@ -147,7 +147,7 @@ class Report:
 
     line: str
     story: Mapping[str, Any] = field(default_factory=dict)
-    """In values that JSON has; None is what was not measured."""
+    """The report's values, in types of JSON; None: not measured."""
     failed: bool = False
     """Whether it is not as it was to be: the run tells its story, and fails with the line."""
 
@@ -311,7 +311,7 @@ def refuse_if_stale(decided_at: float | None, now: float) -> None:
     """Refuse what was decided too long ago.
 
     Raises:
-        ClusterError: it was.
+        ClusterError: the decision is older than `STALE_AFTER`.
     """
     if decided_at is not None and now - decided_at > STALE_AFTER:
         raise ClusterError(
@@ -322,7 +322,7 @@ def refuse_if_stale(decided_at: float | None, now: float) -> None:
 
 
 def owner_of(location: str | None, cluster_key: str) -> str:
-    """By whom streams are declared: code location and cluster. Empty where the location is None."""
+    """The owner of streams: code location and cluster. Empty where the location is None."""
     return f"{location}/{cluster_key}" if location else ""
 
 

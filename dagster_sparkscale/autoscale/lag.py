@@ -10,7 +10,7 @@ NOTHING_TO_DO = (
     "no executor has a task: it is the driver, or the source, that takes so long, and more "
     "executors would be idle too"
 )
-"""Of a batch that is overdue."""
+"""The reason for holding while a batch is overdue."""
 OVERDUE_IN_VAIN = f"the batch in progress is overdue, and {NOTHING_TO_DO}"
 
 
@@ -20,7 +20,8 @@ def nothing_to_do(seen: Evaluation) -> bool:
 
 
 def too_far_behind(max_lag: float | None, seen: Evaluation) -> str | None:
-    """That the stream is too far behind its source, in words; None if it is not, or not known."""
+    """Say that the stream is too far behind its source; None: it is not, or its lag is not
+    known."""
     if max_lag is None or seen.lag is None or seen.lag <= max_lag:
         return None
     whose = f" of query {seen.lag_query!r}" if seen.lag_query else ""

@@ -54,9 +54,9 @@ class Story:
     leaving: int = 0
     """How many of them had been told to leave."""
     requested_seconds: float | None = None
-    """From the start of the operation until the cluster had been asked."""
+    """Seconds from the start of the operation until the cluster had been asked."""
     seconds: float | None = None
-    """From the start of the operation until its end."""
+    """Seconds from the start of the operation until its end."""
     ending: str = "requested"
     """`reached`, `short`, `superseded`, `gone`, `receivers missing` (the executors are there, and a
     receiver has not come back), or `requested` while waiting."""
@@ -130,7 +130,7 @@ def rescale(
     """Carry out `request` and follow it until the executors are there, or it is clear they won't.
 
     Raises:
-        Overtaken: it was decided for a driver that has ended since; nothing was changed.
+        Overtaken: the decision was for a driver that has ended since; nothing was changed.
         Refused: the request makes no sense, or the stream does not run.
         StaleEpoch: the stream was started again since the request was made.
         OperationInProgress: another operation held the stream for longer than was to be waited.
@@ -283,7 +283,7 @@ def _see_receivers(story: Story, status: Status, tell: Callable[[str], None]) ->
 
 
 def _explain_receivers(story: Story, status: Status | None) -> None:
-    """Which receivers have not come back, and what of."""
+    """Describe receivers that have not come back, and why they left."""
     story.notes.append(
         f"{story.receivers_after} of {story.receivers_before} receivers run: not all have come back"
     )

@@ -41,8 +41,8 @@ def policy_fields(conf: Mapping[str, str]) -> dict[str, float | int]:
     """The fields that `conf` sets. Settings of other families are left alone.
 
     Raises:
-        DeclarationError: it is no dict, a setting of the family is unknown or has no usable value,
-            or the family is switched off: the job has a fixed number of executors.
+        DeclarationError: `conf` is no dict, a setting of the family is unknown or has no usable
+            value, or the family is switched off: the job has a fixed number of executors.
     """
     if not isinstance(conf, Mapping):
         raise DeclarationError(f"conf: a {type(conf).__name__}; must be a dict of Spark's settings")

@@ -1,4 +1,4 @@
-"""From an overload, or from idle executors, to a number of them. Pure."""
+"""The number of executors for an overload, or for idle ones. Pure."""
 
 import math
 

@@ -17,7 +17,7 @@ _FIXED = {
     "max_rate": "the limit is the max_rate of its backpressure: raise that",
     "source": "the options of its source bound it: raise those",
 }
-"""Whose limits no executor moves, and what would, in words."""
+"""The origins of limits that no executor moves, and what would."""
 _DIGITS = (0, 2)
 """Behind the point, of a limit, and of one that is below 10."""
 
@@ -29,7 +29,7 @@ def ratio_of(seen: Evaluation) -> float:
 
 
 def stands_at(seen: Evaluation) -> str:
-    """That the query stands at its limit, in words."""
+    """Say that the query stands at its limit."""
     limit = seen.throttled_limit
     how_much = "" if limit is None else f" of {limit:,.{_DIGITS[limit < 10]}f} records/s"
     if seen.throttled_lag is None and seen.lag_query != seen.throttled:
@@ -72,7 +72,7 @@ def fixed_behind(seen: Evaluation) -> str | None:
 
 
 def _fixed(seen: Evaluation) -> str | None:
-    """Whose limit no executor moves, and what would, in words; None: executors may move it."""
+    """Name the limit that no executor moves, and what would; None: executors may move it."""
     if seen.throttled_by not in _FIXED:
         return None
     who = f" ({seen.throttled_who})" if seen.throttled_who else ""

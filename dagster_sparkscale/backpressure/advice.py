@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dagster_sparkscale.backpressure.throughput import Sustained
 
 TARGET = 0.9
-"""Of the batch interval that a full batch is to take: scaling up begins there (SPARK-12133)."""
+"""The share of the interval that a full batch is to take: scaling up begins there (SPARK-12133)."""
 FURTHEST = 3.0
 """Times the largest batches that were seen: no limit is raised beyond."""
 
@@ -17,7 +17,7 @@ class InForce:
     """What limits a stream at present, and between which numbers it moves."""
 
     values: Mapping[str, float | None]
-    """Of each knob that it has, by name; None: there is no limit."""
+    """The values of its limits by name; None: no limit."""
     interval: float
     """The batch interval, in seconds."""
     start: int
@@ -118,7 +118,7 @@ def comes(seen: Sustained, before: float | None, after: float) -> float:
 
 
 def too_much(seen: Sustained, executors: float, sustains: float, come: float) -> str:
-    """That a limit would not do, in words.
+    """Say why a limit would not do.
 
     Args:
         sustains: records per second.

@@ -43,7 +43,7 @@ def unchanged(record: Record, tuning: Tuning | None, stream: str) -> None:
     """Make sure that nobody has tuned the stream in the meantime.
 
     Raises:
-        Refused: somebody has.
+        Refused: somebody has tuned it since.
     """
     if record.tuning != tuning:
         whose = record.tuning.by if record.tuning is not None else "nobody"
@@ -63,7 +63,7 @@ def apply(
     """Have what was tuned, as `how` says.
 
     Raises:
-        Refused: it is not as it was looked at any more; nothing was touched.
+        Refused: the stream has changed since the plan was made; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than was to be waited.
         NotDone: the driver did not take it, or a start failed; says what is in force now.
@@ -160,7 +160,7 @@ def start_again(
     Raises:
         StaleEpoch: another driver has come since, or it was stopped.
         OperationInProgress: another operation held the stream for longer than was to be waited.
-        ClusterError: it could not be started.
+        ClusterError: the driver could not be started.
     """
     begun = time.monotonic()
     outcome = reconcile(
@@ -180,7 +180,7 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
     """Wait until a batch of the driver is through, or nothing is to be waited for any more.
 
     Raises:
-        NotDone: it has ended by itself.
+        NotDone: the driver has ended by itself.
     """
     deadline = time.monotonic() + FOLLOW
     while time.monotonic() < deadline:

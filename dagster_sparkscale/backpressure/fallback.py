@@ -19,7 +19,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 
 CAUSE = "retune"
-"""In the history of submissions."""
+"""The cause of a start in the history of submissions."""
 AGAIN = 600.0
 """Seconds after which it is tried again, at the earliest, to put back what did harm."""
 
@@ -28,7 +28,7 @@ def is_set(cluster: ClusterManager, stream: str, tuning: Tuning, error: ClusterE
     """Whether it is remembered by now.
 
     Raises:
-        NotDone: that can't be told.
+        NotDone: the cluster does not answer.
     """
     try:
         record = cluster.store().read(stream)
@@ -48,7 +48,7 @@ def _refuse_while_it_lives(cluster: ClusterManager, old: Driver, error: ClusterE
         error: why its start was not seen through.
 
     Raises:
-        NotDone: one has come after `old`, and lives, or may.
+        NotDone: a driver after `old` lives, or may.
     """
     said = f"{old.stream!r}: these limits stay set: "
     try:

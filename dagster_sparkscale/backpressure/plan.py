@@ -38,9 +38,9 @@ class Present:
     """The limits of a stream as they are in force."""
 
     settings: Mapping[str, str]
-    """Of a start now."""
+    """The Spark settings of a start now."""
     values: Mapping[str, float | None]
-    """By knob; None: there is no limit."""
+    """The values by the limit's name; None: no limit."""
     rates: Mapping[str, float]
     """Live limits that were tuned, by source."""
 
@@ -52,7 +52,7 @@ class Change:
     recommended: tuple[Recommendation, ...]
     how: How
     settings: Mapping[str, str]
-    """Of limits, of each start from then on."""
+    """The Spark settings of limits for each later start."""
     rates: Mapping[str, float]
     """Live limits by then, in records per second, by source."""
 

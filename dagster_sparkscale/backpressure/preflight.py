@@ -71,7 +71,7 @@ def look(
 
     Args:
         values: by knob, as a person gives them; None: as the history recommends.
-        minutes: its history, in order of time.
+        minutes: the stream's history, in order of time.
         now: seconds since the epoch.
 
     Raises:
@@ -118,10 +118,10 @@ def running(
     """The driver of a stream that runs and does well enough to be changed.
 
     Args:
-        epoch: that it must be of; None: any.
+        epoch: the epoch that the driver must have; None: any.
 
     Raises:
-        Refused: there is none; says why.
+        Refused: no driver runs; says why.
     """
     name = stream.name
     driver, record = cluster.find(name), cluster.store().read(name)
@@ -152,7 +152,7 @@ def _refuse_by_itself(stream: Stream, driver: Driver, record: Record, now: float
     """Refuse what only a person may do at present.
 
     Raises:
-        Refused: it is so.
+        Refused: a person set limits, or limits were put back, a short time ago.
     """
     tuning, hands_off = record.tuning, rules(stream).hands_off
     for source, each in set_by_a_person(record).items():
@@ -192,7 +192,7 @@ def _refuse_what_was_put_back(stream: Stream, record: Record, found: Change, her
     back each time, with two restarts.
 
     Raises:
-        Refused: it is much the same for one of the limits.
+        Refused: one of the limits is much the same as the one that was put back.
     """
     tuning = record.tuning
     if tuning is None or not tuning.put_back:
@@ -218,7 +218,7 @@ def _refuse_other_changes(stream: Stream, driver: Driver) -> None:
     """Refuse a restart that nobody has asked for, if it would bring more than limits.
 
     Raises:
-        Refused: it would.
+        Refused: a restart would change more.
     """
     if lines := drift(driver.declared, stream):
         raise Refused(

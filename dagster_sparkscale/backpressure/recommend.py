@@ -1,4 +1,4 @@
-"""From what a stream sustains to limits that suit it, each with why and what it is good for. Pure.
+"""Recommends limits that suit what a stream sustains, each with its reason and its use. Pure.
 
     options read once   what a batch of 0.9 intervals does with the executors there usually are;
                         with those there may be, where an autoscaler adds them

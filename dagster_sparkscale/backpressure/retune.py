@@ -52,7 +52,7 @@ def retune(
         now: seconds since the epoch.
 
     Raises:
-        Refused: it is not as it was looked at any more; nothing was touched.
+        Refused: the stream has changed since the plan was made; nothing was touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than was to be waited.
         NotDone: a start failed with these limits, or was not seen through; says which are set now.
@@ -266,8 +266,8 @@ def is_due(tuning: Tuning, now: float) -> bool:
 
 
 def since_when(record: Record, tuning: Tuning, now: float) -> float:
-    """From when on what was tuned has been in force, seconds since the epoch; for ever later where
-    it waits for a start. A start in the future is one by a clock that was ahead."""
+    """The time since which the tuned limits are in force, seconds since the epoch; infinity where
+    they wait for a start. A start in the future is one by a clock that was ahead."""
     if {**tuning.declared, **tuning.settings} == dict(tuning.before):
         return tuning.at  # live limits alone
     starts = [
@@ -277,5 +277,5 @@ def since_when(record: Record, tuning: Tuning, now: float) -> float:
 
 
 def _beside(declared: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """Those of the settings that are wanted that are not as they are declared."""
+    """The wanted settings that differ from the declared ones."""
     return {name: value for name, value in wanted.items() if declared.get(name) != value}

@@ -72,7 +72,7 @@ class RetuneConfig(DecidedConfig):
 
 
 def minutes_of(instance: dg.DagsterInstance, stream: Stream, now: float) -> list[Minute]:
-    """As far back as its retuning looks; none where nothing of it is stored."""
+    """The minutes as far back as its retuning looks; none where no minute is stored."""
     try:
         return history(instance, asset_key(stream), now - rules(stream).history, now)
     except LookupError:
@@ -114,7 +114,7 @@ def _one_of(config: RetuneConfig) -> None:
     """Refuse what contradicts itself.
 
     Raises:
-        ValueError: it does.
+        ValueError: two fields exclude each other; names them.
     """
     given = [name for name in ("verify", "put_back", "values") if getattr(config, name)]
     if len(given) > 1:

@@ -45,7 +45,7 @@ class Sustained:
     input_rate: float
     """Records per second that came in; median of the minutes with work."""
     input_peak: float
-    """The same, of the twentieth of them with most."""
+    """The input in the busiest twentieth of the minutes."""
     largest_batch: float
     """Records of its large batches: of half an hour's worth of minutes they were larger on average.
     One large minute says nothing that a limit is to follow."""
@@ -57,7 +57,7 @@ class Sustained:
     """Share of the minutes with work that were spent on other things than records: batches took
     a fifth of their interval or more, and did less than a fifth of what loaded ones do."""
     hours: float
-    """With work."""
+    """The hours with work."""
     notes: tuple[str, ...] = ()
     """What was left out, and what gaps there are; for people."""
 
@@ -212,6 +212,6 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     """The value below which that share of them is, one of them itself.
 
     Args:
-        ordered: ascending, at least one.
+        ordered: at least one value, ascending.
     """
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -57,11 +57,11 @@ def with_values(
     """The settings of limits of `stream` with these values.
 
     Args:
-        in_force: as `in_force.values_of` tells them.
+        in_force: the values of `in_force.values_of`.
         wanted: by knob.
 
     Raises:
-        DeclarationError: there is no such knob; or a value makes no sense, by itself or beside the
+        DeclarationError: no limit has that name; or a value makes no sense, by itself or beside the
             others.
     """
     for knob, value in wanted.items():

@@ -100,8 +100,8 @@ def verdict(
     """Whether the stream does better.
 
     Args:
-        before: as `measured` tells it, of the time before the change.
-        after: the same, of the time since.
+        before: the numbers of `measured` from before the change.
+        after: the numbers of `measured` since the change.
         least: minutes that `after` must be of at least.
         interval: the batch interval, in seconds.
     """
@@ -179,7 +179,7 @@ _OF_NO_LOAD = {"failed"}
 
 
 def _slower(before: Mapping[str, float], after: Mapping[str, float]) -> str | None:
-    """That records are worked on more slowly, in words; None: they are not.
+    """Say that records are processed more slowly; None: they are not.
 
     Smaller batches are slower by themselves: so it counts only under as much load, and where they
     have brought nothing else.

@@ -68,7 +68,7 @@ def receivers(
 
 
 def shown(status: Status) -> list[str]:
-    """Where the receivers run, a line each, and which were away."""
+    """List the receivers and their executors, and those that were away."""
     if status.receivers is None:
         return ["it can't be told where its receivers run"]
     if not status.receivers:

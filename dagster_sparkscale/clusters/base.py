@@ -68,7 +68,7 @@ class Driver:
     app_id: str | None = None
     ui_url: str | None = None
     ended_at: float | None = None
-    """Where nobody saw it end: when it was last known to live."""
+    """When it ended, or, where nobody noticed that, when it was last known to live."""
     exit_reason: str | None = None
     """Why it ended, in words: `exit code 1`, `killed by signal 9`, `stop requested`."""
     fenced: bool = False
@@ -77,8 +77,8 @@ class Driver:
     """How its queries were ended, as the driver that was asked to stop has told, or that it was
     killed by who asked; None: it has not told."""
     drained: bool | None = None
-    """Of one that was asked to stop: whether nothing of its queries was cut, and all processed that
-    its receivers had received; None: it has not told."""
+    """Whether a requested stop cut no query, and all was processed that receivers had received;
+    None: not reported."""
     cause: str | None = None
     """Why it was started, as the history of submissions has it; None: not known."""
     receivers: int | None = field(default=None, repr=False)
@@ -281,7 +281,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
         Raises:
             StaleEpoch: `driver` is not the newest driver of its stream.
-            ClusterError: it is known to run, or to have ended.
+            ClusterError: the driver is known to run, or to have ended.
         """
         lease.check(driver.stream)
         self.newest_record(driver)
@@ -325,7 +325,7 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
 
         Raises:
             AgentUnreachable: no answer within `timeout` seconds, or its address is not known yet.
-            AgentRefused: it answered and refused.
+            AgentRefused: the agent answered and refused.
         """
         return self.agent(driver).status(timeout, window)
 

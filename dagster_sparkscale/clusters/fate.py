@@ -13,7 +13,7 @@ from dagster_sparkscale.observe.stop_report import Stopped, drained
 _SIGNALS = 64
 """Linux knows as many."""
 _HOW_ONLY = "exit code", "killed by signal", "its program returned", "ended without a trace"
-"""So begin the reasons that do not say who has ended a driver, such as for room on its node."""
+"""Beginnings of reasons that do not say who ended a driver, such as for room on its node."""
 
 
 @dataclass(frozen=True)

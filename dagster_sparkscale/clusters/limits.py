@@ -24,7 +24,8 @@ class SetRates(Change):
     """
 
     rates: Mapping[str, Mapping[str, float]]
-    """By source and limit: maxRate (records per second), maxRecordsPerTrigger, maxBytesPerTrigger
+    """Limits by source and name: maxRate (records per second), maxRecordsPerTrigger,
+    maxBytesPerTrigger
     and maxSpanPerTrigger (seconds). `*` stands for each source that is not named."""
     path: ClassVar[str] = "/v1/rates"
 

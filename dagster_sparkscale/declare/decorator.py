@@ -24,7 +24,8 @@ def streaming_asset(
             return ["--topic", "clicks"]
 
     Raises:
-        DeclarationError: the arguments are no kind of stream, or more than the function.
+        DeclarationError: `stream_type` is no kind of stream, or `arguments` stand beside the
+            function.
     """
     if not (isinstance(stream_type, type) and issubclass(stream_type, Stream)):
         raise DeclarationError(

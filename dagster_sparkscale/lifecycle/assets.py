@@ -41,7 +41,7 @@ _DESCRIPTIONS = {
     "structured": "A Structured Streaming application. How it does: see `state`, below.",
     "dstream": "A DStreams application. How it does: see `state`, below.",
 }
-"""Of a stream that has none of its own."""
+"""The description of a stream that has none of its own."""
 
 
 def stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
@@ -64,7 +64,7 @@ _SECONDS = {"interval", "max_lag"}
 
 
 def _autoscale(stream: Stream) -> dict[str, str]:
-    """By what the policy decides: its thresholds, and what else it has that is a number."""
+    """The thresholds of the policy, and its other numbers."""
     policy = stream.autoscale
     if policy is None:
         return {}

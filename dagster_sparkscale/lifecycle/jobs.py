@@ -72,7 +72,7 @@ def stop_by_name(
     """Stop a stream, declared or not.
 
     Raises:
-        ValueError: it was never started.
+        ValueError: the stream was never started.
         ClusterError: as `ClusterManager.stop`.
     """
     with cluster.lease(stream, requester, requester.lease_wait) as lease:

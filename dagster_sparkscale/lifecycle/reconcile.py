@@ -49,7 +49,7 @@ class Outcome:
     status: Status | None
     """The agent's last answer; None if it gave none in time."""
     seconds: float = 0.0
-    """From the request until the program's first query was seen, or until waiting ended."""
+    """Seconds from the request until the program's first query ran, or until waiting ended."""
     reason: str | None = None
     """Why it was held; None if it was not."""
     dropped: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ def _attach_or_hold(
     """What it comes to where no driver is to be started; None: one is.
 
     Raises:
-        StaleEpoch: this was asked about another driver.
+        StaleEpoch: the request was about another driver.
     """
     if epoch is not None:
         _refuse_another(stream.name, epoch, newest)
@@ -244,7 +244,8 @@ def _wish_it_to_run(lease: Lease) -> None:
 
 
 def _remember_why(lease: Lease, error: Exception) -> None:
-    """For the tick and the checks: of a run that failed nobody there knows."""
+    """Remember why the start was refused, for ticks and checks: they know nothing of a failed
+    run."""
     with contextlib.suppress(ClusterError):  # what it failed of is told, not what comes of telling
         if (told := refused(lease.record, str(error) or repr(error))) != lease.record:
             lease.write(told)

@@ -19,7 +19,7 @@ class Restart:
     operation: ClassVar[str | None] = "restart"
 
     attempt: int
-    """Which of the restarts that its policy allows."""
+    """The number of this restart among those that the policy allows."""
     reason: str
 
     def __str__(self) -> str:

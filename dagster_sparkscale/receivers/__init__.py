@@ -1,1 +1,1 @@
-"""Where the receivers of a DStreams application run, and how many there are (SPARK-12133)."""
+"""The places and the number of receivers of a DStreams application (SPARK-12133)."""

@@ -1,4 +1,4 @@
-"""Which receivers move to which executors, so that they are spread evenly. Pure.
+"""Chooses moves of receivers that spread them evenly over executors. Pure.
 
 As the design document of SPARK-12133 has it (version 2): while an executor has at least one
 receiver more than the average, one of its receivers moves to the executor with the fewest.
@@ -20,7 +20,7 @@ from dagster_sparkscale.observe.status import Status
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where all receivers run, as far as that is a thing to decide on."""
+    """The executors of all receivers, if the policy can decide on them."""
 
     receivers: Mapping[str, tuple[int, ...]]
     """Stream ids, by executor; empty for one that has none."""
@@ -92,7 +92,7 @@ def _next(there: Mapping[str, Sequence[int]], room: Mapping[str, int]) -> Move |
 
 
 def placement(status: Status, cores_per_task: int) -> Placement | Unsettled:
-    """Where the receivers of a driver run now, or why that is nothing to decide on.
+    """The executors of a driver's receivers, or why the policy can't decide on them.
 
     Args:
         cores_per_task: spark.task.cpus; a receiver takes as many.

@@ -45,9 +45,9 @@ LATE_INTERVALS = 2.0
 
 MAX_RATE = "spark.streaming.receiver.maxRate"
 _OF_RECEIVERS = ("max_rate", "source")
-"""Whose limits are declared for each receiver: standing at them shows what one can take."""
+"""The origins of limits that are declared for each receiver: they show what one can take."""
 _HELD = {"set": "that is set", "tuned": "that was tuned to what the executors do"}
-"""Whose limits are to hold, however many receivers there are."""
+"""The origins of limits that must hold, however many receivers run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Counted:
     """The receivers of a driver, as far as their number can be decided on."""
 
     running: int | None
-    """That its program has started; None: not known."""
+    """The receivers that its program has started; None: not known."""
     asked: int
-    """That it was to start."""
+    """The receivers that it was to start."""
     places: int | None
     """Tasks that run at a time on the most executors that the stream can have; None: any number."""
     capacity: float | None
@@ -210,7 +210,7 @@ def _more(
 
 
 def _held(seen: Evaluation) -> str:
-    """That the input stands at a limit that is to hold, and whose it is, in words."""
+    """Say that the input stands at a limit that must hold, and who set it."""
     who = f" ({seen.throttled_who})" if seen.throttled_who else ""
     return f"its input stands at its limit, and {_HELD[seen.throttled_by or '']}{who}"
 

@@ -1,4 +1,4 @@
-"""Where the receivers of a stream run, as its asset's Overview shows it. Pure."""
+"""The receivers of a stream on its asset's Overview. Pure."""
 
 from collections.abc import Sequence
 

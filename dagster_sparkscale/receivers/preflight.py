@@ -12,7 +12,7 @@ def receiving(stream: Stream) -> DStream:
     """`stream`, if it is one with receivers.
 
     Raises:
-        Refused: it is none.
+        Refused: the stream is none of DStreams with receivers.
     """
     if not isinstance(stream, DStream) or not stream.receivers:
         raise Refused(f"{stream.name!r} has no receivers: only a DStream that declares some has")
@@ -23,9 +23,9 @@ def running(cluster: ClusterManager, stream: str, requester: Requester) -> Drive
     """The stream's driver, which must be the one that `requester` asks about.
 
     Raises:
-        Overtaken: it was decided for another driver than runs now.
-        StaleEpoch: it was asked for another one.
-        Refused: none runs.
+        Overtaken: the decision was for another driver than the one that runs now.
+        StaleEpoch: the request was for another driver.
+        Refused: no driver runs.
     """
     driver, epoch, decided = cluster.find(stream), requester.epoch, requester.decided
     ended = driver is None or not driver.state.alive

@@ -38,7 +38,7 @@ class Request:
 
     stream: str
     receiver: int | None = None
-    """By its stream id."""
+    """The stream id of the receiver to move."""
     executor: str | None = None
     wait: float = 60.0
     """Seconds to wait for each receiver."""
@@ -56,13 +56,12 @@ class Story:
     receivers_before: int
     spread_before: str | None
     receivers_after: int | None = None
-    """That run; None: that can't be told."""
+    """The receivers that run afterwards; None: not known."""
     spread_after: str | None = None
     moved: list[Relaunch] = field(default_factory=list)
     ending: str = "balanced"
     """`balanced`: there was nothing to do, or nothing that can be done, which a note says;
-    `moved`; `not moved`: one is not where it was sent;
-    `gone`: its driver has ended meanwhile."""
+    `moved`; `not moved`: one is not where it was sent; `gone`: its driver has ended meanwhile."""
     notes: list[str] = field(default_factory=list)
     seconds: float | None = None
 
@@ -77,7 +76,7 @@ def rebalance(
     """Carry out `request`, and see each receiver run where it was sent.
 
     Raises:
-        Overtaken: it was decided on something that is not so any more; nothing was done.
+        Overtaken: the situation of the decision is over; nothing was done.
         Refused: the request makes no sense, or not now.
         StaleEpoch: the stream was started again since the request was made.
         OperationInProgress: another operation held the stream for longer than was to be waited.
@@ -158,7 +157,7 @@ def by_hand(request: Request, status: Status) -> Move | None:
     """The move that a person asks for; None: the receiver is there.
 
     Raises:
-        Refused: it makes no sense.
+        Refused: the move makes no sense.
     """
     if request.receiver is None or request.executor is None:
         lacks = "receiver" if request.receiver is None else "executor"

@@ -40,7 +40,7 @@ def recount(
     """Carry out `request`, and follow it until so many receivers run.
 
     Raises:
-        Overtaken: it was decided for a driver that has ended since; nothing was done.
+        Overtaken: the decision was for a driver that has ended since; nothing was done.
         Refused: the request makes no sense, or not now.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than was to be waited.
@@ -76,7 +76,7 @@ def _checked(stream: Stream, request: Request) -> tuple[DStream, ReceiverCount]:
     """The stream, and how its number of receivers may be.
 
     Raises:
-        Refused: it is not to be changed, or not to that.
+        Refused: the number can't be changed, or not to that.
     """
     declared = receiving(stream)
     policy = count_of(declared)
@@ -98,7 +98,7 @@ def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
     """Refuse as many receivers as would take every core that the stream can have.
 
     Raises:
-        Refused: they would.
+        Refused: the executors have no room for so many.
     """
     most = most_executors(stream, status)
     if most is None:

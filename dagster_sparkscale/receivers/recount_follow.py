@@ -30,7 +30,7 @@ class Story:
     """How many there were."""
     wanted: int
     driver: Driver | None = None
-    """That runs now."""
+    """The driver that runs now."""
     after: int | None = None
     """How many run; None: not known."""
     ending: str = "unchanged"
@@ -39,10 +39,10 @@ class Story:
     ended: str | None = None
     """How the driver before has ended, as it has told."""
     generation: int | None = None
-    """Of the checkpoint folder."""
+    """The generation of the checkpoint folder."""
     seconds: float | None = None
     still_seconds: float | None = None
-    """From the end of the old driver until all receivers ran."""
+    """Seconds from the end of the old driver until all receivers ran."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -60,8 +60,8 @@ def follow(
     """Wait until so many receivers run; sets `story.ending`.
 
     Raises:
-        NeverRan: it has ended, and is known to have run no query.
-        NotDone: it has ended, or another one has come after it.
+        NeverRan: the driver has ended and certainly never ran a query.
+        NotDone: the driver has ended, or another one has come after it.
     """
     began = seen_at = time.monotonic()
     new, last = outcome.driver, outcome.status
@@ -114,7 +114,7 @@ def _has_run(status: Status) -> bool:
 
 
 def _say_short(story: Story, last: Status | None) -> None:
-    """That not all of them were seen to run, and why."""
+    """Note that not all receivers came up, and why."""
     if last is None or last.receivers is None:
         story.ending = "not known"
         story.notes.append("it can't be told how many receivers run")

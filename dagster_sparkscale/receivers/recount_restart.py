@@ -41,7 +41,7 @@ def restart(
     that, and what was remembered before.
 
     Raises:
-        NotDone: it was not, and the stream was started as it was.
+        NotDone: the driver was not drained, and the stream was started as before.
     """
     before: Record | None = None
     tell = requester.tell

@@ -16,7 +16,7 @@ _POLL = 0.5
 
 
 class OutOfTime(ClusterError):
-    """It was not through in time; the text says how far it is, and that it goes on."""
+    """The change has not finished in time; the text says how far it is, and that it goes on."""
 
 
 @dataclass
@@ -25,12 +25,12 @@ class Following:
 
     cluster: ClusterManager
     id: str
-    """Of the plan."""
+    """The id of the plan."""
     queries: Sequence[str]
-    """That it changes."""
+    """The queries that the plan changes."""
     tell: Callable[[str], None]
     deadline: float
-    """By the monotonic clock."""
+    """The end of waiting, by the monotonic clock."""
     results: dict[str, Reconfiguration] = field(default_factory=dict)
     """What was last told of each query, whichever driver told it."""
     status: Status | None = None

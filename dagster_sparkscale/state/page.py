@@ -49,7 +49,7 @@ def _line(state: QueryState, change: Reconfiguration | None) -> str:
 
 
 def _skews(change: Reconfiguration | None) -> str:
-    """Of partitions, and of key groups: the largest over the mean, as last counted."""
+    """The skews of partitions and of key groups: the largest over the mean, when last counted."""
     if change is None:
         return _DASH
     of_partitions, of_groups = skew(rows_of_partitions(change)), skew(change.group_rows)

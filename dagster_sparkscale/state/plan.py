@@ -38,14 +38,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Barred:
-    """It can't be done, or it can't be told whether it can; nothing was touched."""
+    """The change can't be made, or nobody knows whether it can; nothing was touched."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Settled:
-    """There is nothing to do."""
+    """The partitions need no change."""
 
     why: str
 
@@ -64,7 +64,7 @@ class OfQuery:
     rows: int | None = None
     bytes: int | None = None
     seconds: float | None = None
-    """That it may take; None: its rows are not known."""
+    """Seconds that the change may take; None: its rows are not known."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Change:
 
     plan: Plan
     queries: tuple[OfQuery, ...]
-    """That would be changed."""
+    """The queries that would be changed."""
     left: tuple[OfQuery, ...] = ()
-    """That should be changed too, to another number: by a run of their own."""
+    """Queries that need another number, each by a run of its own."""
     barred: tuple[str, ...] = ()
     """Why each of the other queries is left as it is, where it can't be changed now, or at all."""
     reverted: str | None = None
@@ -91,7 +91,7 @@ class Change:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """For people: a line a query, what it may cost, and what is left for later."""
+        """Describe the plan: a line for each query, the cost, and what is left for later."""
         return tuple(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -132,7 +132,7 @@ def aim(
     """What is to be done about the state of `stream`.
 
     Args:
-        driver: its newest one.
+        driver: the newest driver of the stream.
         status: what that one's agent said, with all batches that it keeps; None: it gave no
             answer.
         id: tells the plan from others.
@@ -222,7 +222,7 @@ def _wanted(stream: Stream, state: State, status: Status, query: Query, asked: A
     """What one query has, and should have.
 
     Raises:
-        _No: it can't be changed, or it is not known whether it can.
+        _No: the query can't be changed, or nobody knows whether it can.
     """
     name, kept = query.name, query.state
     if kept is None:

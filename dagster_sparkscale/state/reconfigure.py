@@ -29,14 +29,14 @@ from dagster_sparkscale.state.follow import GOOD, Following, in_words
 from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled, aim
 
 CAUSE = "reconfigure state"
-"""In the history of submissions."""
+"""The cause of a start in the history of submissions."""
 
 
 @dataclass(frozen=True)
 class Request:
     asked: Asked
     id: str
-    """Of the plan."""
+    """The id of the plan."""
     within: float
     """Seconds that all of it may take."""
 
@@ -47,10 +47,10 @@ class Story:
 
     change: Change
     driver: Driver
-    """That runs now."""
+    """The driver that runs now."""
     results: tuple[Reconfiguration, ...]
     seconds: float
-    """From the request until the first batches were through."""
+    """Seconds from the request until the first batches were through."""
     notes: tuple[str, ...] = ()
 
 
@@ -82,7 +82,7 @@ def reconfigure(
     """Carry out `request`, and follow it until the stream is through.
 
     Raises:
-        Refused: it can't be done, or not now; the stream was not touched.
+        Refused: the change can't be made, or not now; the stream was not touched.
         StaleEpoch: another driver runs by now, or it was stopped; nothing was done.
         OperationInProgress: another operation held the stream for longer than was to be waited.
         NotDone: a query does not have the number that was planned.

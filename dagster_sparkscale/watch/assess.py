@@ -1,4 +1,4 @@
-"""From one look at a stream to what should happen to it. Pure."""
+"""Assesses one sighting of a stream: what should happen to it. Pure."""
 
 import traceback
 from dataclasses import dataclass, replace
@@ -65,7 +65,8 @@ def assess(
         now: seconds since the epoch, by the clock of the cluster's records.
         operation: the operation in flight on the stream, for people; nothing is done beside it.
         due: whether the policy's interval has passed since its last evaluation.
-        before: that evaluation; batches since then count even if they are older than the window.
+        before: the last evaluation; batches since then count even if they are older than the
+            window.
         capacity: records per second that one of its receivers was seen to take at most; None: not
             known.
     """

@@ -104,7 +104,7 @@ _NOT_JUDGED = Finding(True, "not judged: the stream was stopped on request", urg
 
 
 def left_running(sighting: Sighting, now: float) -> WithRemedy | None:
-    """That its driver was asked to stop and runs on, as after a stop that was cut off, in words;
+    """Say that the driver was asked to stop and runs on, such as after a stop that was cut off;
     None if it does not."""
     driver, status = sighting.driver, sighting.status
     if driver is None or driver.asked_to_stop_at is None:
@@ -142,7 +142,7 @@ def _running(sighting: Sighting, now: float, operation: str | None) -> Finding:
 
 
 def _hangs(status: Status) -> str | None:
-    """That Spark does not answer the agent beside it, in words; None if it does, or may yet."""
+    """Say that Spark does not answer its agent; None if it does, or may yet."""
     if status.phase not in ("starting", "running"):
         return None  # it is about to end, and Spark ends first
     if status.spark_age is None:
@@ -298,8 +298,8 @@ def _applied(sighting: Sighting, drift: Sequence[str]) -> Finding:
 
 
 def _ignored_number(sighting: Sighting) -> str | None:
-    """That the program has another number of receivers than was set, in words; None: it has not,
-    or that is not known."""
+    """Say that the program has another number of receivers than was set; None: it has not, or that
+    is not known."""
     driver, status = sighting.driver, sighting.status
     asked = driver.receivers if driver is not None else None
     if asked is None or status is None or not status.receivers:  # they are there all at once

@@ -30,7 +30,7 @@ class StreamMemory:
     advanced: bool = False
     """Whether records were processed since then."""
     epoch: int | None = None
-    """Of the newest driver that was seen; None: there was none, or it has been stopped."""
+    """The epoch of the newest known driver; None: no driver is known, or it was stopped."""
     checks: dict[str, str] = field(default_factory=dict)
     """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
     evaluated: Evaluated = NEVER

@@ -26,7 +26,7 @@ class RemoteAgent:
     token: str = field(repr=False)
     connections: Connections = field(default_factory=shared_connections, repr=False)
     certificate: str | None = field(default=None, repr=False)
-    """That of its driver, PEM, if it was given one: who has another is not talked to."""
+    """The driver's certificate, PEM, if it has one: a server with another is not talked to."""
     connect: Callable[[float], socket.socket] | None = field(default=None, repr=False)
     """What makes connections to it, where `url` can't be reached from here: see `Address`."""
 

@@ -17,7 +17,7 @@ class Change(ABC):
     @property
     @abstractmethod
     def path(self) -> str:
-        """Where the agent takes the request (`docs/agent.md`)."""
+        """The path of the request at the agent (`docs/agent.md`)."""
 
     @property
     @abstractmethod

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 from dagster_sparkscale.clusters.agents.timed_http import Connection, SecureConnection
 
 Server = tuple[str, str | None]
-"""Who is at the other end of a connection that was kept open: a URL and a certificate."""
+"""The server of an open connection: its URL and its certificate."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where an agent is, and how it is known there."""
+    """The address of an agent, and the certificate that it must have."""
 
     url: str
     certificate: str | None = field(default=None, repr=False)
@@ -79,8 +79,8 @@ def connection_to(address: Address) -> Connection:
 
 @cache
 def _any_certificate() -> ssl.SSLContext:
-    """For connections whose certificate is compared byte by byte. That asks for more than an
-    authority's signature, a host name and dates would, and does not depend on anybody's clock. The
+    """A TLS context for connections whose certificate is compared byte by byte. That proves more
+    than an authority's signature, a host name and dates, and depends on nobody's clock. The
     handshake proves, with this as with any context, that the other side has the key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -91,7 +91,7 @@ def _any_certificate() -> ssl.SSLContext:
 
 @lru_cache(maxsize=1)
 def _public_authorities(bundle: str | None, changed: int) -> ssl.SSLContext:
-    """For connections to who has a certificate of an authority that this machine trusts.
+    """A TLS context for servers with a certificate of an authority that this machine trusts.
 
     To read all of them takes 20 ms: for a thousand agents, 20 s of every minute.
 

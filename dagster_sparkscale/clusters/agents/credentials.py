@@ -7,7 +7,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Credentials:
-    """Of one driver. What the agents of the drivers before it answer to is none of these."""
+    """The credentials of one driver. Agents of earlier drivers do not accept them."""
 
     token: str = field(repr=False)
     """Whoever shows it may ask the agent, and change what it does."""
@@ -23,7 +23,7 @@ def token() -> str:
 
 
 def make(stream: str, epoch: int) -> Credentials:
-    """Those of a new driver.
+    """Make the credentials of a new driver.
 
     The certificate is signed by its own key: it is compared as a whole, so its names are for people
     and its dates for nobody. They are as wide as can be said (RFC 5280, 4.1.2.5), for there is no

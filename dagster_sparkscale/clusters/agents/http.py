@@ -183,7 +183,7 @@ _shared: Connections | None = None
 
 
 def shared_connections() -> Connections:
-    """Those of this process, so that they are kept open between the ticks of a sensor."""
+    """The connections of this process, which stay open between the ticks of a sensor."""
     global _shared
     if _shared is None:
         _shared = Connections()

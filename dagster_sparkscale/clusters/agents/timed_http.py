@@ -52,7 +52,7 @@ class Connection(HTTPConnection):
 
 
 class SecureConnection(HTTPSConnection, Connection):
-    """The same over TLS, whose handshake heeds the time that connecting has left."""
+    """A connection over TLS, whose handshake ends within the time left to connect."""
 
 
 class _Response(HTTPResponse):
@@ -85,7 +85,7 @@ def _left(deadline: float) -> float:
     """Seconds.
 
     Raises:
-        TimeoutError: none.
+        TimeoutError: no time is left.
     """
     left = deadline - time.monotonic()
     if left <= 0:

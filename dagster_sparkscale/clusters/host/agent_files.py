@@ -31,11 +31,11 @@ def agent_of(
     says.
 
     Args:
-        url: its address; None: looked up, in what it has announced.
+        url: the agent's address; None: the announced one.
 
     Raises:
-        AgentUnreachable: it has not been announced.
-        ClusterError: its token or its certificate can't be read.
+        AgentUnreachable: the agent has not been announced.
+        ClusterError: the agent's token or certificate can't be read.
     """
     url = url or text_in(read_json(files.agent) or {}, "url")
     if url is None:

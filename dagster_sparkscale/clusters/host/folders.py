@@ -94,7 +94,7 @@ class StreamFolder:
         """Put `record` in the place of the one of the revision before.
 
         Raises:
-            Conflict: it is not of that revision any more.
+            Conflict: the stored record has another revision.
             ClusterError: it can't be written, or its epoch is lower than the one it replaces.
         """
         before = self.read()

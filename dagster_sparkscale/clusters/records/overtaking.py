@@ -59,7 +59,7 @@ class Requester:
     decided: bool = False
     """Whether a policy has decided it: what is not so any more is no fault then."""
     owner: str = ""
-    """Who declares the stream, as `Record.owner`; empty: not known."""
+    """The owner of the stream, as `Record.owner`; empty: not known."""
     lease_wait: float = 60.0
     """Seconds to wait for an operation in progress to end."""
     tell: Callable[[str], None] = field(default=_unheard, repr=False, compare=False)

@@ -253,7 +253,7 @@ class Store(Protocol):
         """Put `record` in the place of the one of the revision before, or, of revision 1, make it.
 
         Raises:
-            Conflict: it is not of that revision any more.
+            Conflict: the stored record has another revision.
             ClusterError: it can't be written, or its epoch is lower than the one it replaces.
         """
 

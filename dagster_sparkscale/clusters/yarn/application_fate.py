@@ -37,7 +37,8 @@ _KEPT = 262_144
 """Bytes of an ended driver's log that are kept."""
 _FENCED = f"exit code {FENCED}"
 _LOGS = ("stdout", "stderr")
-"""In cluster mode the program's both go to `stdout`; `stderr` is the JVM's."""
+"""The logs of a driver: in cluster mode all output of the program goes to `stdout`; `stderr` is the
+JVM's."""
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,7 @@ class Mover:
         self._watch.order(stream, executor, cause, self._clock(), operation)
 
     def _tell(self) -> None:
-        """Tell of those that do not come back."""
+        """Log the receivers that do not come back."""
         now = self._clock()
         for away in self._watch.away:
             first = replace(away, cause="", wanted=None, operation=None)

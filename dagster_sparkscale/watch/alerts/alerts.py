@@ -1,9 +1,9 @@
-"""Which alerts are to be told: each occurrence of a problem once, and once when it is over. Pure.
+"""Chooses the alerts to send: each occurrence of a problem once, and once when it is over. Pure.
 
-What is to be told stands in a queue, in order, until the address has taken it. An address that is
-down gets nothing twice, and later all that still stands; one that refuses an alert is not asked for
-ever. Who was not told of a problem is not told that it is over. A problem that comes and goes is
-told twice, and is over when it has stayed away for a while.
+Alerts wait in a queue, in order, until the address has taken them. An address that is down gets
+nothing twice, and later all that still stands; an alert that an address refuses is given up after a
+while. The end of a problem is reported only where its begin was. A problem that comes and goes is
+reported twice, and is over when it has stayed away for a while.
 """
 
 import math
@@ -126,7 +126,7 @@ class Alert:
 
     @property
     def id(self) -> str:
-        """The same for the same alert, also if it is told twice."""
+        """The id of the alert, which stays when it is sent twice."""
         one = self.occurrence
         return f"{one.stream}/{one.problem}/{one.since:.3f}/{self.status}"
 
@@ -148,7 +148,7 @@ class Outcome(Enum):
     UNANSWERED = "unanswered"
     """Nobody took it now; somebody may later."""
     REFUSED = "refused"
-    """It was understood, and is not wanted."""
+    """The address understood the alert and does not want it."""
 
 
 @dataclass
@@ -156,12 +156,12 @@ class AlertMemory:
     """What was told, and what is still to be: a sensor's cursor."""
 
     told: tuple[Told, ...] = ()
-    """Those that stand."""
+    """The problems that stand."""
     over: tuple[Told, ...] = ()
-    """Those that people were told of, and that are over since less than `AGAIN`."""
+    """Reported problems that have been over for less than `AGAIN`."""
     queue: tuple[Alert, ...] = ()
     refusals: int = 0
-    """Of the first in the queue."""
+    """Refusals of the first alert in the queue."""
     tried: bool = False
     """Whether the first in the queue may have arrived, though nobody answered."""
     dropped: int = 0

@@ -243,7 +243,7 @@ def _plain(value: str) -> str:
     one that was read from a file does.
 
     Raises:
-        LookupError: it is not there.
+        LookupError: the environment variable is not set.
     """
     if not isinstance(value, dg.EnvVar):
         return value

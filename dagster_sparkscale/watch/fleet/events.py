@@ -175,7 +175,7 @@ def _in_words(problem: Mapping[str, Any]) -> str:
 
 
 def _listed(standing: Sequence[Mapping[str, Any]], now: float) -> str:
-    """For people: as many as a page shows, and since when; what is up with each is told above."""
+    """List as many problems as a page shows, and since when; each is explained above."""
     text = ""
     for listed, each in enumerate(standing):
         stream, what = fitted(each["stream"], NAME), WORDS[each["problem"]]

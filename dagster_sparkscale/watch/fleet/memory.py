@@ -33,7 +33,7 @@ class FleetMemory:
     whole_at: FiniteFloat = 0.0
     """When all streams were last in what was told, seconds since the epoch."""
     problems: dict[str, Problems] = field(default_factory=dict)
-    """By stream, of those that have any."""
+    """Problems by stream."""
 
     def is_due(self, rows: Iterable[Row], now: float) -> bool:
         """Remember the problems of `rows`, and say whether the fleet is to be told of now, which

@@ -18,7 +18,7 @@ from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.page.occasions import NOTHING
 
 _ORPHAN = "orphan"
-"""Where it is remembered among a stream's checks what was told of it as an orphan."""
+"""The key among a stream's checks that remembers what was reported of it as an orphan."""
 _NOT_YET = "no look for orphans has come to its end since the code location was started"
 
 
@@ -65,7 +65,7 @@ def find_orphans(
     """The orphans of `owner`, and those that can't be told of: they may run.
 
     Raises:
-        ClusterError: it can't be told which streams there are.
+        ClusterError: the store can't list its streams.
     """
     found: list[Orphan] = []
     cluster = cluster.snapshot()

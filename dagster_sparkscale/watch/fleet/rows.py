@@ -51,7 +51,7 @@ class Row:
 
     stream: str
     asset: tuple[str, ...]
-    """Its asset's key."""
+    """The key of the stream's asset."""
     state: str
     """One of `STATES`."""
     seen_at: float
@@ -75,14 +75,14 @@ class Row:
     maximum: int | None = None
     """Executors it may have; None: whatever the cluster has, or not known."""
     decision: str = ""
-    """In two or three words; empty: nobody decides."""
+    """The decision in two or three words; empty: nobody decides."""
     reason: str = ""
     acts: bool = False
     """Whether a run is wanted."""
     gave_up: bool = False
-    """It has failed, and nothing but a person starts it again."""
+    """Whether it has failed and only a person will start it again."""
     restarts: int | None = None
-    """By recovery, within `RESTARTS_WITHIN`."""
+    """Restarts by recovery within `RESTARTS_WITHIN`."""
     looping: bool = False
     """Whether it fails again and again: that it runs at the moment says little."""
     waits: str | None = None
@@ -116,7 +116,7 @@ def row(
 
     Args:
         now: when it was looked at, seconds since the epoch.
-        operation: that is in flight on the stream, for people.
+        operation: the operation in flight on the stream, for people.
     """
     seen, driver, decision = assessment.seen, sighting.driver, assessment.decision
     return Row(
@@ -187,7 +187,7 @@ _LOOPING = (DriverState.FAILED, DriverState.STARTING, DriverState.RUNNING)
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
-    """In an order that does not depend on the one they came in."""
+    """Sort the rows, worst first, whatever their order was."""
     return sorted(rows, key=_place)
 
 

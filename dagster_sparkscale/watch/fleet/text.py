@@ -93,7 +93,7 @@ def limit(row: Row) -> str:
 
 
 def asset_path(row: Row) -> str:
-    """Where Dagster's UI shows the stream."""
+    """The path of the stream in Dagster's UI."""
     return "/assets/" + "/".join(quote(part, safe="") for part in row.asset)
 
 
@@ -135,7 +135,7 @@ _DASH = "-"
 _SAID = (GIVEN_UP, CRASH_LOOPING, NOT_ANSWERING, NOT_STOPPED, *STATES)
 _UNBROKEN = "\u00a0"
 ARROW = "\u2192"
-"""On a page: a browser may end a line within `->`."""
+"""The arrow on a page, as a browser may end a line within `->`."""
 _LONGEST_PATH = 300
 """Characters of a link; a row must fit into a small table."""
 

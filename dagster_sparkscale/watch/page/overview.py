@@ -36,14 +36,14 @@ class Decided:
     decision: str
     reason: str
     run_key: str
-    """By which the run is found that carried it out."""
+    """The key by which the run is found that carried it out."""
 
 
 def sentence(row: Row, shown: str, minimum: int) -> str:
     """The stream in a sentence.
 
     Args:
-        shown: its headline.
+        shown: the headline.
         minimum: executors it has at least, as declared.
     """
     if row.state != "running":

@@ -17,7 +17,7 @@ WIDTHS = (120, 360, 720)
 """Seconds of a bucket: as long as two ticks at least, or there would be gaps; each a multiple of
 the one before."""
 BUCKETS = 30
-"""So the picture is of one hour, of three or of six."""
+"""The number of buckets: the picture shows one hour, three or six."""
 FEW = 10
 """Buckets of the first width that have a picture of their own: of twenty minutes."""
 _WIDE = 330
@@ -32,7 +32,7 @@ class Bucket:
     """The worst of some minutes."""
 
     number: int
-    """Its place in time: seconds since the epoch / its width."""
+    """The bucket's place in time: seconds since the epoch / its width."""
     ratio: float | None = None
     lag: float | None = None
     executors: int | None = None
@@ -52,7 +52,7 @@ class Buckets:
     width: int = WIDTHS[0]
     """Seconds of each."""
     kept: list[Bucket] = field(default_factory=list)
-    """In order; the first was measured."""
+    """The buckets in order; the first was measured."""
     requested: int | None = None
     """Executors asked for, when that was last known."""
     epoch: int | None = None
