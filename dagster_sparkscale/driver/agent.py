@@ -153,6 +153,7 @@ class Agent:
             operation=self.operations.latest,
             spark_version=bound.version if bound else None,
             missing=(*self.private.missing, *self.backpressure.troubles),
+            lacks=self.private.lacks,
             ages={look.name: _rounded(look.age) for look in self._looks},
             limits=self.backpressure.limits,
             receivers=self._receivers_told(),

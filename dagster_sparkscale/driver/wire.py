@@ -314,6 +314,9 @@ class Answer:
     spark_version: str | None = None
     missing: tuple[str, ...] = ()
     """What can't be told or done, as this Spark lacks what it needs; each for people."""
+    lacks: tuple[str, ...] = ()
+    """The ids of the features that this Spark lacks, as `driver/spark/features.py` has them. A
+    driver of a release without ids has none, and says so in `missing` alone."""
     ages: Mapping[str, float | None] | None = None
     """Seconds since each part of Spark was last seen, by its name: `executors`, `receivers`,
     `dstreams`, `queries`; null: not yet. One that is held up grows old alone."""

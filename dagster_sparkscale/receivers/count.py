@@ -33,7 +33,8 @@ from dagster_sparkscale.observe.receivers import rate_in_words
 CHANGED = "set receivers"
 """Cause of a start with another number, in the history of submissions."""
 KEPT = "receivers as before"
-"""Cause of a start with the number of before, a change of it having failed."""
+"""Cause of a start with the number of before, a change of it having failed. It is stored and
+decides when the change is tried again: an id, which is never worded anew."""
 AGAIN_AFTER = 6 * 3600.0
 """Seconds after which a change that has failed is tried again by itself."""
 GROWS = -0.05

@@ -23,6 +23,9 @@ from dagster_sparkscale.receivers.balance import (
 )
 from dagster_sparkscale.receivers.count import Counted, capacity_of, count
 
+_MOVES_IN_WORDS = "moving receivers"
+"""What a driver of a release without ids calls the feature `MOVES`."""
+
 
 def decide(
     held: Hold,
@@ -101,7 +104,7 @@ def _rebalanced(stream: DStream, status: Status, seen: Evaluation) -> MoveReceiv
     they are balanced."""
     if seen.uptime is None or seen.uptime < seen.window:
         return None  # they come as the executors do
-    if MOVES.name in status.missing:
+    if MOVES.id in status.lacks or _MOVES_IN_WORDS in status.missing:
         return "its Spark lacks what moves them"
     there = placement(status, stream.cores_per_task)
     if isinstance(there, Unsettled):

@@ -30,8 +30,13 @@ def test_a_spark_without_dstreams_has_no_receivers(capfd: pytest.CaptureFixture[
     jvm: Any = SimpleNamespace(view=SimpleNamespace(org=JavaPackage("org", Packages(), "d")))
     assert ReceiverTracker(jvm, private).look() == NO_RECEIVERS
     assert DStreams(jvm, History(), private).observe() is None
-    assert private.missing == ("DStreams",)
+    assert (private.missing, private.lacks) == (("DStreams",), ("dstreams",))
     assert "".join(capfd.readouterr()).count("this Spark lacks DStreams") == 1
+
+
+def test_each_feature_has_an_id_of_its_own() -> None:
+    of = [each for each in vars(features).values() if isinstance(each, features.Feature)]
+    assert len({feature.id for feature in of}) == len(of)
 
 
 def test_what_fails_for_another_reason_is_not_taken_for_missing() -> None:

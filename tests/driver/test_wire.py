@@ -69,7 +69,8 @@ def test_a_driver_that_runs_is_understood_after_dagster_was_updated() -> None:
     assert (status.queries, status.batches, status.executors) == ((QUERY,), (BATCH,), (EXECUTOR,))
     # What it did not tell yet is not known.
     assert (status.operation, status.spark_version, status.ages) == (None, None, None)
-    assert (status.missing, status.receivers, status.relaunches) == ((), None, ())
+    assert (status.missing, status.lacks) == ((), ())
+    assert (status.receivers, status.relaunches) == (None, ())
 
 
 def test_what_was_added_since_arrives() -> None:
@@ -77,6 +78,7 @@ def test_what_was_added_since_arrives() -> None:
         **{"stream": "clicks", "epoch": 3, "phase": "running", "now": 1.0, "started_at": 0.0},
         **{"last_seq": 0, "operation": 7, "spark_version": "4.3.0"},
         missing=("where receivers run",),
+        lacks=("receivers",),
         ages={"executors": 0.5, "receivers": None},
         receivers=(Receiver(0, "SocketReceiver-0", "1", "host", 0.5, None, 12.5), Receiver(1)),
         relaunches=(Relaunch(0, "move", "2", 0.25, "1", "1", 0.25, operation=6),),
@@ -84,6 +86,7 @@ def test_what_was_added_since_arrives() -> None:
     status = Status.from_json(json.dumps(answer.as_json()))
     assert (status.operation, status.spark_version) == (7, "4.3.0")
     assert (status.missing, status.ages) == (answer.missing, answer.ages)
+    assert status.lacks == answer.lacks
     assert (status.receivers, status.relaunches) == (answer.receivers, answer.relaunches)
 
 

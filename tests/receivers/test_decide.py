@@ -75,8 +75,15 @@ class TestOrder:
 
 
 class TestRebalancing:
-    def test_a_spark_that_can_not_move_them_is_not_asked_every_minute(self) -> None:
-        found = decision(receiving(), seen((3, 2, 0), missing=(MOVES.name,)))
+    @pytest.mark.parametrize(
+        "told",
+        [{"lacks": (MOVES.id,), "missing": ("worded anew",)}, {"missing": ("moving receivers",)}],
+        ids=["by its id", "by a driver of a release without ids"],
+    )
+    def test_a_spark_that_can_not_move_them_is_not_asked_every_minute(
+        self, told: dict[str, Any]
+    ) -> None:
+        found = decision(receiving(), seen((3, 2, 0), **told))
         assert isinstance(found, Hold)
         assert found.reason.endswith("; receivers: its Spark lacks what moves them")
 

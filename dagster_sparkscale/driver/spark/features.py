@@ -26,8 +26,10 @@ T = TypeVar("T")
 class Feature:
     """Something that only private parts of Spark make possible."""
 
+    id: str
+    """What programs know it by; it never changes."""
     name: str
-    """The name in the log and in the status."""
+    """What the log and the status call it, for people."""
     without: str
     """What happens where it is missing."""
     uses: tuple[str, ...]
@@ -37,11 +39,13 @@ class Feature:
 _JSON = "com.fasterxml.jackson.module.scala.DefaultScalaModule"  # which Spark brings for itself
 
 TARGET = Feature(
+    "target",
     "setting the number of executors",  # guarded where it is used, in keeper.py
     "it stays as it is, and the log says that there is trouble with the cluster manager",
     ("org.apache.spark.api.python.PythonUtils.toScalaMap",),
 )
 REGISTERED = Feature(
+    "registered",
     "which executors there are",
     "their number is not known, and none is removed",
     (
@@ -50,11 +54,13 @@ REGISTERED = Feature(
     ),
 )
 ACTIVE = Feature(
+    "active",
     "which executors are being decommissioned",
     "one that its worker or its pod's end has told to leave counts as one that stays",
     ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.isExecutorActive",),
 )
 DETAILS = Feature(
+    "details",
     "what executors do",
     "their hosts, cores and tasks are not known, and those to leave are chosen without",
     (
@@ -64,6 +70,7 @@ DETAILS = Feature(
     ),
 )
 DECOMMISSION = Feature(
+    "decommission",
     "decommissioning executors",
     "those that are to leave are killed",
     (
@@ -72,21 +79,25 @@ DECOMMISSION = Feature(
     ),
 )
 KILL = Feature(
+    "kill",
     "killing executors",
     "the cluster manager is asked past Spark, which does not count them as leaving",
     ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.killExecutors",),
 )
 KILL_AGAIN = Feature(
+    "kill_again",
     "killing executors again, and before they have registered",
     "an executor whose kill was lost stays; surplus ones leave only once they have registered",
     ("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend.doKillExecutors",),
 )
 DSTREAMS = Feature(
+    "dstreams",
     "DStreams",  # deprecated, so that they may go one day
     "no program can use them, and none has receivers",
     ("org.apache.spark.streaming.StreamingContext.getActive",),
 )
 RECEIVERS = Feature(
+    "receivers",
     "where receivers run",
     "no executor is removed while a StreamingContext is active",
     (
@@ -97,6 +108,7 @@ RECEIVERS = Feature(
     ),
 )
 MOVES = Feature(
+    "moves",
     "moving receivers",
     "none can be moved, an executor with receivers stays, and how long one was away is not told",
     (
@@ -112,6 +124,7 @@ MOVES = Feature(
     ),
 )
 PROCESSED = Feature(
+    "processed",
     "what of that which receivers took was processed",
     "an executor may go before that was which its receivers took",
     (
@@ -120,6 +133,7 @@ PROCESSED = Feature(
     ),
 )
 RECEIVER_LIMITS = Feature(
+    "receiver_limits",
     "live limits of receivers",
     "they take as much as spark.streaming.backpressure.initialRate and "
     "spark.streaming.receiver.maxRate say",
@@ -132,6 +146,7 @@ RECEIVER_LIMITS = Feature(
     ),
 )
 BATCHES = Feature(
+    "batches",
     "batches of DStreams",
     "they are not told",
     (
@@ -142,6 +157,7 @@ BATCHES = Feature(
     ),
 )
 EVENTS = Feature(
+    "events",
     "events of queries",
     "queries and their batches are not told",
     (
@@ -150,6 +166,7 @@ EVENTS = Feature(
     ),
 )
 INTERVAL = Feature(
+    "interval",
     "the interval of a query's trigger",
     "the declared batch interval stands for it",
     (
@@ -158,6 +175,7 @@ INTERVAL = Feature(
     ),
 )
 TRIGGER = Feature(
+    "trigger",
     "when a query's batch in progress began",
     "it is estimated from the batch before",
     (
@@ -168,6 +186,7 @@ TRIGGER = Feature(
     ),
 )
 READ_LIMITS = Feature(
+    "read_limits",
     "what the options of its sources let a query read",
     "a query that stands at maxOffsetsPerTrigger does not count as throttled",
     (
@@ -176,6 +195,7 @@ READ_LIMITS = Feature(
     ),
 )
 ENDING = Feature(
+    "ending",
     "ending queries between two batches",  # guarded where it is used, in stop.py
     "they are interrupted in the batch that they are in, and the report says so",
     (
@@ -188,6 +208,7 @@ ENDING = Feature(
     ),
 )
 DRAIN = Feature(
+    "drain",
     "stopping receivers before their graph",  # guarded where it is used, in drain.py
     "it is left to Spark's own graceful stop",
     (
@@ -199,6 +220,7 @@ DRAIN = Feature(
     ),
 )
 KINESIS_DSTREAM = Feature(
+    "kinesis_dstream",
     "reading Kinesis with DStreams",  # sources/kinesis/dstream, in the program
     "such a stream fails",
     (
@@ -231,18 +253,24 @@ class PrivateSpark:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._missing: dict[str, Feature] = {}
+        self._missing: set[Feature] = set()
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The names of those features."""
         with self._lock:
-            return tuple(sorted(self._missing))
+            return tuple(sorted(feature.name for feature in self._missing))
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """The ids of those features."""
+        with self._lock:
+            return tuple(sorted(feature.id for feature in self._missing))
 
     def has(self, feature: Feature) -> bool:
         """Whether it has not turned out to be missing."""
         with self._lock:
-            return feature.name not in self._missing
+            return feature not in self._missing
 
     def use(self, feature: Feature, call: Callable[[], T], otherwise: T) -> T:
         """What `call` returns; `otherwise` if this Spark lacks what it needs, which is said once,
@@ -259,8 +287,8 @@ class PrivateSpark:
             if not is_absent(error):
                 raise
             with self._lock:
-                first = feature.name not in self._missing
-                self._missing[feature.name] = feature
+                first = feature not in self._missing
+                self._missing.add(feature)
             if first:
                 say(
                     f"this Spark lacks {feature.name}: {feature.without}. It would be in "
