@@ -5,13 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
-from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.requests import NotDone, ask
+from dagster_sparkscale.clusters.requests import NotDone
+from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Outcome
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
 
-_POLL = 0.5
 _LOG_LINES = 40
 BLIND = 5.0
 """Seconds that a driver may have gone without a look, to be known not to have run a query by then:
@@ -63,50 +62,53 @@ def follow(
         NeverRan: the driver has ended and certainly never ran a query.
         NotDone: the driver has ended, or another one has come after it.
     """
-    began = seen_at = time.monotonic()
-    new, last = outcome.driver, outcome.status
+    began, new = time.monotonic(), outcome.driver
+    last = outcome.status
     ran = last is not None and _has_run(last)
-    known = new
-    while True:
-        try:
-            newest, answered = cluster.find(new.stream) or new, True
-        except ClusterError:  # an outage ends no driver, and shows none to be starting either
-            newest, answered = known, False
-        if newest.epoch != new.epoch or newest.state is DriverState.STOPPED:
-            raise NotDone(
-                f"driver {new.epoch}, with {story.wanted} receivers, has ended before all of them "
-                f"ran: driver {newest.epoch} is {newest.state.value} now. The number stays set"
-            )
-        story.driver = known = newest
-        status = ask(cluster, newest) if newest.agent_url else None
-        if status is not None:
-            ran, last = ran or _has_run(status), status
-        blind = time.monotonic() - seen_at
-        if status is not None or (answered and newest.state is DriverState.STARTING):
-            seen_at = time.monotonic()
-        if newest.state is DriverState.FAILED:
-            log = cluster.logs(newest, _LOG_LINES)
-            said = (
-                f"driver {newest.epoch}, with {story.wanted} receivers, has ended "
-                f"({newest.exit_reason}). Its last log lines:\n{log}"
-            )
-            if not ran and blind <= BLIND:
-                raise NeverRan(said)
-            raise NotDone(f"{said}\nThe number stays set: the stream's recovery starts it again")
-        story.after = active(status) if status is not None else None
-        started = status.receivers if status is not None else None
-        if started is not None and story.after == len(started) == story.wanted:
-            story.ending = "changed"
-            story.still_seconds = time.monotonic() - began
-            tell(f"{story.after} receivers run")
-            return
+
+    def through(driver: Driver, status: Status | None) -> bool:
+        nonlocal last, ran
+        story.driver = driver
+        if status is None:
+            story.after = None
+            return False
+        ran, last = ran or _has_run(status), status
+        story.after = active(status)
+        started = len(status.receivers or ())
+        if story.after != started or not started:
+            return False
         # All that its graph has run, and a batch is through: it gets no others.
-        settled = status is not None and status.last_seq > 0 and bool(started)
-        settled = settled and story.after == len(started or ()) != story.wanted
-        if settled or time.monotonic() >= deadline:
-            _say_short(story, last)
-            return
-        time.sleep(_POLL)
+        return started == story.wanted or status.last_seq > 0
+
+    came = trial.follow(cluster, new, deadline, through, fresh=True)
+    if came.ending == "ended":
+        raise _ended(cluster, story, new, came, ran)
+    if came.ending == "through" and story.after == story.wanted:
+        story.ending = "changed"
+        story.still_seconds = time.monotonic() - began
+        tell(f"{story.after} receivers run")
+    else:
+        _say_short(story, last)
+
+
+def _ended(
+    cluster: ClusterManager, story: Story, new: Driver, came: trial.Followed, ran: bool
+) -> Exception:
+    """What the end of a driver with another number means."""
+    newest = came.driver
+    if newest.epoch != new.epoch or newest.state is DriverState.STOPPED:
+        return NotDone(
+            f"driver {new.epoch}, with {story.wanted} receivers, has ended before all of them "
+            f"ran: driver {newest.epoch} is {newest.state.value} now. The number stays set"
+        )
+    story.driver = newest
+    said = (
+        f"driver {newest.epoch}, with {story.wanted} receivers, has ended "
+        f"({newest.exit_reason}). Its last log lines:\n{cluster.logs(newest, _LOG_LINES)}"
+    )
+    if not ran and came.blind <= BLIND:
+        return NeverRan(said)
+    return NotDone(f"{said}\nThe number stays set: the stream's recovery starts it again")
 
 
 def _has_run(status: Status) -> bool:

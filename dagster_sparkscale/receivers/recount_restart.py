@@ -12,9 +12,10 @@ from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import NotDone
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Outcome, Start, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount_follow import Story
+from dagster_sparkscale.receivers.recount_follow import NeverRan, Story
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def restart(
         if before is None or kept:
             raise
         # It was to have its number. It was not launched, or has ended before its program ran.
-        go_back(cluster, stream, request, story, before, str(error), requester)
+        go_back(cluster, stream, request, story, before, error, requester)
     if kept:
         raise NotDone(
             f"{stream.name!r}: the number of receivers was not changed: driver {driver.epoch} had "
@@ -99,7 +100,7 @@ def go_back(
     request: Request,
     story: Story,
     before: Record,
-    why: str,
+    error: Exception,
     requester: Requester,
 ) -> NoReturn:
     """Have the number and the checkpoint folder of before again, and a driver with them.
@@ -107,42 +108,48 @@ def go_back(
     Raises:
         NotDone: always; says what is so now.
     """
-    requester.tell(f"putting back {story.before} receivers: {why}")
-    requester = requester.has_begun()
+    requester.tell(f"putting back {story.before} receivers: {error}")
     said = f"{stream.name!r}: the number of receivers was not changed"
-    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
-        record, newest = lease.record, cluster.find(stream.name)
-        alive = newest is not None and newest.state.alive
-        # One that may run has received something by now, and so may one that came after it.
-        if alive or record.epoch > before.epoch + 1:
-            raise NotDone(
-                f"{stream.name!r}: {request.receivers} receivers stay set, as driver "
-                f"{record.epoch} runs with them, or has: {why}"
-            )
+    stay = f"{stream.name!r}: {request.receivers} receivers stay set, as "
+
+    def back(record: Record) -> Record:
+        # One that has run has received something by now.
+        if record.epoch > before.epoch + 1:
+            raise NotDone(f"{stay}driver {record.epoch} runs with them, or has: {error}")
         # As before: the new one was never remembered, and the driver has ended all the same.
         if record.receivers_generation not in (story.generation, before.receivers_generation):
-            raise NotDone(f"{said} by this run, but by another since. It failed of: {why}")
-        lease.write(put_back(record, before))
-        stopped = record.desired == "stopped"
+            raise NotDone(f"{said} by this run, but by another since. It failed of: {error}")
+        return put_back(record, before)
+
+    start = Start(cause=KEPT, unless_stopped=True, start_wait=0.0)
+    ended = isinstance(error, NeverRan)
+    came = trial.put_back(cluster, stream, requester, before.epoch, back, start, seen_to_end=ended)
+    raise NotDone(_said(came, request, story, said, stay, error)) from error
+
+
+def _said(
+    came: trial.PutBack, request: Request, story: Story, said: str, stay: str, error: Exception
+) -> str:
+    """What is so now, once the number of before was to be put back."""
     again = f"{said}: {story.before} are remembered again"
-    was_stopped = NotDone(f"{again}, and it was stopped. It failed of: {why}")
-    if stopped:
-        raise was_stopped
-    try:
-        back = reconcile(
-            cluster,
-            stream,
-            requester.about(None),
-            Start(cause=KEPT, unless_stopped=True, start_wait=0.0),
-        )
-    except ClusterError as error:
-        raise NotDone(
-            f"{again}, but a start with them has failed, too: {error}. The first one failed of: "
-            f"{why}"
-        ) from error
-    if back.reason is not None:  # it was while nobody had the lease
-        raise was_stopped
-    raise NotDone(
-        f"{said}, and driver {back.driver.epoch} was started with {story.before} as before. With "
-        f"{request.receivers} it failed of: {why}"
-    )
+    runs = came.driver.epoch if came.driver is not None else None
+    match came.ending:
+        case "in force":
+            return (
+                f"{said}, and driver {runs} was started with {story.before} as before. With "
+                f"{request.receivers} it failed of: {error}"
+            )
+        case "stopped":
+            return f"{again}, and it was stopped. It failed of: {error}"
+        case "start failed":
+            return (
+                f"{again}, but a start with them has failed, too: {came.error}. The first one "
+                f"failed of: {error}"
+            )
+        case "lives":
+            return f"{stay}driver {runs} runs with them, or has: {error}"
+        case "not known":
+            why = f"whether a driver runs with them can't be told ({came.error})"
+        case "not remembered":
+            why = f"they could not be put back: {came.error}"
+    return f"{stay}{why}. It failed of: {error}"

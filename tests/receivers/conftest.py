@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.lifecycle import reconcile
-from dagster_sparkscale.receivers import rebalance, recount_follow
+from dagster_sparkscale.lifecycle import reconcile, trial
+from dagster_sparkscale.receivers import rebalance
 from tests.in_memory.cluster import World
 from tests.receivers.recounting import STREAM, record, starts_its_receivers
 from tests.receivers.streams import spread_over
@@ -11,7 +11,7 @@ from tests.receivers.streams import spread_over
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    for module in (reconcile, rebalance, recount_follow):
+    for module in (reconcile, rebalance, trial):
         monkeypatch.setattr(module, "_POLL", 0)
 
 

@@ -10,8 +10,8 @@ from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import NotDone, Refused
+from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
-from dagster_sparkscale.receivers import recount_restart
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from tests.clusters.running import stop
 from tests.in_memory.cluster import World
@@ -85,7 +85,7 @@ class TestBeforeItIsPutBack:
                 stop(cluster, "clicks")
             return reconcile(cluster, stream, requester, start)
 
-        monkeypatch.setattr(recount_restart, "reconcile", after_a_stop)
+        monkeypatch.setattr(trial, "reconcile", after_a_stop)
         said = self.said(world, lambda: None)
         assert "was not changed: 2 are remembered again, and it was stopped. It failed of" in said
         assert number_and_generation(world) == (2, 0)

@@ -12,8 +12,8 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import NotDone
+from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.observe.status import Receiver
-from dagster_sparkscale.receivers import recount_follow
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
 from tests.fakes import batch
 from tests.in_memory.cluster import World
@@ -176,7 +176,7 @@ class TestPutBack:
         clock = SimpleNamespace(
             monotonic=lambda: now[0], sleep=lambda _: now.__setitem__(0, now[0] + 2.0)
         )
-        monkeypatch.setattr(recount_follow, "time", clock)
+        monkeypatch.setattr(trial, "time", clock)
 
         def slowly(kept: Kept) -> None:
             kept.drained = True
@@ -235,7 +235,7 @@ class TestPutBack:
         clock = SimpleNamespace(
             monotonic=lambda: now[0], sleep=lambda _: now.__setitem__(0, now[0] + 0.5)
         )
-        monkeypatch.setattr(recount_follow, "time", clock)
+        monkeypatch.setattr(trial, "time", clock)
         looks = []
 
         def slowly(kept: Kept) -> None:
