@@ -16,14 +16,15 @@ from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, C
 from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
-from dagster_sparkscale.clusters.requests import NotDone, Refused, newest_now
+from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
+from dagster_sparkscale.observe.status import Status
 
 FOLLOW = 60.0
 """Seconds for which a driver with other limits is followed, or until its first batch is through."""
-_POLL = 0.5
 
 
 @dataclass(frozen=True)
@@ -182,22 +183,14 @@ def _follow(cluster: ClusterManager, driver: Driver) -> None:
     Raises:
         NotDone: the driver has ended by itself.
     """
-    deadline = time.monotonic() + FOLLOW
-    while time.monotonic() < deadline:
-        newest = newest_now(cluster, driver)
-        if newest is None or newest.epoch != driver.epoch:
-            return
-        if newest.state is DriverState.FAILED:
-            raise NotDone(
-                f"driver {newest.epoch} ended before its first batch was through "
-                f"({newest.exit_reason}). Its last log lines:\n{cluster.logs(newest, 40)}"
-            )
-        if newest.state is DriverState.STOPPED:
-            return
-        try:
-            status = cluster.status(newest)
-        except ClusterError:
-            status = None
-        if status is not None and any(not batch.failed for batch in status.batches):
-            return
-        time.sleep(_POLL)
+
+    def through(_driver: Driver, status: Status | None) -> bool:
+        return status is not None and any(not batch.failed for batch in status.batches)
+
+    came = trial.follow(cluster, driver, time.monotonic() + FOLLOW, through)
+    newest = came.driver
+    if newest.epoch == driver.epoch and newest.state is DriverState.FAILED:
+        raise NotDone(
+            f"driver {newest.epoch} ended before its first batch was through "
+            f"({newest.exit_reason}). Its last log lines:\n{cluster.logs(newest, 40)}"
+        )

@@ -1,14 +1,13 @@
 import pytest
 
-from dagster_sparkscale.backpressure import apply
-from dagster_sparkscale.lifecycle import reconcile
+from dagster_sparkscale.lifecycle import reconcile, trial
 from tests.backpressure.retuning import deployment, has_run
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     monkeypatch.setattr(reconcile, "_POLL", 0)
-    monkeypatch.setattr(apply, "_POLL", 0)
+    monkeypatch.setattr(trial, "_POLL", 0)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.backpressure import apply, fallback
+from dagster_sparkscale.backpressure import apply
 from dagster_sparkscale.backpressure.apply import CAUSE
 from dagster_sparkscale.backpressure.preflight import look
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.clusters.tuned import declared_limits
+from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from tests.backpressure.applied import (
     LIVE,
@@ -186,7 +187,7 @@ class TestBeforeItIsPutBack:
                 stop(cluster, "clicks")
             return reconcile(cluster, stream, requester, start)
 
-        monkeypatch.setattr(fallback, "reconcile", after_a_stop)
+        monkeypatch.setattr(trial, "reconcile", after_a_stop)
         said = self.said(world, lambda: None)
         assert "those of before are remembered; it was stopped in the meantime. It failed" in said
         assert (settings(world), causes(world)) == ({}, ["manual", CAUSE])
@@ -225,7 +226,7 @@ class TestBeforeItIsPutBack:
                 world.run(STREAM)
             return reconcile(cluster, stream, requester, start)
 
-        monkeypatch.setattr(fallback, "reconcile", after_a_recovery)
+        monkeypatch.setattr(trial, "reconcile", after_a_recovery)
         self.said(world, lambda: None)
         assert causes(world) == ["manual", CAUSE, "manual"]
 
@@ -318,17 +319,17 @@ def test_an_outage_hides_no_driver_that_was_seen_to_end(
 
     world.on_submit = lambda kept: setattr(kept, "batches", ())
     world.on_look = ends_at_the_second_look
-    refuse = fallback._refuse_while_it_lives
+    lives = trial._lives
 
     def away(cluster: ClusterManager, stream: str) -> None:
         raise ClusterError("the API server is away")
 
-    def in_an_outage(*given: Any) -> None:
+    def in_an_outage(*given: Any) -> Any:
         with monkeypatch.context() as outage:
             outage.setattr("tests.in_memory.cluster.MemoryCluster.find", away)
-            refuse(*given)
+            return lives(*given)
 
-    monkeypatch.setattr(fallback, "_refuse_while_it_lives", in_an_outage)
+    monkeypatch.setattr(trial, "_lives", in_an_outage)
     with pytest.raises(NotDone, match="those of before are in force again"):
         carry_out(world)
     assert (settings(world), causes(world)) == ({}, ["manual", CAUSE, CAUSE])

@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from dagster_sparkscale.backpressure import apply
+from dagster_sparkscale.lifecycle import trial
 from tests.backpressure.retuning import JOB, KNOB, SETTING, past
 from tests.cli.terminal import Terminal, tagged
 from tests.observe.stored import store
@@ -12,7 +12,7 @@ from tests.observe.stored import store
 @pytest.fixture
 def reading(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """A stream that runs with a limit which is far too high for its history."""
-    monkeypatch.setattr(apply, "_POLL", 0)
+    monkeypatch.setattr(trial, "_POLL", 0)
     terminal.declare('read_once(name="words")')
     terminal.world.on_submit = lambda kept: setattr(kept, "batch_seconds", 1.0)
     assert terminal.ask("start", "words").exit_code == 0
