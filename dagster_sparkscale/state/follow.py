@@ -1,18 +1,15 @@
 """Follows a driver that changes the state of its queries, until it is through. No Dagster here."""
 
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.requests import newest_now
+from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.observe.status import Reconfiguration, Status
 
 GOOD = ("changed", "unchanged")
 """Outcomes by which a query has the number that was planned."""
-_POLL = 0.5
 
 
 class OutOfTime(ClusterError):
@@ -48,30 +45,22 @@ class Following:
             OutOfTime: the deadline has passed.
         """
         silent = False
-        while True:
-            status = self._ask(driver)
-            if status is not None:
-                silent = False
-                self.status = status
-                self._note(status)
-                if self._through(status):
-                    return driver
-            newest = newest_now(self.cluster, driver) or driver
-            if newest.epoch != driver.epoch or not newest.state.alive:
-                return newest
-            driver = newest  # its agent may be known only now
-            if status is None and not silent:
-                self.tell("the agent does not answer; waiting for it")
-                silent = True
-            if time.monotonic() >= self.deadline:
-                raise OutOfTime(self._out_of_time(driver, status))
-            time.sleep(_POLL)
 
-    def _ask(self, driver: Driver) -> Status | None:
-        with suppress(ClusterError):
-            status = self.cluster.status(driver)
-            return status if status.epoch == driver.epoch else None
-        return None
+        def through(_driver: Driver, status: Status | None) -> bool:
+            nonlocal silent
+            if status is None:
+                if not silent:
+                    self.tell("the agent does not answer; waiting for it")
+                silent = True
+                return False
+            silent, self.status = False, status
+            self._note(status)
+            return self._through(status)
+
+        came = trial.follow(self.cluster, driver, self.deadline, through)
+        if came.ending == "out of time":
+            raise OutOfTime(self._out_of_time(came.driver, came.status))
+        return came.driver
 
     def _through(self, status: Status) -> bool:
         if status.reconfiguring is not None:

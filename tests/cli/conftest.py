@@ -6,7 +6,7 @@ import pytest
 from dagster_sparkscale.autoscale import rescale as rescale_module
 from dagster_sparkscale.cli import logs as logs_module
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
-from dagster_sparkscale.state import follow as following_module
+from dagster_sparkscale.lifecycle import trial as trial_module
 from tests.cli.daemon import beat, tick
 from tests.cli.terminal import Terminal
 from tests.fakes import scaled
@@ -17,7 +17,7 @@ SAMPLE = Path(__file__).parents[2] / "dagster.yaml"
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """`clicks` runs on 2 executors, `orders` was never started; Dagster has a home."""
-    for module in (rescale_module, reconcile_module, following_module):
+    for module in (rescale_module, reconcile_module, trial_module):
         monkeypatch.setattr(module, "_POLL", 0)
     monkeypatch.setattr(logs_module, "PAUSE", 0)
     home = tmp_path / "home"

@@ -2,8 +2,9 @@
 
 import pytest
 
+from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.observe.status import Relaunch
-from dagster_sparkscale.receivers import rebalance, recount_follow
+from dagster_sparkscale.receivers import rebalance
 from tests.cli.terminal import Terminal, tagged
 from tests.in_memory.driver import arrive
 from tests.receivers.recounting import starts_its_receivers
@@ -13,7 +14,7 @@ from tests.receivers.streams import counting, on, spread_over
 @pytest.fixture
 def five(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """`receiving` has receivers on executors as [2, 0, 0]."""
-    for module in (rebalance, recount_follow):
+    for module in (rebalance, trial):
         monkeypatch.setattr(module, "_POLL", 0)
     terminal.declare('counting(name="receiving")')
     kept = spread_over(terminal.world, counting(name="receiving"), (2, 0, 0))

@@ -1,7 +1,7 @@
 import pytest
 
 from dagster_sparkscale.lifecycle import reconcile as reconcile_module
-from dagster_sparkscale.state import follow as following_module
+from dagster_sparkscale.lifecycle import trial
 from tests.in_memory.cluster import World
 from tests.state.following import STREAM
 from tests.state.saying import kept_by
@@ -9,7 +9,7 @@ from tests.state.saying import kept_by
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(following_module, "_POLL", 0)
+    monkeypatch.setattr(trial, "_POLL", 0)
     monkeypatch.setattr(reconcile_module, "_POLL", 0)
 
 
