@@ -184,6 +184,7 @@ _OTHER_TESTS: Modules = {
     "lifecycle/jobs.py": ("lifecycle/test_*.py", "watch/test_runs.py"),
     "lifecycle/reconcile.py": ("lifecycle/test_*.py",),
     "lifecycle/remedies.py": ("lifecycle/test_*.py", "watch/test_orphans.py"),
+    "lifecycle/trial.py": ("lifecycle/test_trial.py", "receivers/test_recount*.py"),
     "receivers/preflight.py": ("receivers/test_*.py",),
     **dict.fromkeys(
         ("receivers/recount_follow.py", "receivers/recount_restart.py"),
@@ -223,6 +224,7 @@ _ACTING = (
     "lifecycle/jobs.py",
     "lifecycle/reconcile.py",
     "lifecycle/remedies.py",
+    "lifecycle/trial.py",
     "sources/kinesis/quota.py",
     "receivers/preflight.py",
     "receivers/rebalance.py",
