@@ -74,7 +74,7 @@ def go_back(
 
 
 def _said(came: trial.PutBack, tuning: Tuning, error: ClusterError) -> str:
-    """Which limits are in force, or remembered, once those of before were to be put back."""
+    """The limits in force, or remembered, once those of before were to be put back."""
     stay = "these limits stay set"
     match came.ending:
         case "lives":

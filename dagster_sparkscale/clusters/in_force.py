@@ -54,7 +54,8 @@ class LimitInForce:
     """None: there is no limit."""
     by: By = "declared"
     who: str = ""
-    """Who set it, for people: `retune_backpressure run 1a2b3c4d`; empty: the declaration, or not
+    """The person or run that set it: `retune_backpressure run 1a2b3c4d`; empty: the declaration, or
+    not
     known."""
     since: float | None = None
     """Seconds since the epoch; None: not known, as of what is declared."""

@@ -95,7 +95,7 @@ class PutBack:
     was `stopped`, and where the `start failed`. What was tried stays where a driver `lives` with
     it, where that is `not known`, and where what was before was `not remembered`."""
     driver: Driver | None = None
-    """Who has what was before, or lives with what was tried."""
+    """The driver that has what was before, or lives with what was tried."""
     error: ClusterError | None = None
     """Why it has not come to more."""
 

@@ -70,7 +70,7 @@ class DurableHold:
     """Bars every start of a stream, whoever's lease ends, until it is lifted."""
 
     by: str
-    """Who set the hold, for people."""
+    """The person or run that set the hold."""
     step: str
     """The step at which its change is."""
     undo: str
@@ -86,7 +86,7 @@ class Tuning:
     settings: Mapping[str, str]
     """Spark settings of every start."""
     by: str
-    """Who tuned it, for people: `retune_backpressure run 1a2b3c4d`."""
+    """The person or run that tuned it: `retune_backpressure run 1a2b3c4d`."""
     at: float
     """Seconds since the epoch."""
     by_hand: bool = False
@@ -116,7 +116,7 @@ class Limited:
     """A live limit of a source that a person has set."""
 
     by: str
-    """Who set it, for people: `set_limits run 1a2b3c4d`."""
+    """The person or run that set it: `set_limits run 1a2b3c4d`."""
     at: float
     """Seconds since the epoch."""
 

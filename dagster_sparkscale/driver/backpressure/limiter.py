@@ -40,7 +40,7 @@ class InForce:
     records: int | None = None
     """Records of a batch."""
     by: str = "nobody"
-    """As `Limit.by`."""
+    """The origin of the limit, as `Limit.by`."""
 
 
 class Limiter:

@@ -41,8 +41,8 @@ DRAINED_AFTER = 3
 NEW_EXECUTORS = 0.1
 """Standard deviation of what other executors change, as a share of it."""
 LEAST_WORK, OVERRUN = 0.1, 0.25
-"""Where an empty batch takes (nearly) its whole time, no limit makes batches fit. Records then get
-the first share of the time all the same, and the second one of the excess."""
+"""Records get the first share of the time, and the second one of the excess, where an empty batch
+takes (nearly) its whole time: no limit makes batches fit."""
 UNDER_SUSPICION = 2.0
 """The rate is at most so many times what it was while all batches since a slow one have been too
 small to say whether it was chance."""

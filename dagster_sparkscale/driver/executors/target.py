@@ -39,9 +39,9 @@ class Going:
     """Executors that are not to have receivers any more."""
 
     evacuated: frozenset[str] = frozenset()
-    """Their receivers are moved away; then they are told to leave."""
+    """Executors whose receivers are moved away before they leave."""
     leaving: frozenset[str] = frozenset()
-    """They have been told to leave."""
+    """Executors that are leaving."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class ReceiverRates:
 
     def __init__(self) -> None:
         self._batches: deque[tuple[int, int, dict[int, int]]] = deque(maxlen=MOST)
-        """Of each batch its time and interval in milliseconds, and what each receiver gave it."""
+        """The time and the interval of each batch, in ms, and the records of its receivers."""
         self._rates: dict[int, float] = {}
 
     def completed(self, batch: Batch, interval_ms: int, inputs: Sequence[Input]) -> None:
