@@ -47,6 +47,14 @@ _OTHER_TESTS: Modules = {
         "autoscale/test_shards*.py",
         "autoscale/test_warm_up*.py",
     ),
+    "autoscale/rules.py": (
+        "autoscale/test_beside_limits*.py",
+        "autoscale/test_lag*.py",
+        "autoscale/test_ratio*.py",
+        "autoscale/test_reasons*.py",
+        "autoscale/test_shards*.py",
+        "autoscale/test_warm_up*.py",
+    ),
     "autoscale/spark_conf.py": ("declare/test_policies*.py",),
     "autoscale/steps.py": (
         "autoscale/test_beside_limits*.py",
