@@ -140,13 +140,15 @@ class ClusterManager(dg.ConfigurableResource, ABC):  # type: ignore[type-arg]
         lease: Lease,
         cause: str = "manual",
         settings: Mapping[str, str] | None = None,
+        pinned: int | None = None,
     ) -> Driver:
         """Start a new driver with the next epoch. Returns once it has been launched; it may still
         be `STARTING`.
 
         Args:
             settings: Spark settings of this one start, over all others; a later one has none of
-                them.
+                them. What is remembered of the stream's parts is among them.
+            pinned: places of tasks that are taken for good; None: as is declared.
 
         Raises:
             AlreadyRunning: a driver of the stream, or another on its checkpoint, is alive or may

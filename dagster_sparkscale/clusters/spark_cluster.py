@@ -12,14 +12,12 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from dagster_sparkscale.clusters import limits, receiver_counts
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.records import starts
 from dagster_sparkscale.clusters.records.leases import LEASE_SECONDS, Lease
 from dagster_sparkscale.clusters.records.starts import Start
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
-from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare import checkpoints, drift
 from dagster_sparkscale.declare.reserved import rival
 from dagster_sparkscale.declare.stream import Stream
@@ -129,20 +127,17 @@ class SparkCluster(ClusterManager):
         lease: Lease,
         cause: str = "manual",
         settings: Mapping[str, str] | None = None,
+        pinned: int | None = None,
     ) -> Driver:
         lease.check(stream.name)
         starts.refuse_if_held(stream.name, lease.record)
-        settings = {**standing(lease.record.tuning, declared_limits(stream)), **(settings or {})}
         program = self.program_of(stream)
         arguments = stream.program_arguments()
         checkpoint = self._checkpoint(stream)
         self.make_way(lease, checkpoint)
         # A start that is refused leaves no cluster behind that it has started.
         self.prepare()
-        remembered = limits.at_start(lease.record.rates)
-        remembered |= receiver_counts.settings_of(stream, lease.record)
-        settings = {**remembered, **(settings or {})} or None
-        launch = self.launching(stream, program, arguments, settings)
+        launch = self.launching(stream, program, arguments, settings or None)
         start = starts.begin(
             self.store(),
             lease,
@@ -155,10 +150,7 @@ class SparkCluster(ClusterManager):
             checkpoint=checkpoint,
             declared=drift.declared(stream),
             executors=drift.executors_at_start(
-                stream,
-                lease.record.executors,
-                lease.record.declared,
-                receiver_counts.in_force(stream, lease.record),
+                stream, lease.record.executors, lease.record.declared, pinned
             ),
         )
         launch(start)

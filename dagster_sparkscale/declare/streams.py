@@ -76,4 +76,4 @@ class DStream(Stream):
     @property
     def parts(self) -> tuple[Part, ...]:
         limits = () if self.limits is None else (self.limits,)
-        return (Receivers(self.receivers, self.receiver_policy), *super().parts, *limits)
+        return (Receivers(self.receivers, self.receiver_policy), *limits, *super().parts)

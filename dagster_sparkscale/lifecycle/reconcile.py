@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from dagster_sparkscale.clusters import receiver_counts, tuned
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
+from dagster_sparkscale.clusters.parts import REMEMBERING, pinned, remembered_settings
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.owners import identity_of, refuse_anothers
@@ -198,12 +198,13 @@ def _note_attempt(lease: Lease, ended: Driver | None, start: Start) -> str:
 def _remember_parts(lease: Lease, stream: Stream, ended: Driver | None) -> tuple[str, ...]:
     """Bring what is remembered of the stream's parts in line with what is declared by now; what
     changes by that, a line each."""
-    record, dropped = tuned.at_start(lease.record, stream, time.time())
-    _write(lease, record)
+    lines: tuple[str, ...] = ()
     drained = ended.drained if ended is not None else None
-    record, changed = receiver_counts.at_start(lease.record, stream, drained)
-    _write(lease, record)
-    return dropped + changed
+    for part in REMEMBERING:
+        record, changed = part.at_start(lease.record, stream, time.time(), drained)
+        _write(lease, record)
+        lines += changed
+    return lines
 
 
 def _launch(
@@ -214,8 +215,9 @@ def _launch(
     settings: Mapping[str, str] | None,
 ) -> Driver:
     """Start the new driver, and remember why where that fails."""
+    begins_with = {**remembered_settings(stream, lease.record), **(settings or {})}
     try:
-        return cluster.submit(stream, lease, cause=cause, settings=settings)
+        return cluster.submit(stream, lease, cause, begins_with, pinned(stream, lease.record))
     except Exception as error:
         _remember_why(lease, error)
         raise

@@ -16,6 +16,7 @@ from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.clusters.launch.spark_settings import properties
 from dagster_sparkscale.clusters.local import LocalCluster
+from dagster_sparkscale.clusters.parts import pinned, remembered_settings
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.observe.status import Status
 from tests.waiting import HANGS, wait_for
@@ -94,7 +95,8 @@ def submit(
     settings: Mapping[str, str] | None = None,
 ) -> Driver:
     with cluster.lease(declared.name, "test", wait=HANGS) as lease:
-        return cluster.submit(declared, lease, cause, settings)
+        settings = {**remembered_settings(declared, lease.record), **(settings or {})}
+        return cluster.submit(declared, lease, cause, settings, pinned(declared, lease.record))
 
 
 def scale(cluster: ClusterManager, name: str, target: int) -> Status:

@@ -15,17 +15,16 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dagster_sparkscale.clusters import receiver_counts
 from dagster_sparkscale.clusters.agents.change import Change, SetExecutors
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
 from dagster_sparkscale.clusters.limits import SetRates
+from dagster_sparkscale.clusters.parts import pinned, remembered_settings
 from dagster_sparkscale.clusters.records.leases import Lease, hold
 from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.records.starts import Drivers, begin
 from dagster_sparkscale.clusters.records.store import Claim, Record
-from dagster_sparkscale.clusters.tuned import declared_limits, standing
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.stream import Stream
@@ -81,7 +80,8 @@ class World:
         """A driver of `stream` that runs with this many executors."""
         cluster = self.cluster
         with cluster.lease(stream.name, "test") as lease:
-            cluster.submit(stream, lease)
+            settings = remembered_settings(stream, lease.record)
+            cluster.submit(stream, lease, settings=settings, pinned=pinned(stream, lease.record))
         kept = self.streams[stream.name]
         kept.registered = kept.requested = executors
         for name, value in fields.items():
@@ -130,6 +130,7 @@ class MemoryCluster(ClusterManager):
         lease: Lease,
         cause: str = "manual",
         settings: Mapping[str, str] | None = None,
+        pinned: int | None = None,
     ) -> Driver:
         world = self._world
         lease.check(stream.name)
@@ -150,7 +151,7 @@ class MemoryCluster(ClusterManager):
                 stream,
                 lease.record.executors,
                 lease.record.declared,
-                receiver_counts.in_force(stream, lease.record),
+                pinned,
             ),
         )
         epoch = start.record.epoch
@@ -167,11 +168,7 @@ class MemoryCluster(ClusterManager):
             ),
             requested=start.record.executors or 0,
             executor_cores=stream.executor_cores,
-            settings={
-                **standing(lease.record.tuning, declared_limits(stream)),
-                **receiver_counts.settings_of(stream, lease.record),
-                **(settings or {}),
-            },
+            settings=dict(settings or {}),
             rates=dict(start.record.rates or {}),
         )
         world.streams[stream.name] = kept
