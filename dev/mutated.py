@@ -82,7 +82,7 @@ _OTHER_TESTS: Modules = {
         "clusters/test_driver_options*.py",
     ),
     "clusters/fate.py": ("clusters/host/test_drivers*.py", "clusters/test_fate*.py"),
-    "clusters/in_force.py": ("backpressure/test_tunables.py", "clusters/test_in_force.py"),
+    "in_force/limits.py": ("backpressure/test_tunables.py", "in_force/test_limits.py"),
     "declare/backpressure.py": (
         "declare/test_backpressure*.py",
         "declare/test_drift*.py",

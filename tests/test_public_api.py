@@ -141,7 +141,7 @@ def test_the_driver_starts_where_there_is_nothing_else():
 
 # They read or write a moment, and look at no clock.
 MOMENTS = {
-    "clusters/in_force.py": "datetime",
+    "in_force/limits.py": "datetime",
     "clusters/kubernetes/pod_fate.py": "datetime",
     "driver/batches/progress.py": "datetime",
     "durations.py": "datetime",

@@ -13,12 +13,12 @@ from dagster_sparkscale.backpressure.plan import How
 from dagster_sparkscale.backpressure.preflight import Looked
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
-from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import NotDone, Refused
-from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.live_limits import SetRates
+from dagster_sparkscale.in_force.tuned import with_tuning
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from dagster_sparkscale.observe.status import Status

@@ -13,8 +13,8 @@ from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import NotDone
-from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.tuned import with_tuning
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start
 

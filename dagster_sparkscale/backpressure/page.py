@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dagster_sparkscale.clusters.in_force import LimitInForce
+from dagster_sparkscale.in_force.limits import LimitInForce
 from dagster_sparkscale.markdown import INLINE, fitted, fitting
 from dagster_sparkscale.observe.status import Limit, Query, Status
 

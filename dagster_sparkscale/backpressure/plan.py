@@ -18,13 +18,13 @@ from dagster_sparkscale.backpressure.tunables import (
     RECEIVER_INITIAL,
     with_values,
 )
-from dagster_sparkscale.clusters import receiver_counts
-from dagster_sparkscale.clusters.in_force import receivers, tuned_rates, values_of
 from dagster_sparkscale.clusters.records.store import Record
-from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, in_force
 from dagster_sparkscale.declare.drift import executors_at_start
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.live_limits import EVERY
+from dagster_sparkscale.in_force import receiver_counts
+from dagster_sparkscale.in_force.limits import receivers, tuned_rates, values_of
+from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE, in_force
 from dagster_sparkscale.observe.status import Status
 
 How = Literal["live", "start", "restart"]

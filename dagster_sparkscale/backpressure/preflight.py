@@ -17,13 +17,13 @@ from dagster_sparkscale.backpressure.tunables import with_values
 from dagster_sparkscale.backpressure.verify import measured
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
-from dagster_sparkscale.clusters.in_force import set_by_a_person
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.declare.backpressure import Retune
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.limits import set_by_a_person
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy

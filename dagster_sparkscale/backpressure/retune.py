@@ -12,9 +12,9 @@ from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.clusters.requests import Refused
-from dagster_sparkscale.clusters.tuned import before, declared_limits, with_tuning
 from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.tuned import before, declared_limits, with_tuning
 from dagster_sparkscale.observe.minutes import Minute
 
 LEAST = 30

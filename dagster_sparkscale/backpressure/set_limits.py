@@ -16,13 +16,13 @@ from dagster_sparkscale.clusters.errors import (
     ClusterError,
     StaleEpoch,
 )
-from dagster_sparkscale.clusters.in_force import live
-from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Limited
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.limits import live
+from dagster_sparkscale.in_force.live_limits import SetRates
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 
 EVERY = "*"

@@ -16,9 +16,9 @@ from dagster_sparkscale.backpressure.set_limits import (
 )
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.records.overtaking import Requester
-from dagster_sparkscale.clusters.tuned import in_force
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
+from dagster_sparkscale.in_force.tuned import in_force
 from dagster_sparkscale.observe.status import Limit
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
 

@@ -12,7 +12,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dagster_sparkscale.clusters.in_force import (
+from dagster_sparkscale.declare.declaration import DeclarationError
+from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
+from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.declare.streams import DStream, StructuredStream
+from dagster_sparkscale.in_force.limits import (
     MAX_DELAY,
     MAX_OFFSETS,
     MAX_RATE,
@@ -23,11 +27,7 @@ from dagster_sparkscale.clusters.in_force import (
     RECEIVER_MAX,
     STREAMING,
 )
-from dagster_sparkscale.clusters.tuned import declared_limits
-from dagster_sparkscale.declare.declaration import DeclarationError
-from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
-from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.declare.streams import DStream, StructuredStream
+from dagster_sparkscale.in_force.tuned import declared_limits
 
 __all__ = [
     "INITIAL_RATE",

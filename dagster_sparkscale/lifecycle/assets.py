@@ -8,12 +8,11 @@ from pydantic import Field
 
 from dagster_sparkscale.clusters.errors import Overtaken
 from dagster_sparkscale.clusters.records.overtaking import RESTART, START
-from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import in_units
+from dagster_sparkscale.in_force.parts import as_metadata
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, Start, reconcile
 from dagster_sparkscale.names import MINUTES
@@ -76,18 +75,6 @@ def _autoscale(stream: Stream) -> dict[str, str]:
     return {"autoscale": f"{type(policy).__name__}: {', '.join(said)}"}
 
 
-def _limits(stream: Stream) -> dict[str, str]:
-    """What is declared of limits."""
-    told = {}
-    if (policy := stream.backpressure) is not None:
-        most = f"to {policy.max_rate:,.15g}" if policy.max_rate is not None else "or more"
-        told["backpressure"] = f"{policy.estimator}: {policy.min_rate:,.15g} {most} records/s"
-    if options := {n: v for n, v in declared_limits(stream).items() if n != BACKPRESSURE}:
-        each = (f"{name.removeprefix(SOURCE_OPTIONS)} {value}" for name, value in options.items())
-        told["limits_declared"] = ", ".join(each)
-    return told
-
-
 def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
     @dg.asset(
         key=asset_key(stream),
@@ -108,7 +95,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
                 + (f" ({stream.bounds.note})" if stream.bounds.note else "")
             ),
             **_autoscale(stream),
-            **_limits(stream),
+            **as_metadata(stream),
             **({"checkpoint": stream.checkpoint_location} if stream.checkpoint_location else {}),
             **stream.metadata,
         },

@@ -8,7 +8,6 @@ from enum import Enum
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import ClusterError, StaleEpoch
-from dagster_sparkscale.clusters.parts import REMEMBERING, pinned, remembered_settings
 from dagster_sparkscale.clusters.records.leases import Lease
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.owners import identity_of, refuse_anothers
@@ -17,6 +16,7 @@ from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import ask, newest_now
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.parts import REMEMBERING, pinned, remembered_settings
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy

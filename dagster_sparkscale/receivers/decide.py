@@ -7,11 +7,11 @@ First how many there are, which is a restart, and places them all anew; then whe
 from dataclasses import replace
 
 from dagster_sparkscale.clusters.base import Driver
-from dagster_sparkscale.clusters.in_force import RECEIVER_MAX, read_once
 from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ReceiversTo
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.driver.spark.features import MOVES
+from dagster_sparkscale.in_force.limits import RECEIVER_MAX, read_once
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.receivers.balance import (

@@ -18,12 +18,12 @@ import time
 
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import StaleEpoch
-from dagster_sparkscale.clusters.receiver_counts import changed, count_of
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused, ask
 from dagster_sparkscale.declare.receivers import ReceiverCount, fitting_executors
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.in_force.receiver_counts import changed, count_of
 from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.receivers.decide import asked_of, most_executors

@@ -6,12 +6,12 @@ from typing import NoReturn
 
 from dagster_sparkscale.clusters.base import ClusterManager, Driver
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.receiver_counts import changed, put_back
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.clusters.requests import NotDone
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.in_force.receiver_counts import changed, put_back
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Outcome, Start, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.clusters.in_force import attributed, waiting
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
 from dagster_sparkscale.declare.drift import drift, until_restart
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.waves import aligned, waves
+from dagster_sparkscale.in_force.limits import attributed, waiting
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.state import in_progress

@@ -7,11 +7,11 @@ from typing import Any
 import dagster as dg
 
 from dagster_sparkscale.clusters.records.store import Record, Tuning
-from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
 from dagster_sparkscale.declare.limits import SourceLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import StructuredStream
+from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit

@@ -15,7 +15,7 @@ from dagster_sparkscale.clusters.errors import ClusterError, Overtaken, StaleEpo
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import NotDone, Refused
-from dagster_sparkscale.clusters.tuned import declared_limits
+from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
 from tests.backpressure.applied import (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.backpressure.page import of_sources, set_by
-from dagster_sparkscale.clusters.in_force import LimitInForce
+from dagster_sparkscale.in_force.limits import LimitInForce
 from dagster_sparkscale.markdown import INLINE
 from dagster_sparkscale.observe.status import Limit, Query
 from tests.fakes import QUERY, status

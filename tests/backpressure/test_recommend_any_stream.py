@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from dagster_sparkscale.backpressure.recommend import recommend
 from dagster_sparkscale.backpressure.throughput import Sustained, sustained
 from dagster_sparkscale.backpressure.tunables import with_values
-from dagster_sparkscale.clusters.in_force import values_of as values
-from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
+from dagster_sparkscale.in_force.limits import values_of as values
+from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.observe.minutes import Minute
 from tests.backpressure.advising import after
 from tests.backpressure.histories import BEGAN, CLICKS, in_force, minute, minutes

@@ -8,8 +8,8 @@ import pytest
 from dagster_sparkscale.backpressure import apply
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import Retune
+from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.names import OPERATION_TAG, STREAM_TAG
 from tests.backpressure.retuning import (
     JOB,

@@ -15,12 +15,12 @@ from dagster_sparkscale.backpressure.set_limits import (
 )
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, OperationInProgress
-from dagster_sparkscale.clusters.in_force import live
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Tuning
 from dagster_sparkscale.clusters.requests import Refused
-from dagster_sparkscale.clusters.tuned import with_tuning
 from dagster_sparkscale.driver.backpressure.rates import BadRates
+from dagster_sparkscale.in_force.limits import live
+from dagster_sparkscale.in_force.tuned import with_tuning
 from dagster_sparkscale.observe.status import Batch, Limit, Query
 from tests.fakes import QUERY, status, structured
 from tests.in_memory.cluster import MemoryAgent, World

@@ -25,10 +25,10 @@ from dagster_sparkscale.clusters.errors import (
     OperationInProgress,
     StaleEpoch,
 )
-from dagster_sparkscale.clusters.limits import SetRates
 from dagster_sparkscale.clusters.records.store import Conflict, Submission
 from dagster_sparkscale.declare.streams import StructuredStream
 from dagster_sparkscale.driver.backpressure.rates import BadRates
+from dagster_sparkscale.in_force.live_limits import SetRates
 from tests.clusters.running import (
     newest,
     scale,

@@ -16,8 +16,8 @@ from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable
 from dagster_sparkscale.clusters.launch.spark_settings import properties
 from dagster_sparkscale.clusters.local import LocalCluster
-from dagster_sparkscale.clusters.parts import pinned, remembered_settings
 from dagster_sparkscale.declare.streams import StructuredStream
+from dagster_sparkscale.in_force.parts import pinned, remembered_settings
 from dagster_sparkscale.observe.status import Status
 from tests.waiting import HANGS, wait_for
 

@@ -187,6 +187,7 @@ class Side(ClusterManager):
         lease: Lease,
         cause: str = "manual",
         settings: Mapping[str, str] | None = None,
+        pinned: int | None = None,
     ) -> Driver:
         lease.check(stream.name)
         refuse_if_held(stream.name, lease.record)

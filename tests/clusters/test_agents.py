@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.errors import (
     StaleEpoch,
     Superseded,
 )
-from dagster_sparkscale.clusters.limits import PatchRates, SetRates
+from dagster_sparkscale.in_force.live_limits import PatchRates, SetRates
 from tests.clusters.answering import STATUS, TOKEN, Agent, ask, remote
 from tests.waiting import HANGS
 

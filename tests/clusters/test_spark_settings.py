@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.java import java_home
 from dagster_sparkscale.clusters.launch.spark_settings import properties, settings
-from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.state import State
@@ -20,6 +19,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
 from dagster_sparkscale.driver.backpressure.plan import plan_of
 from dagster_sparkscale.driver.begin.stream_options import options_of
+from dagster_sparkscale.in_force.tuned import declared_limits
 from tests.waiting import HANGS
 
 MASTER = "spark://h:7077"

@@ -19,8 +19,6 @@ from dagster_sparkscale.clusters.agents.change import Change, SetExecutors
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
-from dagster_sparkscale.clusters.limits import SetRates
-from dagster_sparkscale.clusters.parts import pinned, remembered_settings
 from dagster_sparkscale.clusters.records.leases import Lease, hold
 from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.records.starts import Drivers, begin
@@ -28,6 +26,8 @@ from dagster_sparkscale.clusters.records.store import Claim, Record
 from dagster_sparkscale.declare.checkpoints import normalized
 from dagster_sparkscale.declare.drift import declared, executors_at_start
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force.live_limits import SetRates
+from dagster_sparkscale.in_force.parts import pinned, remembered_settings
 from dagster_sparkscale.observe.status import Relaunch, Status
 from dagster_sparkscale.receivers.move import MoveReceiver
 from tests.in_memory.driver import Kept, status_of
@@ -78,15 +78,19 @@ class World:
 
     def run(self, stream: Stream, executors: int = 2, **fields: Any) -> Kept:
         """A driver of `stream` that runs with this many executors."""
-        cluster = self.cluster
-        with cluster.lease(stream.name, "test") as lease:
-            settings = remembered_settings(stream, lease.record)
-            cluster.submit(stream, lease, settings=settings, pinned=pinned(stream, lease.record))
+        with self.cluster.lease(stream.name, "test") as lease:
+            self.submit(stream, lease)
         kept = self.streams[stream.name]
         kept.registered = kept.requested = executors
         for name, value in fields.items():
             setattr(kept, name, value)
         return kept
+
+    def submit(self, stream: Stream, lease: Lease) -> Driver:
+        """Start a driver with what is remembered of the stream's parts, as a start does."""
+        record = lease.record
+        settings = remembered_settings(stream, record)
+        return self.cluster.submit(stream, lease, settings=settings, pinned=pinned(stream, record))
 
     def end(self, stream: str, state: DriverState = DriverState.FAILED, **fields: Any) -> Driver:
         """End the stream's driver."""

@@ -385,7 +385,7 @@ def test_two_at_once_start_one_driver(world, before):
 
 def test_a_launch_that_fails_leaves_the_lease_free(world):
     class Broken(type(world.cluster)):
-        def submit(self, stream, lease, cause="manual", settings=None):
+        def submit(self, stream, lease, cause="manual", settings=None, pinned=None):
             raise ClusterError("no such program")
 
     with pytest.raises(ClusterError, match="no such program"):

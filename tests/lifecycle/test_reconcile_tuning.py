@@ -8,9 +8,9 @@ import pytest
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.store import Record, Tuning
-from dagster_sparkscale.clusters.tuned import declared_limits
 from dagster_sparkscale.declare.backpressure import Retune
 from dagster_sparkscale.declare.limits import SourceLimits
+from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.lifecycle.jobs import describe
 from tests.fakes import structured
 from tests.in_memory.cluster import World

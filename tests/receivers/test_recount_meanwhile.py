@@ -121,7 +121,7 @@ class TestBeforeTheEnd:
             def restart(stream: str) -> None:
                 world.on_wait = lambda stream: None
                 world.end("clicks")
-                world.cluster.submit(STREAM, lease)
+                world.submit(STREAM, lease)
                 other.close()
 
             world.on_wait = restart
@@ -167,7 +167,7 @@ class TestOfOneThatDoesNotRun:
 
             def start(stream: str) -> None:
                 world.on_wait = lambda stream: None
-                world.cluster.submit(STREAM, lease)
+                world.submit(STREAM, lease)
                 other.close()
 
             world.on_wait = start

@@ -78,7 +78,7 @@ def test_an_address_that_is_down_then_in_trouble_then_up_gets_every_alert_once(c
         assert alerts.tick() == "Sent: 2. Problems that people know of: 2."
         assert alerts.tick() == "Sent: 0. Problems that people know of: 2."
         with world.cluster.lease("clicks", "test") as lease:
-            world.cluster.submit(scaled("clicks"), lease)
+            world.submit(scaled("clicks"), lease)
         alerts.watch()
         assert alerts.tick() == "Sent: 0. Problems that people know of: 2."
         alerts.settle()

@@ -93,7 +93,7 @@ class Tuning:
     """Whether a person has said the values."""
     declared: Mapping[str, str] = field(default_factory=dict)
     """What the declaration made of all limits then: where it makes something else of one, that is
-    in force again (`clusters/tuned.py`)."""
+    in force again (`in_force/tuned.py`)."""
     before: Mapping[str, str] = field(default_factory=dict)
     """What was in force before, to go back to."""
     baseline: Mapping[str, float] = field(default_factory=dict)

@@ -15,9 +15,9 @@ import dagster as dg
 from dagster import DagsterInstance
 
 from dagster_sparkscale.backpressure import page as backpressure
-from dagster_sparkscale.clusters.in_force import not_as_declared
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
+from dagster_sparkscale.in_force.limits import not_as_declared
 from dagster_sparkscale.kafka import page as kafka
 from dagster_sparkscale.names import MINUTES
 from dagster_sparkscale.observe import state as states

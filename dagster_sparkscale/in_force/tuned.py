@@ -26,6 +26,18 @@ def declared_limits(stream: Stream) -> dict[str, str]:
     return {name: value for each in made for name, value in each if _group(name) is not None}
 
 
+def as_metadata(stream: Stream) -> dict[str, str]:
+    """The declared limits, as the asset of the stream shows them."""
+    shown: dict[str, str] = {}
+    if (policy := stream.backpressure) is not None:
+        most = f"to {policy.max_rate:,.15g}" if policy.max_rate is not None else "or more"
+        shown["backpressure"] = f"{policy.estimator}: {policy.min_rate:,.15g} {most} records/s"
+    if options := {n: v for n, v in declared_limits(stream).items() if n != BACKPRESSURE}:
+        each = (f"{name.removeprefix(SOURCE_OPTIONS)} {value}" for name, value in options.items())
+        shown["limits_declared"] = ", ".join(each)
+    return shown
+
+
 def in_force(stream: Stream, tuning: Tuning | None) -> dict[str, str]:
     """The Spark settings of limits with which a driver would start now."""
     declared = declared_limits(stream)

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from dagster_sparkscale.clusters.errors import StaleEpoch
-from dagster_sparkscale.clusters.limits import SetRates, at_start, checked
 from dagster_sparkscale.driver.backpressure.rates import BadRates, rates_of
 from dagster_sparkscale.driver.wire import RATES
+from dagster_sparkscale.in_force.live_limits import SetRates, at_start, checked
 from tests.fakes import structured
 from tests.in_memory.cluster import World
 

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from dagster_sparkscale.clusters.launch.spark_settings import settings
-from dagster_sparkscale.clusters.receiver_counts import (
+from dagster_sparkscale.clusters.records.store import Record
+from dagster_sparkscale.declare.drift import declared
+from dagster_sparkscale.declare.receivers import ReceiverCount, ReceiverPolicy
+from dagster_sparkscale.in_force.receiver_counts import (
     at_start,
     changed,
     count_of,
@@ -14,9 +17,6 @@ from dagster_sparkscale.clusters.receiver_counts import (
     put_back,
     settings_of,
 )
-from dagster_sparkscale.clusters.records.store import Record
-from dagster_sparkscale.declare.drift import declared
-from dagster_sparkscale.declare.receivers import ReceiverCount, ReceiverPolicy
 from tests.declare.test_receivers import counting
 from tests.fakes import dstream, structured
 

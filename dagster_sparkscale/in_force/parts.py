@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dagster_sparkscale.clusters import limits, receiver_counts, tuned
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.in_force import live_limits, receiver_counts, tuned
 
 AtStart = Callable[[Record, Stream, float, bool | None], tuple[Record, tuple[str, ...]]]
 
@@ -22,19 +22,22 @@ class Remembering:
     """The Spark settings by which a driver begins with it."""
     pinned: Callable[[Stream, Record], int | None] = lambda stream, record: None
     """How many places of tasks it takes for good; None: as is declared."""
+    as_metadata: Callable[[Stream], Mapping[str, str]] = lambda stream: {}
+    """What the asset of the stream shows of its declaration."""
 
 
 REMEMBERING = (
     Remembering(
         lambda record, stream, now, drained: tuned.at_start(record, stream, now),
         lambda stream, record: tuned.standing(record.tuning, tuned.declared_limits(stream)),
+        as_metadata=tuned.as_metadata,
     ),
     Remembering(
         lambda record, stream, now, drained: receiver_counts.at_start(record, stream, drained),
         receiver_counts.settings_of,
         receiver_counts.in_force,
     ),
-    Remembering(settings=lambda stream, record: limits.at_start(record.rates)),
+    Remembering(settings=lambda stream, record: live_limits.at_start(record.rates)),
 )
 
 
@@ -50,3 +53,8 @@ def pinned(stream: Stream, record: Record) -> int | None:
     """How many places of tasks are taken for good once a driver starts; None: as is declared."""
     numbers = (part.pinned(stream, record) for part in REMEMBERING)
     return next((number for number in numbers if number is not None), None)
+
+
+def as_metadata(stream: Stream) -> dict[str, str]:
+    """What the asset of the stream shows of the declaration of its parts."""
+    return {name: text for part in REMEMBERING for name, text in part.as_metadata(stream).items()}

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.clusters.in_force import (
+from dagster_sparkscale.clusters.records.store import Limited, Record, Tuning
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy
+from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
+from dagster_sparkscale.in_force.limits import (
     attributed,
     live,
     read_once,
@@ -13,11 +16,8 @@ from dagster_sparkscale.clusters.in_force import (
     set_by_a_person,
     tuned_rates,
 )
-from dagster_sparkscale.clusters.receiver_counts import changed
-from dagster_sparkscale.clusters.records.store import Limited, Record, Tuning
-from dagster_sparkscale.clusters.tuned import declared_limits
-from dagster_sparkscale.declare.backpressure import BackpressurePolicy
-from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
+from dagster_sparkscale.in_force.receiver_counts import changed
+from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Limit
 from tests.fakes import dstream, status, structured

@@ -15,10 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from dagster_sparkscale.clusters import receiver_counts
 from dagster_sparkscale.clusters.records.store import Record, Tuning
-from dagster_sparkscale.clusters.tuned import MAX_RATE_LIVE, declared_limits
-from dagster_sparkscale.clusters.tuned import in_force as settings_in_force
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
@@ -26,6 +23,9 @@ from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
 from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import parse_duration
+from dagster_sparkscale.in_force import receiver_counts
+from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE, declared_limits
+from dagster_sparkscale.in_force.tuned import in_force as settings_in_force
 from dagster_sparkscale.observe.evaluation import PERSON, Evaluation
 from dagster_sparkscale.observe.status import Status
 

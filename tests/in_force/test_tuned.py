@@ -6,16 +6,16 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.clusters.records.store import Record, Tuning
-from dagster_sparkscale.clusters.tuned import (
+from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
+from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
+from dagster_sparkscale.driver.wire import BACKPRESSURE
+from dagster_sparkscale.in_force.tuned import (
     at_start,
     declared_limits,
     in_force,
     standing,
     without,
 )
-from dagster_sparkscale.declare.backpressure import BackpressurePolicy, Retune
-from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
-from dagster_sparkscale.driver.wire import BACKPRESSURE
 from tests.fakes import dstream, structured
 
 OF = "spark.sparkscale.options."

@@ -1,0 +1,1 @@
+"""What is in force of a stream beside its declaration: limits, and the number of receivers."""
