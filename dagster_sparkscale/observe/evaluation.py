@@ -1,7 +1,7 @@
 """Evaluates an agent's report: what a stream did in the evaluation window. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dagster_sparkscale.observe import throttling
 from dagster_sparkscale.observe.receivers import active as active_receivers
@@ -167,88 +167,164 @@ def evaluate(
         batch_interval: the declared batch interval in seconds, for queries that don't tell theirs.
         newest: how many of the batches that were recorded last count even if they completed before.
     """
-    fresh = status.spark_age is not None and status.spark_age <= STALE_AFTER
-    older = len(status.batches) - newest
-    batches = [
-        batch
-        for number, batch in enumerate(status.batches)
-        if status.now - window < batch.completed_at or number >= older
-    ]
-    good = [b for b in batches if not b.failed]
-    warm = [b for b in good if not b.cold]
-    intervals = {q.name: (q.interval_ms or batch_interval * 1000) for q in status.queries}
-    active = [q for q in status.queries if q.active]
-    paced = [q for q in active if q.trigger not in UNPACED]
-    names = {q.name for q in active}
+    now = _Window.of(status, window, batch_interval, newest)
+    found = Evaluation(window=window, uptime=status.now - status.started_at)
+    for group in (_with_load, _with_flow, _with_lag, _with_executors, _with_limits):
+        found = group(found, now)
+    return found
 
-    loads: list[Load] = []
-    unmeasured: list[Query] = []
-    for query in paced:
-        load = _load(query.name, [b for b in warm if b.query == query.name], intervals[query.name])
-        if load is None:
-            unmeasured.append(query)
-        else:
-            loads.append(load)
-    loads.sort(key=lambda load: -load.ratio)
-    worst, ratio = (loads[0].query, loads[0].ratio) if loads else (None, None)
-    overdue, overdue_for = _overdue(paced, intervals) if fresh else (None, None)
-    warming = [q for q in unmeasured if _is_warming(q, good, intervals)]
+
+@dataclass(frozen=True)
+class _Window:
+    """What an agent reported, cut to the window."""
+
+    status: Status
+    seconds: float
+    batch_interval: float
+    """The declared one, in seconds."""
+    fresh: bool
+    """Whether the agent's last answer from Spark counts as a measurement."""
+    batches: list[Batch]
+    good: list[Batch]
+    """Those that did not fail."""
+    intervals: dict[str, float]
+    """Milliseconds, by query."""
+    active: list[Query]
+
+    @classmethod
+    def of(cls, status: Status, seconds: float, batch_interval: float, newest: int) -> "_Window":
+        older = len(status.batches) - newest
+        batches = [
+            batch
+            for number, batch in enumerate(status.batches)
+            if status.now - seconds < batch.completed_at or number >= older
+        ]
+        return cls(
+            status,
+            seconds,
+            batch_interval,
+            fresh=status.spark_age is not None and status.spark_age <= STALE_AFTER,
+            batches=batches,
+            good=[b for b in batches if not b.failed],
+            intervals={q.name: (q.interval_ms or batch_interval * 1000) for q in status.queries},
+            active=[q for q in status.queries if q.active],
+        )
+
+    def warm(self, query: str | None) -> list[Batch]:
+        """The batches of a query that count for R: its first one in a driver does not."""
+        return [b for b in self.good if not b.cold and b.query == query]
+
+
+def _with_load(found: Evaluation, now: _Window) -> Evaluation:
+    """How loaded the queries are: R, and what is overdue or silent."""
+    paced = [q for q in now.active if q.trigger not in UNPACED]
+    measured = [(q, _load(q.name, now.warm(q.name), now.intervals[q.name])) for q in paced]
+    loads = sorted((load for _, load in measured if load), key=lambda load: -load.ratio)
+    unmeasured = [q for q, load in measured if load is None]
+    warming = [q for q in unmeasured if _is_warming(q, now.good, now.intervals)]
     counted = [q for q in unmeasured if q not in warming or not q.cold]
-    stalled, stalled_for = _overdue(counted, intervals) if fresh else (None, None)
-    silent, silent_query = _silent(status, paced, intervals, window) if fresh else (None, None)
-
-    late = _furthest_behind(active) if fresh else None
-    limited = throttling.throttled(active, [load.query for load in loads], batches)
-    its_own = throttling.allowed([q for q in active if q.name == limited], batches, intervals)
-    of_worst = [b for b in warm if b.query == worst]
-    loaded = [b for b in good if b.records is not None]
-    records = sum(b.records or 0 for b in loaded)
-    kept = window if status.dropped_at is None else min(window, status.now - status.dropped_at)
-    busy_ms = sum(b.processing_ms for b in loaded)
-    gathered_ms = sum(b.triggers * intervals.get(b.query, batch_interval * 1000) for b in loaded)
-    return Evaluation(
-        window=window,
-        uptime=status.now - status.started_at,
-        ratio=ratio,
-        query=worst,
+    worst = loads[0] if loads else None
+    if now.fresh:
+        overdue, overdue_for = _overdue(paced, now.intervals)
+        stalled, stalled_for = _overdue(counted, now.intervals)
+        silent, silent_query = _silent(now.status, paced, now.intervals, now.seconds)
+        found = replace(
+            found,
+            overdue=overdue,
+            overdue_for=overdue_for,
+            stalled=stalled,
+            stalled_for=stalled_for,
+            silent=silent,
+            silent_query=silent_query,
+        )
+    of_worst = now.warm(worst.query if worst else None)
+    return replace(
+        found,
+        ratio=worst.ratio if worst else None,
+        query=worst.query if worst else None,
         loads=tuple(loads),
-        unpaced=tuple(q.name for q in active if q.trigger in UNPACED),
-        overdue=overdue,
-        stalled=stalled,
-        overdue_for=overdue_for,
-        stalled_for=stalled_for,
-        active_tasks=_active_tasks(status) if fresh else None,
+        unpaced=tuple(q.name for q in now.active if q.trigger in UNPACED),
         warming=warming[0].name if warming else None,
-        silent=silent,
-        silent_query=silent_query,
-        completed=sum(b.triggers for b in good if b.query in names),
-        failed=len(batches) - len(good),
         processing_ms=_mean_processing_ms(of_worst),
         scheduling_ms=_mean([b.scheduling_ms for b in of_worst if b.scheduling_ms is not None]),
+        batch_interval=now.intervals[worst.query] / 1000 if worst else now.batch_interval,
+        silence=None if worst else _why_silent(now, warming),
+    )
+
+
+def _with_flow(found: Evaluation, now: _Window) -> Evaluation:
+    """How many batches and records went through, and how many wait."""
+    status, names = now.status, {q.name for q in now.active}
+    loaded = [b for b in now.good if b.records is not None]
+    records = sum(b.records or 0 for b in loaded)
+    kept = now.seconds
+    if status.dropped_at is not None:
+        kept = min(kept, status.now - status.dropped_at)
+    busy_ms = sum(b.processing_ms for b in loaded)
+    else_ms = now.batch_interval * 1000
+    gathered_ms = sum(b.triggers * now.intervals.get(b.query, else_ms) for b in loaded)
+    return replace(
+        found,
+        completed=sum(b.triggers for b in now.good if b.query in names),
+        failed=len(now.batches) - len(now.good),
         input_rate=records / kept if loaded and kept > 0 else None,
         gathered_rate=records * 1000 / gathered_ms if gathered_ms else None,
         processed_rate=records * 1000 / busy_ms if records and busy_ms else None,
-        backlog_records=_total([q.backlog_records for q in active]) if fresh else None,
-        pending_batches=_total([q.pending_batches for q in active]) if fresh else None,
-        lag=late.behind_ms / 1000 if late and late.behind_ms is not None else None,
-        lag_query=late.name if late else None,
-        lag_unknown=next((q.lag_unknown for q in active if q.lag_unknown), None) if fresh else None,
-        lag_at_least=_at_least(active) if fresh else None,
-        catching_up=_catching_up(b for b in batches if late and b.query == late.name),
-        lag_paced=bool(late and late.interval_ms),
-        shards=status.source_shards if fresh else None,
-        lost=_known([q.source_lost for q in status.queries]),
-        registered=status.registered if fresh else None,
-        removing=status.removing if fresh else 0,
-        requested=status.requested if fresh else None,
-        receivers=active_receivers(status) if fresh and status.receivers else None,
-        batch_interval=(intervals[worst] / 1000 if worst else batch_interval),
-        limit=throttling.allowed(active, batches, intervals),
+        backlog_records=_total([q.backlog_records for q in now.active]) if now.fresh else None,
+        pending_batches=_total([q.pending_batches for q in now.active]) if now.fresh else None,
+    )
+
+
+def _with_lag(found: Evaluation, now: _Window) -> Evaluation:
+    """How far the queries are behind the tips of their sources, and what those have lost."""
+    found = replace(found, lost=_known([q.source_lost for q in now.status.queries]))
+    if not now.fresh:
+        return found
+    late = _furthest_behind(now.active)
+    if late is not None and late.behind_ms is not None:
+        found = replace(
+            found,
+            lag=late.behind_ms / 1000,
+            lag_query=late.name,
+            catching_up=_catching_up(b for b in now.batches if b.query == late.name),
+            lag_paced=bool(late.interval_ms),
+        )
+    return replace(
+        found,
+        lag_unknown=next((q.lag_unknown for q in now.active if q.lag_unknown), None),
+        lag_at_least=_at_least(now.active),
+        shards=now.status.source_shards,
+    )
+
+
+def _with_executors(found: Evaluation, now: _Window) -> Evaluation:
+    """Which executors there are, and what they do."""
+    status = now.status
+    if not now.fresh:
+        return found
+    return replace(
+        found,
+        active_tasks=_active_tasks(status),
+        registered=status.registered,
+        removing=status.removing,
+        requested=status.requested,
+        receivers=active_receivers(status) if status.receivers else None,
+    )
+
+
+def _with_limits(found: Evaluation, now: _Window) -> Evaluation:
+    """What limits the queries, and which takes all that it may."""
+    by_load = [load.query for load in found.loads]
+    limited = throttling.throttled(now.active, by_load, now.batches)
+    of_it = [q for q in now.active if q.name == limited]
+    its_own = throttling.allowed(of_it, now.batches, now.intervals)
+    return replace(
+        found,
+        limit=throttling.allowed(now.active, now.batches, now.intervals),
         throttled=limited,
-        throttled_by=throttling.whose(status, limited, its_own),
+        throttled_by=throttling.whose(now.status, limited, its_own),
         throttled_limit=its_own,
-        throttled_lag=throttling.behind(active, limited) if fresh else None,
-        silence=(_why_silent(status, window, active, batches, warming) if ratio is None else None),
+        throttled_lag=throttling.behind(now.active, limited) if now.fresh else None,
     )
 
 
@@ -353,13 +429,9 @@ def _catching_up(batches: Iterable[Batch]) -> float | None:
     return (before - after) / 1000 / (ended - began) if ended > began else None
 
 
-def _why_silent(
-    status: Status,
-    window: float,
-    active: Sequence[Query],
-    batches: Sequence[Batch],
-    warming: Sequence[Query],
-) -> str:
+def _why_silent(now: _Window, warming: Sequence[Query]) -> str:
+    """Why no query has an R, in words."""
+    status, active, window = now.status, now.active, now.seconds
     if status.phase == "starting":
         return "the driver is still starting"
     if not status.queries:
@@ -375,7 +447,7 @@ def _why_silent(
             "behind it is, max_lag can scale it up"
         )
     names = {q.name for q in active}
-    failed = sum(1 for b in batches if b.failed and b.query in names)
+    failed = sum(1 for b in now.batches if b.failed and b.query in names)
     if failed:
         return f"all {failed} batches of the last {window:g} s failed"
     if warming:
