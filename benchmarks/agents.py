@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.begin.options import Options
+from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
 
@@ -26,7 +27,7 @@ class SteadyAgent(Agent):
     """An agent whose Spark has just answered, and completes a batch every ten seconds."""
 
     def __init__(self, options: Options) -> None:
-        super().__init__(options)
+        super().__init__(Core(options))
         # It has run for as long: what a tick stores once, after a start, is no part of the figure.
         self._next = self.started_at = time.time() - 10 * BATCHES
         self._complete_batches()
@@ -60,7 +61,7 @@ def agent(name: str) -> Agent:
         )
     )
     made.phase = "running"
-    made._attached = True
+    made.admission.attached = True
     return made
 
 

@@ -28,7 +28,10 @@ from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream,
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.begin.options import Options
+from dagster_sparkscale.driver.executors.control import ExecutorControl
+from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
+from dagster_sparkscale.driver.spark.looks import Look
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
 
 STREAMS = 20
@@ -60,31 +63,57 @@ def demand(minute: int) -> float:
     return 0.3 + 2.1 * math.sqrt(by_day)
 
 
+class _Executors(ExecutorControl):
+    """Executors that are there as soon as they are asked for."""
+
+    def __init__(self) -> None:
+        self.target = 1
+        self.routes = {("PUT", "/v1/executors"): self._set_target}
+        self.look = Look("executors", self.answer)
+
+    def set_target(self, target: int, operation: int | None = None) -> None:
+        self._admission.operations.admit(operation)
+        self.target = target
+
+    def answer(self) -> Spark:
+        executors = tuple(
+            Executor(str(number), f"worker-{number % 3}.example.com", 2, active_tasks=1)
+            for number in range(self.target)
+        )
+        count = len(executors)
+        return Spark(age=0.0, registered=count, requested=count, executors=executors)
+
+    @property
+    def bound(self) -> None:
+        """There is no Spark."""
+
+
 class _Simulated(Agent):
     """The agent of a stream whose batches take as long as the load makes them."""
 
     def __init__(self, name: str, clock: _Clock) -> None:
-        super().__init__(
-            Options(
-                stream=name,
-                epoch=1,
-                interval_ms=INTERVAL * 1000,
-                initial_executors=1,
-                max_executors=8,
-                token=TOKEN,
-                program=Path("none.py"),
-            )
+        options = Options(
+            stream=name,
+            epoch=1,
+            interval_ms=INTERVAL * 1000,
+            initial_executors=1,
+            max_executors=8,
+            token=TOKEN,
+            program=Path("none.py"),
         )
+        self._simulated = _Executors()
+        super().__init__(Core(options, self._simulated))
+        self._simulated._admission = self.admission
         self._clock = clock
         self._random = random.Random(name)
         self.phase = "running"
-        self._attached = True
+        self.admission.attached = True
         self._seconds = 0.0
 
     def pass_minute(self, minute: int) -> None:
         for batch in range(60 // INTERVAL):
             busy = demand(minute) * self._random.uniform(0.93, 1.07)
-            self._seconds = INTERVAL * busy / self._target
+            self._seconds = INTERVAL * busy / self._simulated.target
             self.history.add(
                 Batch(
                     query="counts",
@@ -97,18 +126,6 @@ class _Simulated(Agent):
 
     def _refresh(self) -> None:
         """Nothing to look at: it is told what happens."""
-
-    def set_target(self, target: int, operation: int | None = None) -> None:
-        self.operations.admit(operation)
-        self._target = target
-
-    def _spark(self) -> Spark:
-        executors = tuple(
-            Executor(str(number), f"worker-{number % 3}.example.com", 2, active_tasks=1)
-            for number in range(self._target)
-        )
-        count = len(executors)
-        return Spark(age=0.0, registered=count, requested=count, executors=executors)
 
     def _queries(self) -> tuple[Query, ...]:
         behind = round(1000 * (self._seconds + self._random.uniform(0, 3)))

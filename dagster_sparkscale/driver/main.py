@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .agent import Agent
+from .backpressure.part import BackpressurePart
 from .backpressure.rates import Rates
 from .begin.announce import announce, url_of
 from .begin.fence import FENCED, Fence, HadoopFile, Mark, Taken, mark_of
@@ -20,12 +21,15 @@ from .begin.options import Options, parse
 from .begin.program import run
 from .ending.reporter import WITHIN, Word
 from .ending.stopper import Stopper
+from .kafka.part import KafkaPart
 from .log import say
+from .part import Core
+from .receivers.part import ReceiversPart
 from .server import Server
 from .spark.jvm import active_context
 from .spark.session import CannotStart, create_context, lend_to_program
 from .spark.unsupported_formats import say_where_asked_for
-from .state.hook import StateHook, declared
+from .state.part import StatePart
 
 STOP_WITHIN = 5.0
 """Seconds that Spark has to stop in, where the driver may not go on."""
@@ -37,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Beside the announcement, which nobody cleans away while the driver runs.
     rates = Rates.prepare(options.announce.parent if options.announce else None)
     atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
-    agent = Agent(options, rates)
+    agent = compose(options, rates)
     word = Word(options.announce, options.last_words)
     if (code := _refused(options, word)) is not None:
         return code
@@ -65,6 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     agent.phase = "ended"
     word.over()
     return code
+
+
+def compose(options: Options, rates: Rates) -> Agent:
+    """The agent of a driver with all of its parts, which are named here alone."""
+    core = Core(options)
+    receivers = ReceiversPart(core)
+    core.executors.guard_by(receivers)
+    return Agent(core, (receivers, BackpressurePart(core, rates), StatePart(core), KafkaPart()))
 
 
 def _refused(options: Options, word: Word) -> int | None:
@@ -103,17 +115,14 @@ def _run(
 
     try:
         tell()
-        context = create_context(options.stream, url)
+        context = create_context(options.stream, url, agent.properties)
         agent.attach(context)
         fences += _fence(options, context, word)
         for fence in fences:
             fence.outwait(options.outwait, lambda: stopper.requested)
         lend_to_program()
         stopper.hold_back_the_program()
-        settings = dict(context.getConf().getAll())
-        agent.structured.install(
-            StateHook(str(context.version), declared(settings), lambda: stopper.requested)
-        )
+        agent.structured.install()
         say_where_asked_for()
         try:
             tell()

@@ -5,6 +5,10 @@ and lost its lease, and the next operation was here first.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .request import NotReady
 
 
 class Overtaken(Exception):
@@ -45,3 +49,34 @@ class OperationOrder:
             if self._latest is not None and operation < self._latest:
                 raise Overtaken(operation, self._latest)
             self._latest = operation
+
+
+class Admission:
+    """Which requests may change something now. Safe for threads."""
+
+    def __init__(self) -> None:
+        self.operations = OperationOrder()
+        self.phase = "starting"
+        """`starting`, `running`, `stopping` or `ended`."""
+        self.attached = False
+        """Whether there has been a SparkContext."""
+        self._acting = threading.Lock()
+
+    @contextmanager
+    def of_spark(self, operation: int | None, otherwise: str) -> Iterator[None]:
+        """Admit an operation that acts on Spark, and hold others back while the context lasts: or
+        one that was admitted earlier might be carried out later.
+
+        Args:
+            operation: its number; None: it has none.
+            otherwise: what can't be while the program does not run, for people.
+
+        Raises:
+            Overtaken: a later operation has been here.
+            NotReady: the program does not run.
+        """
+        with self._acting:
+            self.operations.admit(operation)
+            if self.phase != "running" or not self.attached:
+                raise NotReady(f"the driver is {self.phase}: {otherwise} now")
+            yield

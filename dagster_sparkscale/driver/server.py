@@ -17,11 +17,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from .agent import Agent
-from .backpressure.rates import MAX_NAME, BadRates
-from .begin.options import MAX_EXECUTORS
-from .executors.target import NotReady
 from .operation_order import Overtaken
-from .receivers.move_request import CannotMove
+from .request import BadRequest, NotReady, Request, WrongEpoch, shown
 from .wire import Answer
 
 MAX_BODY = 64 * 1024
@@ -40,16 +37,14 @@ client that sends a byte now and then does not keep its connection longer."""
 TOKEN_WITHIN = 5.0
 """Seconds from the connection to the token."""
 LONGEST_STOP = 24 * 3600.0
-_LARGEST = 2**63
-_MOVE = re.compile("/v1/receivers/([^/]*)/move")
 
 
 class HttpRefusal(Exception):
     """A request that is answered with an error."""
 
-    def __init__(self, code: int, error: str, **more: Any) -> None:
+    def __init__(self, code: int, error: str) -> None:
         super().__init__(error)
-        self.code, self.body = code, {"error": error, **more}
+        self.code = code
 
 
 class Server(ThreadingHTTPServer):
@@ -200,18 +195,16 @@ class Handler(BaseHTTPRequestHandler):
             route = (method, url.path)
             if route == ("GET", "/v1/status"):
                 code, answer = 200, self._status(url.query).as_json()
-            elif route == ("PUT", "/v1/executors"):
-                code, answer = 200, self._executors(body).as_json()
-            elif route == ("PUT", "/v1/rates"):
-                code, answer = 200, self._rates(body).as_json()
-            elif method == "POST" and (moved := _MOVE.fullmatch(url.path)):
-                code, answer = 200, self._move(moved[1], body).as_json()
             elif route == ("POST", "/v1/stop"):
                 code, answer, afterwards = self._stop(body)
             else:
-                raise HttpRefusal(404, f"{method} {url.path[:100]}: there is no such thing here")
+                code, answer = 200, self._change(method, url.path, body).as_json()
         except HttpRefusal as refusal:
-            code, answer = refusal.code, refusal.body
+            code, answer = refusal.code, {"error": str(refusal)}
+        except BadRequest as error:
+            code, answer = 400, {"error": str(error)}
+        except WrongEpoch as error:
+            code, answer = 409, {"error": str(error), "epoch": self.server.agent.options.epoch}
         except Overtaken as overtaken:
             code = 409
             answer = {
@@ -263,7 +256,7 @@ class Handler(BaseHTTPRequestHandler):
         asked = {name: values[-1] for name, values in parse_qs(query).items()}
         since, window = asked.get("since"), asked.get("window")
         if since is not None and not (since.isascii() and since.isdigit() and len(since) < 16):
-            raise HttpRefusal(400, f"since: {since[:40]!r}: must be a sequence number")
+            raise BadRequest(f"since: {since[:40]!r}: must be a sequence number")
         seconds: float | None = None
         if window is not None:
             try:
@@ -271,88 +264,33 @@ class Handler(BaseHTTPRequestHandler):
             except ValueError:
                 seconds = math.nan
             if not 0 <= seconds < math.inf:
-                raise HttpRefusal(400, f"window: {window[:40]!r}: must be a number of seconds")
+                raise BadRequest(f"window: {window[:40]!r}: must be a number of seconds")
         return self.server.agent.status(None if since is None else int(since), seconds)
 
-    def _executors(self, body: bytes) -> Answer:
-        given = self._json(body)
-        target = given.get("target")
-        if type(target) is not int or not 1 <= target <= MAX_EXECUTORS:
-            raise HttpRefusal(
-                400, f"target: {_shown(target)}: must be a whole number from 1 to {MAX_EXECUTORS}"
-            )
-        operation = self._fenced(given)
-        self.server.agent.set_target(target, operation)
-        return self.server.agent.status(batches=False)
-
-    def _rates(self, body: bytes) -> Answer:
-        given = self._json(body)
-        absolute = given.get("absolute", False)
-        if type(absolute) is not bool:
-            raise HttpRefusal(400, f"absolute: {_shown(absolute)}: must be true or false")
-        operation = self._fenced(given)
-        try:
-            self.server.agent.set_rates(given.get("rates"), operation, absolute)
-        except BadRates as error:
-            raise HttpRefusal(400, str(error)) from None
-        return self.server.agent.status(batches=False)
-
-    def _move(self, stream: str, body: bytes) -> Answer:
-        if not (stream.isascii() and stream.isdigit() and len(stream) < 10):
-            raise HttpRefusal(400, f"receiver: {stream[:40]}: must be the number of its stream")
-        given = self._json(body)
-        executor = given.get("executor")
-        if type(executor) is not str or not 0 < len(executor) <= MAX_NAME:
-            raise HttpRefusal(
-                400,
-                f"executor: {_shown(executor)}: must be the id of an executor, of 1 to {MAX_NAME} "
-                "characters",
-            )
-        operation = self._fenced(given)
-        try:
-            self.server.agent.move_receiver(int(stream), executor, operation)
-        except CannotMove as error:
-            raise HttpRefusal(400, str(error)) from None
-        return self.server.agent.status(batches=False)
+    def _change(self, method: str, path: str, body: bytes) -> Answer:
+        """What the agent has a route for."""
+        agent = self.server.agent
+        for (verb, pattern), route in agent.routes.items():
+            found = re.fullmatch(re.sub(r"{\w+}", "([^/]*)", pattern), path)
+            if verb == method and found is not None:
+                route(Request(found.groups(), body, agent.options.epoch))
+                return agent.status(batches=False)
+        raise HttpRefusal(404, f"{method} {path[:100]}: there is no such thing here")
 
     def _stop(self, body: bytes) -> tuple[int, dict[str, Any], Callable[[], None]]:
-        given = self._json(body)
-        graceful = given.get("graceful", True)
+        request, agent = Request((), body, self.server.agent.options.epoch), self.server.agent
+        graceful = request.fields.get("graceful", True)
         if type(graceful) is not bool:
-            raise HttpRefusal(400, f"graceful: {_shown(graceful)}: must be true or false")
-        timeout = given.get("timeout", 120)
+            raise BadRequest(f"graceful: {shown(graceful)}: must be true or false")
+        timeout = request.fields.get("timeout", 120)
         if type(timeout) not in (int, float) or not 0 < timeout <= LONGEST_STOP:
-            raise HttpRefusal(
-                400,
-                f"timeout: {_shown(timeout)}: must be seconds, above 0 and at most "
-                f"{LONGEST_STOP:.0f}",
+            raise BadRequest(
+                f"timeout: {shown(timeout)}: must be seconds, above 0 and at most "
+                f"{LONGEST_STOP:.0f}"
             )
-        self.server.agent.operations.admit(self._fenced(given))
+        agent.admission.operations.admit(request.operation)
         # Asked for once it is answered: an abrupt stop may end the process first.
         return 202, {"stopping": True}, lambda: self.server.stop_program(graceful, timeout)
-
-    def _fenced(self, given: dict[str, Any]) -> int | None:
-        """The number of the operation that asks, None if it has none; of this driver's epoch."""
-        epoch, current = given.get("epoch"), self.server.agent.options.epoch
-        if type(epoch) is not int:
-            raise HttpRefusal(400, f"epoch: {_shown(epoch)}: must be the epoch of the driver meant")
-        if epoch != current:
-            raise HttpRefusal(409, f"epoch: {epoch}: this driver's is {current}", epoch=current)
-        operation = given.get("operation")
-        if operation is not None and (type(operation) is not int or not 0 <= operation < _LARGEST):
-            raise HttpRefusal(
-                400, f"operation: {_shown(operation)}: must be the number of an operation, or null"
-            )
-        return operation
-
-    def _json(self, body: bytes) -> dict[str, Any]:
-        try:
-            given = json.loads(body)
-        except (ValueError, RecursionError):
-            given = None
-        if not isinstance(given, dict):
-            raise HttpRefusal(400, "body: must be a JSON object")
-        return given
 
     def _send(self, code: int, answer: dict[str, Any]) -> None:
         content = json.dumps(answer, allow_nan=False).encode()
@@ -376,7 +314,3 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged: a sensor's would drown the program's own lines."""
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value)[:40] if value is not None else "missing"

@@ -22,7 +22,6 @@ from dagster_sparkscale.clusters.agents.change import SetExecutors
 from dagster_sparkscale.clusters.agents.credentials import Credentials
 from dagster_sparkscale.clusters.agents.http import Connections
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, StaleEpoch
-from dagster_sparkscale.driver import agent as driver_agent
 from tests.clusters.answering import Agent
 from tests.clusters.proxying import Proxy
 from tests.driver import serving
@@ -52,7 +51,7 @@ def test_a_real_agent_is_asked_and_told_to_stop(
     connections: Connections, made: Credentials, tmp_path: Path
 ) -> None:
     stops: list[tuple[bool, float]] = []
-    there = driver_agent.Agent(replace(serving.options(), token=made.token))
+    there = serving.agent_of(replace(serving.options(), token=made.token))
     secret = serving.tls(tmp_path, made)
     with serving.serving(there, lambda *how: stops.append(how), secret) as server:
         url = f"https://127.0.0.1:{server.server_port}"
@@ -144,7 +143,7 @@ def test_a_server_without_tls_at_the_address_is_told_apart(
 def test_an_agent_with_tls_at_the_address_of_one_without_hangs_up(
     connections: Connections, made: Credentials, tmp_path: Path
 ) -> None:
-    there = driver_agent.Agent(serving.options())
+    there = serving.agent_of(serving.options())
     with serving.serving(there, lambda *_: None, serving.tls(tmp_path, made)) as server:
         url = f"http://127.0.0.1:{server.server_port}"
         with pytest.raises(

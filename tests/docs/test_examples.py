@@ -14,7 +14,6 @@ import yaml
 
 import dagster_sparkscale as ours
 from dagster_sparkscale.driver import wire
-from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.batches.reports import SourceReport, read_report
 from dagster_sparkscale.observe.end_report import read_last_words
 from dagster_sparkscale.observe.stop_report import read_stopped
@@ -23,7 +22,7 @@ from dagster_sparkscale.sources.kinesis.options import NAMES
 from dagster_sparkscale.watch.alerts.alerts import Alert, Occurrence
 from tests.docs.kinds import kind
 from tests.docs.pages import PAGES, ROOT, Block, Table, blocks, code, tables
-from tests.driver.serving import ask, client_of, options, serving
+from tests.driver.serving import agent_of, ask, client_of, options, serving
 from tests.fakes import dstream, structured
 
 ALL = [block for page in PAGES for block in blocks(page)]
@@ -125,7 +124,7 @@ def requests() -> Iterator[tuple[str, str, Any]]:
 @pytest.mark.parametrize(("method", "path", "body"), [*requests()])
 def test_the_agent_understands_the_requests(method: str, path: str, body: Any) -> None:
     """Some it carries out, for others Spark must run; it finds no fault with any."""
-    agent = Agent(dataclasses.replace(options(), epoch=7))
+    agent = agent_of(dataclasses.replace(options(), epoch=7))
     with serving(agent, lambda graceful, seconds: None) as server:
         client = client_of(server)
         try:

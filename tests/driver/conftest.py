@@ -12,7 +12,7 @@ from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import RATES_FILE
 from tests.driver.running import Cluster
-from tests.driver.serving import client_of, options, serving
+from tests.driver.serving import agent_of, client_of, options, serving
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -30,7 +30,7 @@ def stops() -> list[tuple[bool, float]]:
 
 @pytest.fixture
 def agent() -> Agent:
-    return Agent(options())
+    return agent_of(options())
 
 
 @pytest.fixture

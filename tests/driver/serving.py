@@ -11,7 +11,9 @@ from typing import Any
 
 from dagster_sparkscale.clusters.agents.credentials import Credentials
 from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.begin.options import Options, tls_of
+from dagster_sparkscale.driver.main import compose
 from dagster_sparkscale.driver.server import Server
 from tests.waiting import HANGS
 
@@ -28,6 +30,10 @@ def options() -> Options:
         token=TOKEN,
         program=Path("app.py"),
     )
+
+
+def agent_of(options: Options, rates: Rates | None = None) -> Agent:
+    return compose(options, rates or Rates())
 
 
 def tls(folder: Path, credentials: Credentials) -> ssl.SSLContext:

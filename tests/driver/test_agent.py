@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver import agent as agent_module
 from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.receivers.part import ReceiversPart
 from dagster_sparkscale.driver.receivers.tracker import Receivers
+from dagster_sparkscale.driver.spark import looks
 from dagster_sparkscale.driver.spark.looks import Look
 from dagster_sparkscale.driver.wire import Executor, Query, Spark
-from tests.driver.serving import options
+from tests.driver.serving import agent_of, options
 from tests.waiting import HANGS
 
 EXECUTORS = (Executor("0", "here", 2, 1), Executor("1", "here", 2))
@@ -28,7 +29,14 @@ def seeing(agent: Agent, **parts: Any) -> None:
         look: Look[Any] = Look(name, lambda value=value: value, lambda: HANGS)
         look.begin()
         assert look.now(HANGS) is value
-        setattr(agent, f"_{name}", look)
+        if name == "executors":
+            agent._executors.look = look
+        elif name == "receivers":
+            receivers = agent._parts[0]
+            assert isinstance(receivers, ReceiversPart)
+            receivers.look = look
+        else:
+            setattr(agent, f"_{name}", look)
 
 
 @pytest.fixture
@@ -53,14 +61,14 @@ def test_an_answer_is_put_together_of_what_each_look_saw(agent: Agent) -> None:
 def test_what_is_true_of_a_moment_is_unknown_once_its_look_has_hung_for_long(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_module, "STALE_AFTER", 0.0)
+    monkeypatch.setattr(looks, "STALE_AFTER", 0.0)
     [graph] = agent.status().queries
     assert graph == Query("dstream", True, interval_ms=1000, source_lost=1)
     assert agent.status().spark.registered == 2  # which is another look's
 
 
 def test_what_no_look_has_seen_yet_is_unknown() -> None:
-    answer = Agent(options()).status()
+    answer = agent_of(options()).status()
     assert answer.spark == Spark()
     assert answer.queries == ()
     ages: Mapping[str, Any] = answer.ages or {}
@@ -70,16 +78,20 @@ def test_what_no_look_has_seen_yet_is_unknown() -> None:
 def test_the_keeper_is_told_that_the_program_is_being_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    agent, told = Agent(options()), list[bool]()
-    monkeypatch.setattr(agent._keeper, "turn", lambda target, stopping: told.append(stopping))
+    agent, told = agent_of(options()), list[bool]()
+    monkeypatch.setattr(
+        agent._executors._keeper, "turn", lambda target, stopping: told.append(stopping)
+    )
     for agent.phase in ("running", "stopping"):
-        agent._executors._look()
+        agent._executors.look._look()
     assert told == [False, True]
 
 
 def test_each_age_is_of_its_own_look(agent: Agent) -> None:
     began = time.monotonic()
     seeing(agent, graph=None)
-    assert agent._graph.seen is not None and agent._receivers.seen is not None
-    assert agent._receivers.seen.at < began <= agent._graph.seen.at
+    receivers = agent._parts[0]
+    assert isinstance(receivers, ReceiversPart)
+    assert agent._graph.seen is not None and receivers.look.seen is not None
+    assert receivers.look.seen.at < began <= agent._graph.seen.at
     assert agent.status().queries == ()

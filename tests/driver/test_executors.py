@@ -21,16 +21,16 @@ from dagster_sparkscale.driver.executors.executors import (
     LOST_WITHIN,
     Executors,
 )
+from dagster_sparkscale.driver.executors.guard import Going, Held
 from dagster_sparkscale.driver.executors.target import (
     PLACING_WITHIN,
     Bound,
-    Going,
     Keeper,
-    NotReady,
     rule_of,
 )
 from dagster_sparkscale.driver.executors.victims import V1, Rule
 from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Receivers
+from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.spark.looks import Look
 from dagster_sparkscale.driver.wire import REMOVAL
@@ -137,17 +137,28 @@ class Cluster:
         self.receivers: Receivers | None = NO_RECEIVERS
         self.streaming_answers = threading.Event()
         self.streaming_answers.set()
-        look = Look("receivers", self._look_at_receivers)
-        look.begin()
+        self._look = Look("receivers", self._look_at_receivers)
+        self._look.begin()
         private = PrivateSpark()
         executors = Executors(jvm_of(self.spark), private, self.clock)
         bound = Bound(executors, None, None, "4.3.0", rule)
-        self.going = Going()
-        self.keeper = Keeper(look, private, self.clock, self._note)
+        self.to_go = Going()
+        self.keeper = Keeper(self, private, self.clock)
         self.keeper._current = lambda: bound
 
-    def _note(self, going: Going) -> None:
-        self.going = going
+    # As the guard of its executors.
+
+    pin = "receiver"
+
+    def known(self) -> Held | None:
+        raise AssertionError("the keeper does not ask for what was seen before")
+
+    def held(self, within: float) -> Held | None:
+        receivers = self._look.now(within)
+        return receivers and receivers.held
+
+    def going(self, executors: Going) -> None:
+        self.to_go = executors
 
     def _look_at_receivers(self) -> Receivers | None:
         assert self.streaming_answers.wait(HANGS)
@@ -181,7 +192,7 @@ def test_an_executor_that_its_worker_decommissions_counts_as_leaving(
     assert cluster.keeper.pause() < LOST_WITHIN
     seen = cluster.turn(4, after=LOST_WITHIN)
     assert (seen.registered, seen.removing) == (4, 1)
-    assert cluster.going.leaving == {"1"}  # so its receivers are moved
+    assert cluster.to_go.leaving == {"1"}  # so its receivers are moved
     assert cluster.keeper.pause() > LOST_WITHIN
     cluster.turn(4, after=LEAVE_WITHIN - 1)
     assert cluster.backend.registered == {"0", "1", "2", "3"}
@@ -190,11 +201,11 @@ def test_an_executor_that_its_worker_decommissions_counts_as_leaving(
     # It is one of those that are too many.
     assert cluster.turn(3).removing == 1
     assert cluster.turn(2).removing == 2
-    assert cluster.going.leaving == {"1", "3"}
+    assert cluster.to_go.leaving == {"1", "3"}
     cluster.backend.registered -= {"1", "3"}
     seen = cluster.turn(2)
     assert (seen.registered, seen.removing) == (2, 0)
-    assert cluster.going.leaving == frozenset()
+    assert cluster.to_go.leaving == frozenset()
 
 
 def test_one_that_its_worker_decommissions_and_that_does_not_go_is_killed() -> None:
@@ -223,7 +234,7 @@ def test_in_a_stop_no_receiver_is_sent_away_from_one() -> None:
     cluster.backend.decommissioned_by_worker = {"1"}
     cluster.turn(4, stopping=True)
     assert cluster.turn(4, after=LOST_WITHIN, stopping=True).removing == 1
-    assert cluster.going == Going()
+    assert cluster.to_go == Going()
 
 
 def test_a_spark_that_does_not_tell_who_is_decommissioned(
@@ -284,7 +295,7 @@ def test_executors_are_asked_for_while_streaming_gives_no_answer() -> None:
 def test_none_is_removed_while_nobody_knows_where_receivers_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(keeper_module, "RECEIVERS_WITHIN", 0.01)
+    monkeypatch.setattr(keeper_module, "PINS_WITHIN", 0.01)
     cluster = Cluster()
     cluster.turn(4)
     cluster.streaming_answers.clear()
@@ -294,7 +305,7 @@ def test_none_is_removed_while_nobody_knows_where_receivers_are(
     )
     assert (seen.registered, seen.removing) == (4, 0)
     cluster.streaming_answers.set()
-    monkeypatch.setattr(keeper_module, "RECEIVERS_WITHIN", HANGS)
+    monkeypatch.setattr(keeper_module, "PINS_WITHIN", HANGS)
     assert cluster.turn(3).blocked is None
     assert len(cluster.backend.registered) == 3
 
@@ -332,16 +343,16 @@ def test_an_executor_with_receivers_goes_once_they_have_moved() -> None:
     # 0 has none, and 3 is the youngest of the others.
     assert cluster.turn(2).blocked == "executor(s) 3 go once no receiver needs them"
     assert cluster.backend.registered == {"1", "2", "3"}
-    assert cluster.going == Going(frozenset("3"), frozenset("0"))
+    assert cluster.to_go == Going(frozenset("3"), frozenset("0"))
     cluster.receivers = hosted(x2=1, x1=2, waiting="it is told why")
     cluster.receivers = replace(cluster.receivers, unsettled=frozenset("3"))
     assert cluster.turn(2, after=1).blocked == "it is told why"
-    assert cluster.going == Going(frozenset("3"))
+    assert cluster.to_go == Going(frozenset("3"))
     cluster.receivers = hosted(x2=1, x1=2)
     assert cluster.turn(2, after=1).blocked is None
     assert cluster.turn(2, after=1).registered == 2
     assert cluster.backend.registered == {"1", "2"}
-    assert cluster.going == Going()
+    assert cluster.to_go == Going()
 
 
 @pytest.mark.parametrize("rule", [V1, FITTING])
@@ -356,9 +367,9 @@ def test_a_choice_that_is_called_off_is_told() -> None:
     cluster = Cluster(rule=FITTING)
     cluster.receivers = hosted(x3=1, x2=1, x1=1, x0=1)
     cluster.turn(3)
-    assert cluster.going == Going(frozenset("3"))
+    assert cluster.to_go == Going(frozenset("3"))
     cluster.turn(4, after=1)
-    assert cluster.going == Going()
+    assert cluster.to_go == Going()
     assert len(cluster.backend.registered) == 4
 
 
@@ -368,10 +379,10 @@ def test_what_can_not_be_told_for_a_moment_calls_nothing_off(
     cluster = Cluster(rule=FITTING)
     cluster.receivers = hosted(x3=1, x2=1, x1=1, x0=1)
     cluster.turn(3)
-    monkeypatch.setattr(keeper_module, "RECEIVERS_WITHIN", 0.01)
+    monkeypatch.setattr(keeper_module, "PINS_WITHIN", 0.01)
     cluster.streaming_answers.clear()
     assert "where receivers run cannot be told" in cluster.turn(3, after=1).blocked
-    assert cluster.going == Going(frozenset("3"))
+    assert cluster.to_go == Going(frozenset("3"))
     cluster.streaming_answers.set()
 
 
@@ -382,7 +393,7 @@ def test_no_executor_goes_whose_core_the_receivers_need() -> None:
     blocked = cluster.turn(3).blocked
     assert "would not run all 3 receivers and a task of a batch beside them" in blocked
     assert len(cluster.backend.registered) == 4
-    assert cluster.going == Going()
+    assert cluster.to_go == Going()
 
 
 @pytest.mark.parametrize("rule", [V1, FITTING])
@@ -404,7 +415,7 @@ def test_one_that_a_receiver_is_on_its_way_to_is_not_told_to_leave(rule: Rule) -
     assert cluster.backend.registered == {"0", "1", "2", "3"}
     if rule is V1:
         assert seen.blocked.startswith("4 executor(s) hold receivers and are never removed")
-    assert cluster.going == Going(frozenset("3") if rule is FITTING else frozenset())
+    assert cluster.to_go == Going(frozenset("3") if rule is FITTING else frozenset())
 
 
 @pytest.mark.parametrize("rule", [V1, FITTING])

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from dagster_sparkscale.driver.batches.offsets import NotKnown, behind, offsets
 from dagster_sparkscale.driver.batches.reports import SourceReport
-from dagster_sparkscale.driver.kafka.lag import NotKnown, behind, offsets
 from tests.driver.kafka_progress import Looked, Offsets, kafka
 
 # Offsets

@@ -2,18 +2,20 @@
 
 import json
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.at_work import Backpressure
+from dagster_sparkscale.driver.backpressure.part import BackpressurePart
 from dagster_sparkscale.driver.backpressure.rates import Rates
-from dagster_sparkscale.driver.batches.history import History
 from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.live_limits import live_limits
-from dagster_sparkscale.driver.spark.features import PrivateSpark
-from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES, RATES_FILE, Batch
+from dagster_sparkscale.driver.part import Core
+from dagster_sparkscale.driver.spark.looks import Seen
+from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES, RATES_FILE, Batch, Executor, Spark
+from tests.driver.serving import options
 
 RECORDS = "maxRecordsPerTrigger"
 
@@ -24,13 +26,16 @@ def rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rates:
     return Rates.prepare(tmp_path)
 
 
-def at_work(rates: Rates, **settings: str) -> Backpressure:
-    made = Backpressure(1000, rates, History(), PrivateSpark(), lambda: (3, 12))
-    made.begin(settings)
+def at_work(rates: Rates, **settings: str) -> BackpressurePart:
+    core = Core(options())
+    spark = Spark(registered=3, executors=(Executor("0", "here", 12),))
+    core.executors.look._seen = Seen(time.monotonic(), spark)
+    made = BackpressurePart(core, rates)
+    made.take_up(settings)
     return made
 
 
-def begin(rates: Rates, plan: Any = None, limits: Any = None, **more: str) -> Backpressure:
+def begin(rates: Rates, plan: Any = None, limits: Any = None, **more: str) -> BackpressurePart:
     settings = {BACKPRESSURE: plan, RATES: limits}
     told = {name: json.dumps(each) for name, each in settings.items() if each is not None}
     return at_work(rates, **told, **more)
@@ -64,7 +69,7 @@ def test_estimates_are_found_once_they_are_stated(rates: Rates) -> None:
     told = work.completed(batch, 1000, [Input("clicks", 100, 100, True)], False)
     assert (told.limit, told.executors, told.cold) == (100, 3, False)
     work.completed(batch, 1000, [Input("clicks", 100, 100, True)], False)
-    [limit] = work.limits
+    [limit] = work.answer()["limits"]
     assert limit.source == "clicks" and limit.estimator == "work"
     rates.keep()
     assert live_limits("clicks") == {RECORDS: int(limit.rate or 0), "estimated": True}
@@ -105,7 +110,7 @@ def test_what_is_declared_and_can_t_be_is_told_and_keeps_nothing_from_running(
     rates: Rates, settings: dict[str, str], trouble: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     work = at_work(rates, **settings)
-    assert work.troubles == (trouble,)
+    assert work.missing == (trouble,)
     assert trouble in "".join(capfd.readouterr())
 
 
@@ -113,7 +118,7 @@ def test_a_file_that_can_t_be_written_is_told(rates: Rates) -> None:
     rates.close()
     assert rates.file is not None
     rates.file.parent.rmdir()
-    [trouble] = begin(rates, {}).troubles
+    [trouble] = begin(rates, {}).missing
     assert "live limits cannot be written" in trouble
 
 

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from dagster_sparkscale.driver.executors.target import Going, NotReady
+from dagster_sparkscale.driver.executors.guard import Going
 from dagster_sparkscale.driver.receivers.evacuation import AGAIN_AFTER, SETTLE, TELL_AFTER
 from dagster_sparkscale.driver.receivers.mover import QUIET, WATCHFUL
 from dagster_sparkscale.driver.receivers.watch import Placement
+from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import DETAILS
 from dagster_sparkscale.driver.spark.looks import EVERY
 from dagster_sparkscale.driver.wire import Executor, Relaunch

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.driver.executors.target import Going
+from dagster_sparkscale.driver.executors.guard import Going
 from dagster_sparkscale.driver.receivers.evacuation import AGAIN_AFTER, TELL_AFTER
 from tests.driver.tracker import Spark
 

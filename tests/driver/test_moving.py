@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.executors.target import NotReady
 from dagster_sparkscale.driver.receivers.move_request import CannotMove, MoveRequest
+from dagster_sparkscale.driver.request import NotReady
 from tests.driver.serving import ask
 
 

@@ -53,7 +53,7 @@ def test_a_change_of_an_earlier_operation_is_refused(
     body: dict[str, Any],
     done: int,
 ) -> None:
-    agent.operations.admit(7)
+    agent.admission.operations.admit(7)
     late = {**body, "epoch": 4, "operation": 6}
     code, answer = ask(client, method, path, late)
     assert (code, answer) == (409, {"error": OVERTAKEN, "epoch": 4, "operation": 7})

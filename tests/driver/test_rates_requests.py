@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.observe.status import Status
 from tests.driver.limiting import BAD, RATE, RECORDS, SPAN, written
-from tests.driver.serving import ask, client_of, options, serving
+from tests.driver.serving import agent_of, ask, client_of, options, serving
 
 
 class TestRequests:
@@ -19,7 +18,7 @@ class TestRequests:
 
     @pytest.fixture
     def client(self, rates: Rates) -> Iterator[http.client.HTTPConnection]:
-        with serving(Agent(options(), rates), lambda graceful, seconds: None) as server:
+        with serving(agent_of(options(), rates), lambda graceful, seconds: None) as server:
             connection = client_of(server)
             yield connection
             connection.close()

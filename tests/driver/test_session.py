@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.spark.session import executors_python, receivers_begin_with
+from dagster_sparkscale.driver.backpressure.part import receivers_begin_with
+from dagster_sparkscale.driver.spark.session import executors_python
 from tests.driver.conftest import PROGRAMS
 from tests.driver.running import Driver
 from tests.waiting import wait_for

@@ -5,6 +5,7 @@ from typing import Any
 
 from dagster_sparkscale.driver.batches.history import History
 from dagster_sparkscale.driver.batches.queries import Completed, Queries, as_it_is
+from dagster_sparkscale.driver.kafka.lag import KafkaLag
 from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.wire import Batch
 
@@ -19,7 +20,9 @@ class Told:
     def __init__(self, interval_ms: int = 3 * SECOND, completed: Completed = as_it_is) -> None:
         self.history = History()
         self.now = 0.0
-        self.queries = Queries(self.history, interval_ms, lambda: T0 / 1000 + self.now, completed)
+        self.queries = Queries(
+            self.history, interval_ms, lambda: T0 / 1000 + self.now, completed, KafkaLag
+        )
 
     def started(
         self,

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.executors.target import NotReady
-from dagster_sparkscale.driver.receivers.context import Bound
 from dagster_sparkscale.driver.receivers.move_request import CannotMove
 from dagster_sparkscale.driver.receivers.mover import Mover
-from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Receivers
+from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Bound, Receivers
 from dagster_sparkscale.driver.receivers.watch import Placement
+from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import PrivateSpark
 from dagster_sparkscale.driver.wire import Executor
 

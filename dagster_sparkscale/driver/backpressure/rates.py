@@ -20,6 +20,7 @@ from typing import Any
 
 from dagster_sparkscale.driver.begin.announce import announce
 from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.request import BadRequest, shown
 from dagster_sparkscale.driver.wire import RATES_FILE, RATES_PROPERTY
 
 from .source import Given, is_receiver
@@ -36,7 +37,7 @@ MAX_NAME = 255
 _LARGEST = 2**63
 
 
-class BadRates(ValueError):
+class BadRates(BadRequest):
     """A request that makes no sense; the text names the field, its value and what is right."""
 
 
@@ -237,17 +238,17 @@ def check(wanted: Any) -> None:
         BadRates: a limit makes no sense; names it.
     """
     if not isinstance(wanted, Mapping):
-        raise BadRates(f"rates: {_shown(wanted)}: must be an object with the limits of each source")
+        raise BadRates(f"rates: {shown(wanted)}: must be an object with the limits of each source")
     for source, changes in wanted.items():
         if not 0 < len(source) <= MAX_NAME:
             raise BadRates(
-                f"rates: {_shown(source)}: a source's name must have 1 to {MAX_NAME} characters"
+                f"rates: {shown(source)}: a source's name must have 1 to {MAX_NAME} characters"
             )
         where = f"rates.{source[:80]}"
         if changes is None:
             continue
         if not isinstance(changes, Mapping):
-            raise BadRates(f"{where}: {_shown(changes)}: must be an object with limits, or null")
+            raise BadRates(f"{where}: {shown(changes)}: must be an object with limits, or null")
         for name, value in changes.items():
             if name not in LIMITS:
                 raise BadRates(f"{where}.{name[:80]}: no such limit; there are {', '.join(LIMITS)}")
@@ -258,14 +259,10 @@ def check(wanted: Any) -> None:
                 )
             if value is not None and not _fits(value, whole="whole" in LIMITS[name]):
                 raise BadRates(
-                    f"{where}.{name}: {_shown(value)}: must be {LIMITS[name]}, or null for no limit"
+                    f"{where}.{name}: {shown(value)}: must be {LIMITS[name]}, or null for no limit"
                 )
 
 
 def _fits(value: Any, whole: bool) -> bool:
     kinds: tuple[type, ...] = (int,) if whole else (int, float)
     return type(value) in kinds and 0 < value < _LARGEST  # NaN is not, either
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value)[:40] if value is not None else "missing"

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dagster_sparkscale.driver.batches.dstreams import QUERY
-from dagster_sparkscale.driver.receivers.tracker import active_graph, placed_receivers
+from dagster_sparkscale.driver.receivers.tracker import placed_receivers
 from dagster_sparkscale.driver.spark.features import RECEIVER_LIMITS, PrivateSpark
+from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
 
 from .limiter import Limiter

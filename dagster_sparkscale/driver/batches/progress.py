@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from dagster_sparkscale.driver.kafka.lag import NotKnown, behind, offsets
 from dagster_sparkscale.driver.wire import QueryState
+
+from .offsets import NotKnown, behind, offsets
 
 ERROR_LENGTH = 500
 """Characters kept of why a query died."""

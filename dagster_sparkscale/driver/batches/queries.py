@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dagster_sparkscale.driver.kafka.lag import KafkaLag
 from dagster_sparkscale.driver.spark.jvm import Lifetime
 from dagster_sparkscale.driver.wire import Batch, Query, QueryState
 
@@ -29,6 +28,34 @@ sources gave it, and whether batches wait for each other. Returns it with what w
 def as_it_is(batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool) -> Batch:
     """Adds nothing."""
     return batch
+
+
+class Lag:
+    """How far one query is behind, by the offsets of its sources: by default nothing is known."""
+
+    partitions: dict[str, int] | None = None
+    """Records behind, by `topic-partition`; None: not known."""
+    unknown: str | None = None
+    """Why a lag is not known, for people; None: it is, or there is none."""
+    at_least_ms: int | None = None
+    """Where it is not known: how far behind the query is at least; None: nothing is known."""
+
+    def see(self, at_ms: int, progress: Mapping[str, Any]) -> list[SourceReport | None]:
+        """What the sources tell of themselves by a progress of their query, in their order; None
+        for one of which nothing is known.
+
+        Args:
+            at_ms: when the trigger of that progress began, milliseconds since the epoch.
+        """
+        return []
+
+    @property
+    def reads(self) -> bool:
+        """Whether the query reads from a source of which that can be known."""
+        return False
+
+    def end(self) -> None:
+        """The query has ended."""
 
 
 ENDED_KEPT = 50
@@ -76,8 +103,8 @@ class TrackedQuery:
     most_rows: float | None = None
     """Records that the options of its sources let a batch have; infinity: all there are. None: not
     known."""
-    kafka: KafkaLag = field(default_factory=KafkaLag)
-    """How far it is behind what it reads from Kafka."""
+    lag: Lag = field(default_factory=lambda: Lag())
+    """How far the offsets of its sources say that it is behind."""
     state: QueryState | None = None
     """What its last batch told of what it keeps; None: nothing."""
     known: Callable[[QueryState], QueryState] | None = None
@@ -89,14 +116,14 @@ class TrackedQuery:
         """Note that the query is not active any more. Its lost batches stay lost."""
         self.active, self.backlog = False, None
         self.report = SourceReport(lost=self.report.lost)
-        self.kafka.end()
+        self.lag.end()
 
     def report_by(self, progress: Mapping[str, Any]) -> None:
         """What its sources tell by a progress of it."""
-        by_offsets = self.kafka.see(milliseconds(progress["timestamp"]), progress)
+        by_offsets = self.lag.see(milliseconds(progress["timestamp"]), progress)
         self.backlog = backlog(progress)
         report = report_of(progress, by_offsets)
-        if self.kafka.unknown is not None:
+        if self.lag.unknown is not None:
             # Another source may tell of itself, and be less far behind.
             report = replace(report, behind_ms=None)
         self.report, self.told, self.idled = report, True, False
@@ -123,6 +150,7 @@ class Queries:
         interval_ms: stands in where a trigger has no interval of its own, milliseconds.
         completed: is told of each batch, and adds to it. It must not wait: Spark's bus of events
             does meanwhile.
+        lag: makes what measures how far one query is behind by its offsets.
     """
 
     def __init__(
@@ -131,8 +159,9 @@ class Queries:
         interval_ms: int,
         clock: Callable[[], float] = time.time,
         completed: Completed = as_it_is,
+        lag: Callable[[], Lag] = lambda: Lag(),
     ) -> None:
-        self._history = history
+        self._history, self._lag = history, lag
         self._completed = completed
         self._interval_ms = interval_ms
         self._clock = clock
@@ -146,7 +175,7 @@ class Queries:
             label = self._label(event.get("name") or event["id"], event["id"])
             self._queries.pop(label, None)  # started again, it is the newest
             self._queries[label] = TrackedQuery(
-                label, event["runId"], milliseconds(event["timestamp"]), lifetime
+                label, event["runId"], milliseconds(event["timestamp"]), lifetime, lag=self._lag()
             )
             ended = [query.label for query in self._queries.values() if not query.active]
             for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
@@ -370,8 +399,8 @@ class Queries:
             running = max(0, now - began)
         interval = query.interval_ms or self._interval_ms
         unheard = now - query.heard_ms
-        stale = query.active and query.kafka.reads and unheard > max(LAG_KEPT_MS, 3 * interval)
-        report, kafka = query.report, query.kafka
+        stale = query.active and query.lag.reads and unheard > max(LAG_KEPT_MS, 3 * interval)
+        report, lag = query.report, query.lag
         return Query(
             name=query.label,
             active=query.active,
@@ -388,9 +417,9 @@ class Queries:
             heard_at=query.heard_ms / 1000,
             state=query.known(query.state) if query.state and query.known else query.state,
             stateless=query.stateless and query.state is None,
-            partitions_behind=None if stale else kafka.partitions,
-            lag_unknown=_unheard(unheard) if stale else kafka.unknown,
-            behind_at_least_ms=None if stale else kafka.at_least_ms,
+            partitions_behind=None if stale else lag.partitions,
+            lag_unknown=_unheard(unheard) if stale else lag.unknown,
+            behind_at_least_ms=None if stale else lag.at_least_ms,
         )
 
 

@@ -4,7 +4,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.spark.features import (
@@ -17,8 +17,7 @@ from dagster_sparkscale.driver.spark.features import (
     trigger_began,
 )
 from dagster_sparkscale.driver.spark.jvm import Lifetime
-from dagster_sparkscale.driver.state.hook import Known, StateHook
-from dagster_sparkscale.driver.wire import Reconfiguration
+from dagster_sparkscale.driver.wire import QueryState
 
 from .progress import trigger_interval, trigger_kind
 from .queries import Queries
@@ -29,6 +28,34 @@ _QUERY_NAME = 4
 """Place of the query's name among the arguments of `start` and `toTable`."""
 _OUTPUT = {"start": "path", "toTable": "tableName"}
 """The first of these arguments."""
+
+
+class KnownState(Protocol):
+    """What is known of a query's state when the query starts."""
+
+    @property
+    def stateless(self) -> bool:
+        """Whether the query has completed a batch, and keeps no state."""
+
+    def told(self, state: QueryState) -> QueryState:
+        """`state`, with what is known of it."""
+
+    def begun_with(self) -> QueryState | None:
+        """The state that the query starts with, until a batch tells more; None: not known."""
+
+    def remember(self) -> "KnownState":
+        """The same, once the query has turned out to keep state. May wait for a file system."""
+
+
+Label = Callable[[str, str], str]
+"""What the agent will call a query, by its name and its id."""
+BeforeQuery = Callable[[Any, Mapping[str, str], str | None, Label], KnownState | None]
+
+
+def nothing_known(
+    session: Any, options: Mapping[str, str], table: str | None, label: Label
+) -> None:
+    """Of a query's state nothing is known."""
 
 
 class Listener:
@@ -67,10 +94,19 @@ class Listener:
 
 
 class StructuredStreaming:
-    """Every session's `org.apache.spark.sql.streaming.StreamingQueryManager` that runs queries."""
+    """Every session's `org.apache.spark.sql.streaming.StreamingQueryManager` that runs queries.
 
-    def __init__(self, queries: Queries, private: PrivateSpark) -> None:
-        self._queries = queries
+    Args:
+        before_query: prepares each query that the program is about to start. It has its
+            SparkSession, the options of its writer, the table that it writes to (None: it is
+            started by `start`), and what the agent will call it. Returns what is known of its
+            state; what it raises keeps the query from starting.
+    """
+
+    def __init__(
+        self, queries: Queries, private: PrivateSpark, before_query: BeforeQuery = nothing_known
+    ) -> None:
+        self._queries, self._before_query = queries, before_query
         self._private = private
         self._lock = threading.Lock()
         self._managers: list[tuple[Lifetime, int, Any]] = []
@@ -78,25 +114,18 @@ class StructuredStreaming:
         identity."""
         self._handles: dict[str, Any] = {}
         """The `...sql.streaming.StreamingQuery` of each active query, by run id."""
-        self._state: StateHook | None = None
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownState] = {}
         """The active queries, by run id, whose key groups may not be remembered yet."""
         self._remembering = threading.Lock()
         """Held by the thread that does so: of a file system that hangs there is one."""
 
-    def install(self, state: StateHook) -> None:
-        """Have the session of a query listened to, and its state seen to, before the query starts.
+    def install(self) -> None:
+        """Have the session of a query listened to, and the query prepared, before it starts.
 
         A session's events go to its own listeners only, and the program may make sessions as it
         likes: so the place to attach is where pyspark starts a query.
         """
-        self._state = state
         self._private.use(EVENTS, self._install, None)
-
-    @property
-    def reconfigurations(self) -> tuple[Reconfiguration, ...]:
-        """What was changed of the state of queries, or is being changed."""
-        return () if self._state is None else self._state.reconfigurations
 
     def _install(self) -> None:
         from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -111,7 +140,7 @@ class StructuredStreaming:
                     self._attach(writer._spark)
                 except Exception as error:
                     say(f"a query cannot be listened to: {type(error).__name__}: {error}")
-                known = self._look_after_state(writer, _original.__name__, args, options)
+                known = self._prepare(writer, _original.__name__, args, options)
                 query = _original(writer, *args, **options)
                 try:
                     self._note_interval(query._jsq)
@@ -122,10 +151,9 @@ class StructuredStreaming:
 
             setattr(DataStreamWriter, name, begin)
 
-    def _look_after_state(
+    def _prepare(
         self, writer: Any, by: str, args: Sequence[Any], options: Mapping[str, Any]
-    ) -> Known | None:
-        assert self._state is not None
+    ) -> KnownState | None:
         given = {**getattr(writer, _OPTIONS, {}), **options}
         if len(args) > _QUERY_NAME:
             given["queryName"] = args[_QUERY_NAME]
@@ -133,9 +161,9 @@ class StructuredStreaming:
             given[_OUTPUT[by]] = args[0]
         told = {name: str(value) for name, value in given.items() if value is not None}
         table = told.get(_OUTPUT["toTable"]) if by == "toTable" else None
-        return self._state.before_start(writer._spark, told, table, self._queries.label)
+        return self._before_query(writer._spark, told, table, self._queries.label)
 
-    def _note_state(self, query: Any, known: Known | None) -> None:
+    def _note_state(self, query: Any, known: KnownState | None) -> None:
         if known is not None:
             run = query.runId().toString()
             self._queries.set_known(run, known.told, known.begun_with(), known.stateless)

@@ -5,7 +5,7 @@ from typing import Any
 
 from dagster_sparkscale.driver.batches.dstreams import QUERY
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.receivers.moves import MANGLED, private_field
+from dagster_sparkscale.driver.spark.graph import MANGLED, private_field
 
 from .stop_report import StoppedQuery
 

@@ -155,7 +155,7 @@ class Stopper:
         cut.join(CUT_WITHIN)
         self._tell_how(ended_itself, active)
         self._agent.phase = "ended"
-        self._agent.rates.close()
+        self._agent.close()
         os._exit(NOT_CLEAN)
 
     def _cut(self) -> None:

@@ -1,8 +1,8 @@
 """Keeps the executors at a target.
 
 What acts takes no lock of streaming's: `StreamingContext.start` holds one until there is an
-executor, and would bar the way to the very executors it waits for. Where receivers are is looked
-at by somebody else (`looks.py`), and waited for only before an executor is removed.
+executor, and would bar the way to the very executors it waits for. What pins executors is looked
+at by somebody else (`guard.py`), and waited for only before an executor is removed.
 """
 
 import time
@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.receivers.tracker import Receivers, hosting
+from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import DETAILS, PrivateSpark, check_version
 from dagster_sparkscale.driver.spark.jvm import Jvm, PerContext
-from dagster_sparkscale.driver.spark.looks import Look, first_line
+from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.wire import REMOVAL, Executor, Spark
 
 from .executors import Executors
+from .guard import Going, Guard
 from .victims import V1, Rule
 
 SETTLED, UNSETTLED, HOPELESS = 10.0, 1.0, 5.0
@@ -25,56 +26,38 @@ SETTLED, UNSETTLED, HOPELESS = 10.0, 1.0, 5.0
 they have not been for `HOPELESS_AFTER` seconds, as in a full cluster."""
 HOPELESS_AFTER = 60.0
 PLACING_WITHIN = 30.0
-"""Seconds a scale-down waits for receivers that are being started."""
-RECEIVERS_WITHIN = 2.0
-"""Seconds a scale-down waits for a look at where the receivers are, each time it is tried."""
-
-
-class NotReady(Exception):
-    """Spark cannot be asked (yet, any more, or just now); the text says which."""
-
-
-@dataclass(frozen=True)
-class Going:
-    """Executors that are not to have receivers any more."""
-
-    evacuated: frozenset[str] = frozenset()
-    """Executors whose receivers are moved away before they leave."""
-    leaving: frozenset[str] = frozenset()
-    """Executors that are leaving."""
+"""Seconds a scale-down waits for pins that are being started."""
+PINS_WITHIN = 2.0
+"""Seconds a scale-down waits for a look at what pins executors, each time it is tried."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What belongs to one SparkContext."""
+    """What the keeper has of one SparkContext."""
 
     executors: Executors
     app_id: str | None
     ui_url: str | None
     version: str
     rule: Rule = V1
-    """The rule by which executors go, without the number of receivers."""
+    """The rule by which executors go, without how many pins there are."""
 
 
 class Keeper:
     """Brings the executors of whichever SparkContext the program has to the target.
 
     Args:
-        receivers: looks where receivers are; None: that cannot be told.
-        tell_going: told each time which executors are to go, or do; whoever moves receivers moves
-            theirs.
+        guard: says what pins executors, and moves it away from those that are to go.
     """
 
     def __init__(
         self,
-        receivers: Look[Receivers | None],
+        guard: Guard,
         private: PrivateSpark,
         clock: Callable[[], float] = time.monotonic,
-        tell_going: Callable[[Going], None] = lambda going: None,
     ) -> None:
-        self._receivers = receivers
+        self.guard = guard
         self._private = private
-        self._tell_going = tell_going
         self._evacuated: frozenset[str] = frozenset()
         self._clock = clock
         self.stated: int | None = None
@@ -140,7 +123,7 @@ class Keeper:
             stopping: whether the program is being ended: then none is removed. Its receivers have
                 ended, and what they took is still there to be processed.
 
-        Returns what is seen of them, without its age, what is requested and where receivers are.
+        Returns what Spark says of them, without its age, what is requested and what pins them.
 
         Raises:
             NotReady: the program has no SparkContext, or it was stopped.
@@ -167,8 +150,8 @@ class Keeper:
             blocked = self._shrink(bound, registered, target, before)
         else:
             self._placing_since = None  # the next scale-down waits anew
-        # In a stop receivers end where they are.
-        self._tell_going(Going() if stopping else Going(self._evacuated, executors.leaving))
+        # In a stop pins end where they are.
+        self.guard.going(Going() if stopping else Going(self._evacuated, executors.leaving))
         settled = registered is None or not executors.scalable or len(registered) == target
         settled = settled and not executors.unclear
         self._unsettled_since = None if settled else (self._unsettled_since or self._clock())
@@ -185,34 +168,33 @@ class Keeper:
         """Have as many executors leave as are too many. Returns why fewer go, if so.
 
         Args:
-            evacuated: those of which the receivers are being moved away.
+            evacuated: those of which the pins are being moved away.
         """
         self._evacuated = evacuated  # what can't be told now changes nothing
-        receivers = self._receivers.now(RECEIVERS_WITHIN)
-        if receivers is None:
-            return (
-                "where receivers run cannot be told: an executor may host one, so none is removed"
-            )
-        if self._being_placed(receivers.unplaced):
-            return f"{receivers.unplaced} receiver(s) are being started; waiting for them"
+        held, pin = self.guard.held(PINS_WITHIN), self.guard.pin
+        if held is None:
+            return f"where {pin}s run cannot be told: an executor may host one, so none is removed"
+        if self._being_placed(held.unplaced):
+            return f"{held.unplaced} {pin}(s) are being started; waiting for them"
         executors, before = bound.executors, bound.executors.removing
-        rule = replace(bound.rule, receivers=len(receivers.placed))
-        # One that a receiver has been sent to may have it at any moment.
-        listed = hosting(registered, receivers, coming=True)
+        rule = replace(bound.rule, receivers=held.total)
+        # One that a pin has been sent to may have it at any moment.
+        listed = held.on(registered, coming=True)
         choice = executors.choose(listed, target, rule, evacuated)
-        hosts = {each.id for each in listed if each.receivers}
-        waiting = [id for id in choice.victims if id in hosts or id in receivers.unsettled]
+        pinned = {each.id for each in listed if each.receivers}
+        waiting = [id for id in choice.victims if id in pinned or id in held.unsettled]
+        wait = f"executor(s) {', '.join(waiting)} go once no {pin} needs them"
         self._evacuated = frozenset(waiting)
         if self._evacuated - evacuated:
-            say(f"executor(s) {', '.join(waiting)} go once no receiver needs them: {choice.why}")
+            say(f"{wait}: {choice.why}")
         executors.tell_to_leave(
             [id for id in choice.victims if id not in waiting],
             f"{len(registered)} registered, target {target}; {choice.why}",
         )
         if executors.removing != before:
             self._state(executors, target)
-        words = receivers.waiting or (_waiting(waiting) if waiting else None)
-        return "; ".join(filter(None, [choice.blocked, words])) or None
+        why = held.waiting or (wait if waiting else None)
+        return "; ".join(filter(None, [choice.blocked, why])) or None
 
     def _state(self, executors: Executors, target: int) -> None:
         self._stated_at = self._clock()
@@ -247,7 +229,3 @@ def rule_of(context: Any) -> Rule:
     if said not in ("never", "fitting"):
         say(f"{REMOVAL} = {said!r}: must be never or fitting; never it is")
     return Rule(said == "fitting", task_cpus=max(1, int(conf.get("spark.task.cpus", "1"))))
-
-
-def _waiting(executors: Sequence[str]) -> str:
-    return f"executor(s) {', '.join(executors)} go once no receiver needs them"

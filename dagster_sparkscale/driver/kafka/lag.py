@@ -13,13 +13,14 @@ What can't be told is None, never a zero: of a batch that is repeated after a re
 tell `latestOffset`, and offsets that went back, or partitions that are gone, say nothing of a lag.
 """
 
-import json
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dagster_sparkscale.driver.batches.offsets import NotKnown, behind, offsets
+from dagster_sparkscale.driver.batches.queries import Lag
 from dagster_sparkscale.driver.batches.reports import SourceReport
 
 MOST_TOLD = 20
@@ -33,64 +34,6 @@ _MOST_EACH, _LEAST_EACH = 400, 8
 _LARGEST = 2**63
 _KAFKA = re.compile(r"Kafka\w*\[")
 """Begins the description of each of Spark's sources for Kafka: KafkaV2[Subscribe[clicks]]."""
-
-
-def offsets(told: Any) -> dict[str, int] | None:
-    """Offsets in Kafka's shape, {topic: {partition: offset}} or the JSON text of it, by
-    `topic-partition`; None: they have another shape, or there are none."""
-    if isinstance(told, str):
-        try:
-            told = json.loads(told)
-        except (ValueError, RecursionError):
-            return None
-    if not isinstance(told, Mapping):
-        return None
-    flat: dict[str, int] = {}
-    for topic, partitions in told.items():
-        if not isinstance(partitions, Mapping):
-            return None
-        for partition, offset in partitions.items():
-            if not isinstance(offset, (int, float)) or isinstance(offset, bool):
-                return None
-            if not abs(offset) < _LARGEST:  # NaN is not, either
-                return None
-            flat[f"{topic}-{partition}"] = int(offset)
-    return flat or None
-
-
-class NotKnown(Exception):
-    """A lag can't be told; says why, for people."""
-
-
-def behind(end: Mapping[str, int] | None, latest: Mapping[str, int] | None) -> dict[str, int]:
-    """Records that each partition has and the query has not taken.
-
-    Args:
-        end: of each partition, where the query is.
-        latest: the newest offset of each.
-
-    Raises:
-        NotKnown: it can't be told of each: the newest offsets are not told; a partition is new, and
-            where it begins is not told; one is gone; or its offsets have gone back, as those of a
-            topic that was deleted and made anew.
-    """
-    if end is None or latest is None:
-        raise NotKnown("Spark does not tell the newest offsets, as of a batch that is repeated")
-    if gone := sorted(end.keys() - latest.keys()):
-        raise NotKnown(f"{_named(gone)} gone from Kafka")
-    if new := sorted(latest.keys() - end.keys()):
-        raise NotKnown(f"{_named(new)} new, and not read yet")
-    if back := sorted(each for each, at in end.items() if latest[each] < at):
-        raise NotKnown(
-            f"{_named(back)} at offset {latest[back[0]]}, and was read up to {end[back[0]]}: was "
-            "the topic deleted and made anew?"
-        )
-    return {partition: latest[partition] - at for partition, at in end.items()}
-
-
-def _named(partitions: Sequence[str]) -> str:
-    more = f" and {len(partitions) - 1} more are" if len(partitions) > 1 else " is"
-    return f"partition {partitions[0]}{more}"
 
 
 class Arrivals:
@@ -205,18 +148,15 @@ class _Source:
         return int(furthest)
 
 
-class KafkaLag:
-    """How far one query is behind all that it reads from Kafka."""
+class KafkaLag(Lag):
+    """How far one query is behind all that it reads from Kafka.
+
+    `partitions` has the `MOST_TOLD` that are furthest behind; None where that is not known of each
+    of its partitions.
+    """
 
     def __init__(self) -> None:
         self._sources: dict[int, _Source] = {}
-        self.partitions: dict[str, int] | None = None
-        """Records behind, by `topic-partition`, of the `MOST_TOLD` that are furthest behind; None:
-        no source reads from Kafka, or that is not known of each of its partitions."""
-        self.unknown: str | None = None
-        """Why a lag is not known, for people; None: they are, or no source reads from Kafka."""
-        self.at_least_ms: int | None = None
-        """The least lag of the query, where its lag is not known. None: nothing is known."""
 
     @property
     def reads(self) -> bool:

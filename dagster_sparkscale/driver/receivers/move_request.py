@@ -3,10 +3,10 @@
 import threading
 from collections.abc import Callable
 
-from dagster_sparkscale.driver.executors.target import NotReady
+from dagster_sparkscale.driver.request import BadRequest, NotReady
 
 
-class CannotMove(ValueError):
+class CannotMove(BadRequest):
     """A move that can't be; the text names the field, its value and what would be right."""
 
 

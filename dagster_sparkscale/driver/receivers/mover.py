@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 from dagster_sparkscale.driver.ending.drain import may_lose
-from dagster_sparkscale.driver.executors.target import Going, NotReady
+from dagster_sparkscale.driver.executors.guard import Going
 from dagster_sparkscale.driver.log import say
+from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import DETAILS, PrivateSpark
 from dagster_sparkscale.driver.spark.jvm import PerContext
 from dagster_sparkscale.driver.spark.looks import EVERY, first_line
 from dagster_sparkscale.driver.wire import Executor, Relaunch
 
-from .context import Bound, bind
 from .evacuation import (
     AGAIN_AFTER,
     SETTLE,
@@ -35,7 +35,7 @@ from .evacuation import (
     to_be_sent,
 )
 from .move_request import CannotMove, MoveRequest
-from .tracker import NO_RECEIVERS, Receivers
+from .tracker import NO_RECEIVERS, Bound, Receivers, bind
 from .watch import EVACUATION, MOVE, RESTART, ReceiverWatch, told_of
 
 WATCHFUL, QUIET = 0.1, 1.0

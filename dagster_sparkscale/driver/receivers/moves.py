@@ -18,12 +18,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from dagster_sparkscale.driver.spark.graph import MANGLED, private_field
 from dagster_sparkscale.driver.spark.jvm import Jvm
 
 from .watch import Placement
 
-# How the Scala compiler names private members that inner classes use too.
-MANGLED = "org$apache$spark$streaming$scheduler$ReceiverTracker$$"
 TRIES = 3
 _PAUSE = re.compile(r"Restarting receiver with delay (\d+) ?ms:")
 
@@ -108,13 +107,6 @@ def _infos(jvm: Jvm, tracker: Any) -> Any:
     question = getattr(getattr(names, "GetAllReceiverInfo$"), "MODULE$")
     anything = getattr(getattr(jvm.view.scala.reflect, "ClassTag$"), "MODULE$").Any()
     return endpoint.askSync(question, anything)
-
-
-def private_field(java_object: Any, name: str) -> Any:
-    """A private field of a JVM object, by reflection."""
-    field = java_object.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field
 
 
 def _error(message: str, trace: str) -> str | None:

@@ -1,18 +1,20 @@
 """Reads where the receivers of a DStreams application run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dagster_sparkscale.driver.ending.drain import WRITE_AHEAD
+from dagster_sparkscale.driver.executors.guard import Held
 from dagster_sparkscale.driver.spark.features import (
-    DSTREAMS,
     MOVES,
     PROCESSED,
     RECEIVERS,
     PrivateSpark,
 )
+from dagster_sparkscale.driver.spark.graph import active_graph
 from dagster_sparkscale.driver.spark.jvm import Jvm
-from dagster_sparkscale.driver.wire import Executor, Receiver, Relaunch
+from dagster_sparkscale.driver.wire import Receiver, Relaunch
 
 from . import moves
 from .watch import Placement
@@ -43,6 +45,18 @@ class Receivers:
     """Why executors that are to go have not been told to, for people."""
 
     @property
+    def held(self) -> Held:
+        """What the receivers pin of the executors."""
+        return Held(
+            pins=self.per_executor,
+            coming=self.coming,
+            total=len(self.placed),
+            unplaced=self.unplaced,
+            unsettled=self.unsettled,
+            waiting=self.waiting,
+        )
+
+    @property
     def placed_only(self) -> tuple[Receiver, ...]:
         """What can be told of each where nothing but its executor is known."""
         return tuple(
@@ -51,31 +65,6 @@ class Receivers:
 
 
 NO_RECEIVERS = Receivers(placements=())
-
-
-def hosting(
-    executors: Iterable[Executor], receivers: Receivers, coming: bool = False
-) -> tuple[Executor, ...]:
-    """The executors, with how many receivers each one hosts.
-
-    Args:
-        coming: whether those count that are on their way there, too.
-    """
-    there, more = receivers.per_executor, receivers.coming if coming else {}
-    return tuple(
-        replace(executor, receivers=there.get(executor.id, 0) + more.get(executor.id, 0))
-        for executor in executors
-    )
-
-
-def active_graph(jvm: Jvm, private: PrivateSpark) -> Any:
-    """The Scala StreamingContext that is started and not stopped; None if there is none.
-
-    Waits for a lock that `StreamingContext.start` holds until there is an executor.
-    """
-    graphs = jvm.view.org.apache.spark.streaming.StreamingContext
-    found = private.use(DSTREAMS, lambda: graphs.getActive(), None)
-    return found.get() if found is not None and found.isDefined() else None
 
 
 class ReceiverTracker:
@@ -144,3 +133,28 @@ def placed_receivers(jvm: Jvm, streaming: Any) -> dict[int, str | None]:
     ran last; None: it has run nowhere yet. Waits for the tracker's lock."""
     told = jvm.read(streaming.scheduler().receiverTracker().allocatedExecutors())
     return {int(stream): executor for stream, executor in told.items()}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What moving receivers has to know of one SparkContext."""
+
+    tracker: ReceiverTracker
+    local: bool
+    logged: bool
+    """Whether receivers keep a write-ahead log: what they took survives their executor."""
+    task_cpus: int
+    scala: str
+
+
+def bind(context: Any, private: PrivateSpark) -> Bound:
+    """What is to be known of a pyspark SparkContext."""
+    jvm = Jvm(context)
+    conf = jvm.spark.conf()
+    return Bound(
+        tracker=ReceiverTracker(jvm, private),
+        local=bool(jvm.spark.isLocal()),
+        logged=bool(conf.getBoolean(WRITE_AHEAD, False)),
+        task_cpus=max(1, int(conf.getInt("spark.task.cpus", 1))),
+        scala=str(jvm.view.scala.util.Properties.versionNumberString()),
+    )

@@ -17,6 +17,11 @@ T = TypeVar("T")
 
 EVERY = 10.0
 """Seconds between two looks, if nobody asks for one before."""
+STALE_AFTER = 30.0
+"""Seconds after which what was seen of a moment is not known any more: three times as long as there
+is between two looks."""
+ASKED_WITHIN = 8.0
+"""Seconds that a request may take to reach Spark before the answer says that it has not."""
 HANGS_AFTER = 2.0
 """Seconds after which a look that goes on is not waited for by those who come later."""
 
@@ -63,6 +68,12 @@ class Look(Generic[T]):
     def seen(self) -> Seen[T] | None:
         """What the last look that ended brought; None before the first."""
         return self._seen
+
+    @property
+    def lately(self) -> T | None:
+        """What was seen in the last `STALE_AFTER` seconds; None: nothing."""
+        seen = self._seen
+        return seen.value if seen is not None and seen.age <= STALE_AFTER else None
 
     @property
     def age(self) -> float | None:

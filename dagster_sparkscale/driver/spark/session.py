@@ -4,15 +4,11 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_sparkscale.driver.backpressure.at_work import FIRST_RATE
-from dagster_sparkscale.driver.backpressure.rates import rates_of
-from dagster_sparkscale.driver.backpressure.source import receivers_first
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.wire import DECLARED_FIRST_RATE, RATES
 
 from .releases import LEAST, TooOld, minor, need, release_at
 
@@ -23,15 +19,22 @@ _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 _CONNECT = ("SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
 
 
+Properties = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
 class CannotStart(Exception):
     """Spark could not be started; the text says why."""
 
 
-def create_context(name: str, agent_url: str) -> Any:
+def create_context(name: str, agent_url: str, more: Properties) -> Any:
     """The SparkContext, from the settings that PYSPARK_SUBMIT_ARGS names.
 
     Only a SparkContext and no SparkSession: the program's own builder makes that, and so the
     static settings it may make, such as spark.sql.extensions, have their effect.
+
+    Args:
+        name: of the application, where its settings have none.
+        more: the system properties that the JVM needs besides, by Spark's settings.
 
     Raises:
         CannotStart: no JVM starts, or its Spark is too old.
@@ -60,31 +63,12 @@ def create_context(name: str, agent_url: str) -> Any:
     # them on, so whether the stream's settings do cannot be told.
     properties.setProperty("spark.ui.showConsoleProgress", "false")
     properties.setProperty("spark.sparkscale.agent.url", agent_url)
-    has = conf.get(FIRST_RATE, "")
-    if (first := receivers_begin_with(conf.get(RATES, ""), has)) is not None:
-        properties.setProperty(FIRST_RATE, first)
-        properties.setProperty(DECLARED_FIRST_RATE, conf.get(DECLARED_FIRST_RATE, has))
+    for name, value in more(dict(conf.getAll())).items():
+        properties.setProperty(name, value)
     python = executors_python(conf.get("spark.master", ""), conf.get("spark.pyspark.python", None))
     if python is not None:
         os.environ["PYSPARK_PYTHON"] = python
     return SparkContext(conf=SparkConf())
-
-
-def receivers_begin_with(set_: str, has: str) -> str | None:
-    """What spark.streaming.backpressure.initialRate has to be, so that receivers with a limit do
-    not begin without; None: as it is. Executors take it from the context when they start.
-
-    Args:
-        set_: the live limits that sources begin with, as JSON.
-        has: what it is.
-    """
-    try:
-        first = receivers_first(rates_of(set_)) if set_ else None
-        if first is None or (has and float(has) <= first):
-            return None
-    except ValueError:  # the one is told of when it is read, the other is Spark's to refuse
-        return None
-    return str(max(1, int(first)))
 
 
 def refuse_if_too_old(python: str, home: str | None) -> None:

@@ -27,6 +27,7 @@ from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.begin.announce import announce, url_of
 from dagster_sparkscale.driver.begin.options import Options, parse
 from dagster_sparkscale.driver.ending.stop_report import Stopped
+from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
 from tests.clusters.host.begun import begun
 from tests.fakes import structured
@@ -58,7 +59,7 @@ class Submitted:
     def answering(self, **changed: Any) -> str:
         """The URL of a driver's agent: of this one's, but for what is `changed`."""
         options: Options = replace(parse(self.command(structured())[3:]), **changed)
-        server = Server("127.0.0.1", 0, Agent(options), self.asked_to_stop)
+        server = Server("127.0.0.1", 0, Agent(Core(options)), self.asked_to_stop)
         self.servers.append(server)
         # As `start` does, but quick to end.
         threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()

@@ -1,15 +1,15 @@
-"""Backpressure in a driver: what is declared, the limits, and the threads that state them."""
+"""Limits in the agent: what is declared, requests to set them, and the threads that state them."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dagster_sparkscale.driver.backpressure.rates import BadRates, Rates, rates_of
-from dagster_sparkscale.driver.batches.history import History
 from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.log import say
-from dagster_sparkscale.driver.spark.features import PrivateSpark
+from dagster_sparkscale.driver.part import Core, Part
+from dagster_sparkscale.driver.request import BadRequest, NotReady, Request, shown
 from dagster_sparkscale.driver.spark.jvm import Jvm, PerContext
 from dagster_sparkscale.driver.spark.looks import EVERY as SELDOM
 from dagster_sparkscale.driver.spark.looks import Look
@@ -18,12 +18,13 @@ from dagster_sparkscale.driver.wire import (
     DECLARED_FIRST_RATE,
     RATES,
     Batch,
-    Limit,
 )
 
 from .limiter import Limiter
 from .plan import BadPlan, plan_of
+from .rates import BadRates, Rates, rates_of
 from .receiver_limits import ReceiverLimits
+from .source import receivers_first
 
 FIRST_RATE = "spark.streaming.backpressure.initialRate"
 LARGEST_RATE = "spark.streaming.receiver.maxRate"
@@ -33,34 +34,33 @@ SOONEST, LATEST = 0.2, 2.0
 """Seconds between two looks at what changes with each batch."""
 
 
-class Backpressure:
-    """Limits what the sources of a driver take, as is declared and set. Safe for threads.
+class BackpressurePart(Part):
+    """Limits what the sources of a driver take, as is declared and set. Safe for threads."""
 
-    Args:
-        interval_ms: the declared batch interval.
-        registered: how many executors are registered now, and how many cores they have; None: not
-            known.
-    """
-
-    def __init__(
-        self,
-        interval_ms: int,
-        rates: Rates,
-        history: History,
-        private: PrivateSpark,
-        registered: Callable[[], tuple[int | None, int | None]],
-    ) -> None:
-        self._interval_ms, self._rates, self._history = interval_ms, rates, history
-        self._registered = registered
-        self._limiter = Limiter(interval_ms)
-        self.troubles: tuple[str, ...] = ()
-        """What is declared and can't be done; each for people."""
+    def __init__(self, core: Core, rates: Rates) -> None:
+        self._rates, self._history, self._admission = rates, core.history, core.admission
+        self._interval_ms, self._registered = core.options.interval_ms, core.executors.registered
+        self._setting = threading.Lock()
+        self._limiter = Limiter(self._interval_ms)
         self._lost: str | None = None
-        self._stating = PerContext(lambda c: ReceiverLimits(Jvm(c), private, self._limiter))
+        self._stating = PerContext(lambda c: ReceiverLimits(Jvm(c), core.private, self._limiter))
         self._file = Look("the file with live limits", rates.keep)
         self._receivers = Look("live limits of receivers", self._state, self._pause)
+        self.routes = {("PUT", "/v1/rates"): self._set}
 
-    def begin(self, settings: Mapping[str, str]) -> None:
+    def properties(self, settings: Mapping[str, str]) -> Mapping[str, str]:
+        has = settings.get(FIRST_RATE, "")
+        first = receivers_begin_with(settings.get(RATES, ""), has)
+        if first is None:
+            return {}
+        declared = settings.get(DECLARED_FIRST_RATE, has)
+        return {FIRST_RATE: first, DECLARED_FIRST_RATE: declared}
+
+    def begin(self, context: Any) -> None:
+        self._rates.tell_jvm(context)
+        self.take_up(dict(context.getConf().getAll()))
+
+    def take_up(self, settings: Mapping[str, str]) -> None:
         """Take up what the driver was started with, before the program runs.
 
         What can't be read is said, and passed over: a stream is not kept from running by it.
@@ -97,17 +97,46 @@ class Backpressure:
 
     def _trouble(self, what: str) -> None:
         say(what)
-        self.troubles = (*self.troubles, what)
+        self.missing = (*self.missing, what)
 
     def start(self) -> None:
         """Start the threads that state the limits, once there is a SparkContext."""
         for look in (self._file, self._receivers):
             look.begin()
 
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """What limits each source."""
-        return self._limiter.limits()
+    def answer(self) -> Mapping[str, Any]:
+        return {"rates": self._rates.current(), "limits": self._limiter.limits()}
+
+    def close(self) -> None:
+        self._rates.close()
+
+    def _set(self, request: Request) -> None:
+        absolute = request.fields.get("absolute", False)
+        if type(absolute) is not bool:
+            raise BadRequest(f"absolute: {shown(absolute)}: must be true or false")
+        operation = request.operation
+        self.set_rates(request.fields.get("rates"), operation, absolute)
+
+    def set_rates(self, wanted: Any, operation: int | None = None, absolute: bool = False) -> None:
+        """Set and remove live limits of sources; returns once they are in the sources' file.
+        Receivers are told soon after.
+
+        Args:
+            absolute: whether what is not named is removed.
+            operation: the number of the operation that asks; None: it has none.
+
+        Raises:
+            Overtaken: a later operation has been here.
+            BadRates: `wanted` is none; the text says what is wrong.
+            NotReady: the file cannot be written. The limits are as before.
+        """
+        with self._setting:  # or one that was admitted earlier might be carried out later
+            self._admission.operations.admit(operation)
+            try:
+                self._rates.change(wanted, absolute)
+            except OSError as error:
+                raise NotReady(f"rates: they cannot be written: {error}") from None
+        self.changed()
 
     def changed(self) -> None:
         """State the limits now: others may be in force. Does not wait."""
@@ -135,11 +164,6 @@ class Backpressure:
         return batch
 
     def pace(self, interval_ms: int | None) -> float:
-        """Seconds until what changes with each batch is looked at again.
-
-        Args:
-            interval_ms: of the batches; None: not known yet.
-        """
         if not self._limiter.has_receivers_to_tell:
             return SELDOM
         return min(LATEST, max(SOONEST, (interval_ms or self._interval_ms) / 2000))
@@ -151,6 +175,23 @@ class Backpressure:
         stating = self._stating.get()
         if stating is not None and self._limiter.has_receivers_to_tell:
             stating.state()
+
+
+def receivers_begin_with(set_: str, has: str) -> str | None:
+    """What spark.streaming.backpressure.initialRate has to be, so that receivers with a limit do
+    not begin without; None: as it is. Executors take it from the context when they start.
+
+    Args:
+        set_: the live limits that sources begin with, as JSON.
+        has: what it is.
+    """
+    try:
+        first = receivers_first(rates_of(set_)) if set_ else None
+        if first is None or (has and float(has) <= first):
+            return None
+    except ValueError:  # the one is told of when it is read, the other is Spark's to refuse
+        return None
+    return str(max(1, int(first)))
 
 
 def _rate(settings: Mapping[str, Any], name: str) -> float | None:

@@ -1,0 +1,94 @@
+"""What a part of the agent is: what it looks at, which requests it takes, and what it reports.
+
+The agent names no capability. `main.py` puts its parts together.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .batches.history import History
+from .batches.queries import Lag
+from .batches.reports import Input
+from .batches.structured import KnownState, Label
+from .begin.options import Options
+from .executors.control import ExecutorControl
+from .operation_order import Admission
+from .request import Route
+from .spark.features import PrivateSpark
+from .spark.looks import EVERY, Look
+from .wire import Batch
+
+
+class Core:
+    """What the agent and its parts share.
+
+    Args:
+        executors: None: such as these options say.
+    """
+
+    def __init__(self, options: Options, executors: ExecutorControl | None = None) -> None:
+        self.options = options
+        self.history, self.private = History(), PrivateSpark()
+        self.admission = Admission()
+        self.executors = executors or ExecutorControl(options, self.private, self.admission)
+
+
+class Part:
+    """A part of the agent. What it leaves out, it does not need."""
+
+    looks: tuple[Look[Any], ...] = ()
+    """Each has a thread of its own, and its age in the answer: one that hangs costs its own numbers
+    alone."""
+    routes: Mapping[tuple[str, str], Route] = {}
+    """Requests that it takes, by method and path; a name in braces stands for any text."""
+    missing: tuple[str, ...] = ()
+    """What was declared and can't be done, for people."""
+
+    def properties(self, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """The system properties that the JVM has to have before the SparkContext is made.
+
+        Args:
+            settings: Spark's.
+        """
+        return {}
+
+    def begin(self, context: Any) -> None:
+        """Take a SparkContext up that has just been created, before the program runs."""
+
+    def start(self) -> None:
+        """Start the threads beside those of `looks`."""
+
+    def pace(self, interval_ms: int | None) -> float:
+        """Seconds after which completed batches of DStreams have to be looked for at the latest.
+
+        Args:
+            interval_ms: of the batches; None: not known yet.
+        """
+        return EVERY
+
+    def completed(
+        self, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
+    ) -> Batch:
+        """A batch has completed; returns it with what this part adds (`queries.Completed`)."""
+        return batch
+
+    def before_query(
+        self,
+        session: Any,
+        options: Mapping[str, str],
+        table: str | None,
+        label: Label,
+    ) -> KnownState | None:
+        """Prepare a query that the program is about to start, as `StructuredStreaming` has it."""
+        return None
+
+    def lag(self) -> Lag | None:
+        """What measures how far a query is behind that starts now; None: this part does not."""
+        return None
+
+    def answer(self) -> Mapping[str, Any]:
+        """Its fields of the `Answer`."""
+        return {}
+
+    def close(self) -> None:
+        """Clear away what the driver leaves behind."""
