@@ -9,9 +9,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_sparkscale.autoscale.rescale_job import RESCALE
-from dagster_sparkscale.backpressure.retune_job import RETUNE
-from dagster_sparkscale.backpressure.schedules import retune_schedules
-from dagster_sparkscale.backpressure.set_limits_job import SET_LIMITS
+from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.kubernetes.schemas import fault_of_tags
 from dagster_sparkscale.declare.calls import called_right
@@ -26,10 +24,6 @@ from dagster_sparkscale.lifecycle.remedies import NAMES, remedy_jobs
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, scoped
 from dagster_sparkscale.operations import Operation, Operations, Streams, asset_key, graph_name
 from dagster_sparkscale.private_dagster import register_library
-from dagster_sparkscale.receivers.rebalance_job import REBALANCE
-from dagster_sparkscale.receivers.recount_job import SET_RECEIVERS
-from dagster_sparkscale.state.reconfigure_job import RECONFIGURE
-from dagster_sparkscale.state.schedules import maintenance_schedules
 from dagster_sparkscale.version import __version__
 from dagster_sparkscale.watch.checks import health_checks
 from dagster_sparkscale.watch.fleet.events import fleet_asset, fleet_key
@@ -40,12 +34,10 @@ register_library("dagster-sparkscale", __version__)
 # Dagster itself sets this parameter in beta, of every sensor that has jobs, while it loads them.
 warnings.filterwarnings("ignore", "Parameter `owners` of initializer `Sensor", dg.BetaWarning)
 
-OPERATIONS: tuple[Operation[Any, Any], ...] = (
-    *(RESCALE, RESTART, STOP, RECONFIGURE),
-    *(SET_LIMITS, RETUNE),
-    *(REBALANCE, SET_RECEIVERS),
-)
-"""What can be done to a stream. A new operation is a module of its own and a row here."""
+
+def all_operations() -> tuple[Operation[Any, Any], ...]:
+    """What can be done to a stream: what every one needs, and what each capability brings."""
+    return (RESCALE, RESTART, STOP, *CAPABILITIES.operations)
 
 
 _LOG = logging.getLogger(__name__)
@@ -96,20 +88,16 @@ def build_defs(
     if fault := fault_of_tags(run_tags or {}):
         raise DeclarationError(f"run_tags: {fault}")
     known = Streams(streams, cluster_key, run_tags)
-    operations = Operations(known, OPERATIONS)
+    operations = Operations(known, all_operations())
     status = dg.DefaultSensorStatus
     return dg.Definitions(
         assets=[*(stream_asset(known, stream) for stream in known), fleet_asset(known)],
-        asset_checks=[health_checks(known, stream) for stream in known],
+        asset_checks=[health_checks(known, stream, CAPABILITIES) for stream in known],
         jobs=[*operations.jobs.values(), *remedy_jobs(known)],
-        schedules=[
-            *maintenance_schedules(known, operations),
-            *retune_schedules(known, operations),
-        ],
+        schedules=[*CAPABILITIES.schedules(known, operations)],
         sensors=[
             autoscale_sensor(
-                known,
-                operations,
+                *(known, operations, CAPABILITIES),
                 default_status=status.RUNNING if autoscaler_running else status.STOPPED,
             )
         ],
@@ -161,7 +149,7 @@ def _validate(streams: Sequence[Stream], cluster: ClusterManager, cluster_key: s
 def _validate_names(streams: Sequence[Stream], cluster_key: str) -> None:
     """Dagster makes one op of each asset, check and job, and wants their names to differ."""
     taken: dict[str, str] = {}
-    for name in (*(operation.name for operation in OPERATIONS), *NAMES):
+    for name in (*(operation.name for operation in all_operations()), *NAMES):
         job = scoped(name, cluster_key)
         taken |= dict.fromkeys((job, graph_name(job)), "a job")
     fleet = fleet_key(cluster_key)

@@ -56,6 +56,13 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
+def shortened(text: str, most: int) -> str:
+    """Text in one line of at most so many characters, which can be stored: half a character, as the
+    name of a file may have, becomes a question mark."""
+    text = " ".join(text.split()).encode(errors="replace").decode()
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def clock(at: float, now: float | None = None) -> str:
     """A moment in UTC; without the day where that is the day of `now`. `?` where it is none, as a
     broken file may say."""

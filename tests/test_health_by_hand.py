@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.definitions import build_defs
-from dagster_sparkscale.watch.health import Health
+from dagster_sparkscale.observe.findings import Health
 from tests.fakes import structured
 from tests.releases import PREFIX
 

@@ -1,9 +1,11 @@
 """What limits the sources of a stream, as its asset's Overview shows it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dagster_sparkscale.in_force.limits import LimitInForce
+from dagster_sparkscale.capability import Situation
+from dagster_sparkscale.in_force.limits import LimitInForce, not_as_declared
 from dagster_sparkscale.markdown import INLINE, fitted, fitting
+from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit, Query, Status
 
 _NAME = 60
@@ -17,6 +19,22 @@ _BY = {
     "nobody": _DASH,
 }
 _ESTIMATED = ("estimator", "max_rate")
+
+
+def sections(situation: Situation) -> Mapping[str, str]:
+    """What limits the sources, and which limits are not as they are declared."""
+    record = situation.driver.record if situation.driver is not None else None
+    return {
+        "limits": of_sources(situation.status),
+        "limits that were set": set_by(not_as_declared(situation.stream, record)),
+    }
+
+
+def numbers(situation: Situation, minute: Minute) -> Mapping[str, float | None]:
+    """What a stream with backpressure might take."""
+    if situation.stream.backpressure is None:
+        return {}
+    return {"7. limit (records/s)": minute.limit}
 
 
 def of_sources(status: Status | None) -> str:

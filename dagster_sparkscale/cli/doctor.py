@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import click
 import dagster as dg
 
+from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.cli import dagster_side
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.room import waiting, without_room
@@ -14,12 +15,13 @@ from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.remedy import WithRemedy
-from dagster_sparkscale.watch.assess import judge
+from dagster_sparkscale.watch.assess import assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.fleet import text
-from dagster_sparkscale.watch.fleet.orphans import Orphan, OrphanSearch
+from dagster_sparkscale.watch.fleet.orphan import Orphan
 from dagster_sparkscale.watch.fleet.rows import Row, in_trouble, row, worst_first
 from dagster_sparkscale.watch.health import left_running
+from dagster_sparkscale.watch.orphans import OrphanSearch
 
 DEADLINE = 15.0
 """Seconds for the agents of a cluster to answer."""
@@ -93,9 +95,11 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
     sightings = Collector().collect(cluster, streams, deadline=DEADLINE)
     rows = []
     for each in streams:
-        assessment, seen = judge(each, sightings[each.name], now=now)
-        sightings[each.name] = seen
-        rows.append(row(each, assessment, seen, now=now))
+        assessment = assess_or_say_why(
+            each, sightings[each.name], capabilities=CAPABILITIES, now=now
+        )
+        sightings[each.name] = assessment.sighting
+        rows.append(row(assessment))
     yield from _of_failed(rows)
     yield from _of_orphans(
         OrphanSearch().search(cluster, streams.by_name, deployed.owner, DEADLINE)

@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.cli.dagster_side import unwatched
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
 from dagster_sparkscale.cli.numbers import Finite
@@ -20,9 +21,8 @@ from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.in_flight import InFlight, in_flight
-from dagster_sparkscale.watch.assess import judge
+from dagster_sparkscale.watch.assess import assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
-from dagster_sparkscale.watch.fleet.orphans import OrphanSearch
 from dagster_sparkscale.watch.fleet.rows import (
     Row,
     as_dicts,
@@ -31,6 +31,7 @@ from dagster_sparkscale.watch.fleet.rows import (
     row,
     worst_first,
 )
+from dagster_sparkscale.watch.orphans import OrphanSearch
 from dagster_sparkscale.watch.sighting import of_another
 
 DEADLINE = 10.0
@@ -118,8 +119,10 @@ class _Watched:
             seen = of_another(sightings[stream.name], stream, self.deployed.owner)
             run = busy.get(stream.name)
             operation = None if run is None else str(run)
-            assessment, sighting = judge(stream, seen, now=now, operation=operation)
-            rows.append(row(stream, assessment, sighting, now=now, operation=operation))
+            assessment = assess_or_say_why(
+                stream, seen, capabilities=CAPABILITIES, now=now, operation=operation
+            )
+            rows.append(row(assessment, operation=operation))
         found = self.orphans.search(self.cluster, streams.by_name, self.deployed.owner, DEADLINE)
         rows += [orphan_row(each, now=now) for each in found]
         missing = waiting(streams, sightings)

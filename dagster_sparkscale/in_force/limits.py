@@ -15,7 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.records.store import Record, Tuning
+from dagster_sparkscale.declare.bounds import Bounds
+from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
@@ -158,6 +161,18 @@ def waiting(record: Record | None) -> tuple[str, ...]:
     if tuning is None or not tuning.put_back or tuning.verify_at is None:
         return ()
     return (f"the limits of before, {tuning.outcome}",)
+
+
+def bounds_in_force(stream: Stream, driver: Driver | None, shards: int | None = None) -> Bounds:
+    """Between which numbers of executors a stream can move: while a driver runs, those that it was
+    started with count.
+
+    Args:
+        shards: of its source, as far as they bound anything; None: not known.
+    """
+    if driver is None or not driver.state.alive:
+        return stream.bounds
+    return until_restart(driver.declared, stream.bounds_for(shards, driver.receivers))
 
 
 def receivers(stream: Stream, record: Record) -> int:

@@ -1,11 +1,19 @@
 """How far a stream is behind what it reads from Kafka, as its asset's Overview shows it. Pure."""
 
+from collections.abc import Mapping
+
+from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.markdown import INLINE, fitted, fitting
 from dagster_sparkscale.observe.status import Query, Status
 
 _NAME = 60
 _TOPIC = 120
 _WHY = 250
+
+
+def sections(situation: Situation) -> Mapping[str, str]:
+    """How far each query is behind."""
+    return {"kafka": of_queries(situation.status)}
 
 
 def of_queries(status: Status | None) -> str:

@@ -24,6 +24,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dagster_sparkscale.capability import Running
 from dagster_sparkscale.declare.decisions import Hold, ReceiversTo
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
@@ -44,6 +45,8 @@ DISPROVED = 1.25
 LATE_INTERVALS = 2.0
 """Batch intervals that a stream is behind at least for its lag to say anything."""
 
+CAPACITY = "capacity"
+"""The key of the sensor's cursor under which it is remembered what one receiver can take."""
 MAX_RATE = "spark.streaming.receiver.maxRate"
 _OF_RECEIVERS = ("max_rate", "source")
 """The origins of limits that are declared for each receiver: they show what one can take."""
@@ -111,6 +114,14 @@ def still_known(known: float | None, seen: Evaluation, receivers: int | None) ->
         return known
     took = seen.gathered_rate / receivers if receivers and seen.gathered_rate else 0.0
     return None if took > DISPROVED * known else known
+
+
+def learn(situation: Running) -> Mapping[str, float]:
+    """What one receiver can take, as it is known from now on."""
+    known, receivers = situation.learned.get(CAPACITY), situation.status.receivers
+    if receivers:
+        known = still_known(known, situation.evaluation, len(receivers))
+    return {} if known is None else {CAPACITY: known}
 
 
 def count(policy: ReceiverCount, seen: Evaluation, now: Counted) -> Hold | ReceiversTo:

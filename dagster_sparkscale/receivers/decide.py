@@ -6,9 +6,9 @@ First how many there are, which is a restart, and places them all anew; then whe
 
 from dataclasses import replace
 
+from dagster_sparkscale.capability import Running
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.declare.decisions import Hold, MoveReceivers, ReceiversTo
-from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.driver.spark.features import MOVES
 from dagster_sparkscale.in_force.limits import RECEIVER_MAX, read_once
@@ -21,43 +21,36 @@ from dagster_sparkscale.receivers.balance import (
     no_room,
     placement,
 )
-from dagster_sparkscale.receivers.count import Counted, capacity_of, count
+from dagster_sparkscale.receivers.count import CAPACITY, Counted, capacity_of, count
 
 _MOVES_IN_WORDS = "moving receivers"
 """What a driver of a release without ids calls the feature `MOVES`."""
 
 
-def decide(
-    held: Hold,
-    stream: Stream,
-    driver: Driver,
-    status: Status,
-    seen: Evaluation,
-    learned: float | None,
-) -> Hold | ReceiversTo | MoveReceivers:
+def decide(situation: Running, held: Hold) -> Hold | ReceiversTo | MoveReceivers:
     """What should happen to its receivers; or `held`, with why nothing should.
 
     Args:
         held: what was decided of its executors.
-        learned: records per second that one receiver was seen to take at most; None: not known.
     """
+    stream = situation.stream
     if not isinstance(stream, DStream) or stream.receiver_policy is None:
         return held
-    policy, said = stream.receiver_policy, []
+    policy, reasons = stream.receiver_policy, list[str]()
     if policy.count is not None:
-        number = count(policy.count, seen, _counted(stream, driver, status, learned))
+        number = count(policy.count, situation.evaluation, _counted(stream, situation))
         if isinstance(number, ReceiversTo):
             return number
-        said.append(number.reason)
+        reasons.append(number.reason)
     if policy.rebalance:
-        placed = _rebalanced(stream, status, seen)
+        placed = _rebalanced(stream, situation.status, situation.evaluation)
         if isinstance(placed, MoveReceivers):
             return placed
-        if placed is not None and placed not in said:
-            said.append(placed)
-    if not said:
+        if placed is not None and placed not in reasons:
+            reasons.append(placed)
+    if not reasons:
         return held
-    return replace(held, reason=f"{held.reason}; receivers: {'; '.join(said)}")
+    return replace(held, reason=f"{held.reason}; receivers: {'; '.join(reasons)}")
 
 
 def asked_of(driver: Driver, stream: DStream) -> int:
@@ -77,7 +70,8 @@ def most_executors(stream: DStream, status: Status | None) -> int | None:
     return most
 
 
-def _counted(stream: DStream, driver: Driver, status: Status, learned: float | None) -> Counted:
+def _counted(stream: DStream, situation: Running) -> Counted:
+    driver, status = situation.driver, situation.status
     most = most_executors(stream, status)
     places = most * stream.tasks_at_a_time if most is not None else None
     declared = capacity_of(stream)
@@ -85,7 +79,7 @@ def _counted(stream: DStream, driver: Driver, status: Status, learned: float | N
         running=len(status.receivers) if status.receivers is not None else None,
         asked=asked_of(driver, stream),
         places=places,
-        capacity=learned if declared is None else declared,
+        capacity=situation.learned.get(CAPACITY) if declared is None else declared,
         allowed=_allowed(stream, driver),
         cause=driver.cause,
     )

@@ -1,8 +1,11 @@
 """The receivers of a stream on its asset's Overview. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from dagster_sparkscale.capability import Situation
+from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.markdown import INLINE, clock, fitted, fitting
+from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.receivers import rate_in_words, spread
 from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
 
@@ -14,6 +17,25 @@ _ERROR = 100
 _CAUSE = 20
 _DASH = "-"
 _NOWHERE = "**nowhere**"
+
+
+def sections(situation: Situation) -> Mapping[str, str]:
+    """Where the receivers run, and which were away."""
+    status = situation.status
+    return {"receivers": of_receivers(status), "receivers that were away": of_relaunches(status)}
+
+
+def numbers(situation: Situation, minute: Minute) -> Mapping[str, float | None]:
+    """How many receivers run, of a stream that declares some."""
+    stream = situation.stream
+    if not isinstance(stream, DStream) or not stream.receivers:
+        return {}
+    return {"8. receivers": minute.receivers}
+
+
+def news(status: Status) -> Mapping[str, str]:
+    """The latest receiver that was away and runs again."""
+    return {"receiver": last_relaunch(status)}
 
 
 def of_receivers(status: Status | None) -> str:

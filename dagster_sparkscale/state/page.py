@@ -1,8 +1,19 @@
 """The state of a stream's queries, as its asset's Overview shows it. Pure."""
 
+from collections.abc import Mapping
+
+from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.declare.key_groups import skew
 from dagster_sparkscale.markdown import INLINE, clock, fitted, fitting
-from dagster_sparkscale.observe.state import last_change, rows_of_partitions, stateful
+from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.observe.state import (
+    in_progress,
+    last_change,
+    partitions,
+    rows,
+    rows_of_partitions,
+    stateful,
+)
 from dagster_sparkscale.observe.status import QueryState, Reconfiguration, Status
 
 _NAME = 60
@@ -10,6 +21,24 @@ _SENTENCE = 300
 _NOTE = 200
 _DASH = "-"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def sections(situation: Situation) -> Mapping[str, str]:
+    """The state of each query, and the last change of it."""
+    return {"query state": of_queries(situation.status)}
+
+
+def numbers(situation: Situation, minute: Minute) -> Mapping[str, float | None]:
+    """How much state a stream has that declares it."""
+    status = situation.status
+    if situation.stream.state is None or status is None:
+        return {}
+    return {"5. state (rows)": rows(status), "6. state (partitions)": partitions(status)}
+
+
+def busy(status: Status) -> str | None:
+    """That the state of a query is being changed, and how far that is."""
+    return None if status.reconfiguring is None else in_progress(status.reconfiguring)
 
 
 def of_queries(status: Status | None) -> str:

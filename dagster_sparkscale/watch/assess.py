@@ -1,44 +1,53 @@
 """Assesses one sighting of a stream: what should happen to it. Pure."""
 
 import traceback
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
-from dagster_sparkscale.clusters.base import Driver, DriverState
+from dagster_sparkscale.capability import Capabilities, Running, Situation
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Decision, Hold, ScaleTo
-from dagster_sparkscale.declare.drift import drift, until_restart
+from dagster_sparkscale.declare.drift import drift
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.declare.waves import aligned, waves
-from dagster_sparkscale.in_force.limits import attributed, waiting
+from dagster_sparkscale.in_force.limits import attributed, bounds_in_force, waiting
 from dagster_sparkscale.lifecycle.recovery import recover
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
-from dagster_sparkscale.observe.state import in_progress
-from dagster_sparkscale.observe.state import partitions as state_partitions
-from dagster_sparkscale.observe.status import Status
-from dagster_sparkscale.receivers.decide import decide
+from dagster_sparkscale.observe.findings import Finding, Health
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated, covered
-from dagster_sparkscale.watch.health import Finding, Health, examine
+from dagster_sparkscale.watch.health import check_health
 from dagster_sparkscale.watch.sighting import Sighting
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """What was seen of a stream, what follows, and why."""
+    """What one look has found of a stream, what follows, and why."""
 
     stream: str
     state: str
     """`running`, `starting`, `failed`, `stopped`, `unknown` or `not started`."""
     decision: Decision
     health: dict[Health, Finding]
-    seen: Evaluation | None = None
-    epoch: int | None = None
-    """None: no driver is known."""
+    sighting: Sighting
+    situation: Situation
     drift: tuple[str, ...] = ()
     """What a restart would change, the declaration being another than the driver's; a line each."""
     waits: str | None = None
     """What a decision to act waits for; None: it waits for nothing, or there is none."""
+    busy: str | None = None
+    """What its driver is in the middle of, in words."""
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """What the batches of the window mean; None: there is no answer to evaluate."""
+        return self.situation.evaluation
+
+    @property
+    def epoch(self) -> int | None:
+        """None: no driver is known."""
+        return self.sighting.driver.epoch if self.sighting.driver else None
 
     @property
     def acts(self) -> bool:
@@ -49,15 +58,19 @@ class Assessment:
         return f"{self.stream}: {self.decision}: {self.decision.reason}"
 
 
+_NOTHING: Mapping[str, float] = {}
+
+
 def assess(
     stream: Stream,
     sighting: Sighting,
     *,
+    capabilities: Capabilities,
     now: float,
     operation: str | None = None,
     due: bool = True,
     before: Evaluated = NEVER,
-    capacity: float | None = None,
+    learned: Mapping[str, float] = _NOTHING,
 ) -> Assessment:
     """Assess one stream.
 
@@ -67,117 +80,154 @@ def assess(
         due: whether the policy's interval has passed since its last evaluation.
         before: the last evaluation; batches since then count even if they are older than the
             window.
-        capacity: records per second that one of its receivers was seen to take at most; None: not
-            known.
+        learned: what capabilities have learned of the stream.
     """
     driver, status = sighting.driver, sighting.status
-    state = driver.state.value if driver else "unknown" if sighting.error else "not started"
-    seen: Evaluation | None = None
-    decision: Decision
-    of_executors: Decision | None = None
-    if sighting.error is not None:
-        decision = Hold(sighting.error)
-    elif operation is not None and (driver is None or driver.state is DriverState.STOPPED):
-        decision = Hold(f"{operation} is in progress")
-    elif driver is None:
-        decision = Hold(WithRemedy("not started: ", Remedy.START_FIRST))
-    elif driver.hold is not None and not driver.state.alive:
-        held = driver.hold
-        decision = Hold(f"held by {held.by}, in the middle of: {held.step}; {held.undo}")
-    elif driver.state is DriverState.STOPPED:
-        decision = Hold("stopped on request")
-    elif driver.state is DriverState.FAILED:
-        decision = recover(stream.recovery, driver, sighting.history, now)
-    elif status is None:
-        decision = Hold("the agent gave no status")
-    elif status.epoch != driver.epoch or status.stream != stream.name:
-        decision = Hold(
-            f"the agent answers for {status.stream} epoch {status.epoch}, "
-            f"expected {stream.name} epoch {driver.epoch}"
-        )
+    busy = capabilities.busy(status)
+    situation = Situation(stream, now, driver, status, learned=learned)
+    held = _without_evaluation(stream, sighting, now, operation)
+    if held is not None:
+        of_executors = decision = held
     else:
-        window, newest = covered(stream.window, status, before)
-        seen = evaluate(status, window=window, batch_interval=stream.batch_interval, newest=newest)
-        seen = attributed(stream, driver.record, status, seen)
-        if status.reconfiguring is not None:
-            decision = Hold(in_progress(status.reconfiguring))
-        elif status.phase == "running":
-            by_policy = _in_whole_waves(_by_policy(stream, seen, driver), stream, status, seen)
-            decision = of_executors = by_policy
-            if isinstance(by_policy, Hold):
-                decision = decide(by_policy, stream, driver, status, seen, capacity)
-        else:
-            decision = Hold(f"the driver is {status.phase}")
-    max_lag = stream.autoscale.max_lag if stream.autoscale else None
-    alive = driver is not None and driver.state.alive
+        situation = running = _evaluated(situation, before)
+        of_executors, decision = _decided(running, capabilities, busy)
     drifted: tuple[str, ...] = ()
-    if driver is not None and alive:
+    if driver is not None and driver.state.alive:
         drifted = (*drift(driver.declared, stream), *waiting(driver.record))
-    judged = decision if of_executors is None else of_executors
-    health = examine(*(sighting, seen, judged, max_lag, drifted), now=now, operation=operation)
-    waits: str | None = None
-    if decision.operation is not None:
-        if operation is not None:
-            waits = f"{operation} is in progress"
-        elif not due and seen is not None:  # a recovery has pauses of its own
-            waits = "not due yet"
-        if waits is not None:
-            decision = Hold(f"{waits}; otherwise: {decision}: {decision.reason}")
+    max_lag = stream.autoscale.max_lag if stream.autoscale else None
+    health = check_health(
+        *(sighting, situation.evaluation, of_executors, max_lag, drifted),
+        now=now,
+        operation=operation,
+        busy=busy,
+        faults=capabilities.faults(situation),
+    )
+    waits = _waits(decision, operation, due or situation.evaluation is None)
+    if waits is not None:
+        decision = Hold(f"{waits}; otherwise: {decision}: {decision.reason}")
     return Assessment(
         stream=stream.name,
-        state=state,
+        state=driver.state.value if driver else "unknown" if sighting.error else "not started",
         decision=decision,
         health=health,
-        seen=seen,
-        epoch=driver.epoch if driver else None,
+        sighting=sighting,
+        situation=situation,
         drift=drifted,
         waits=waits,
+        busy=busy,
     )
 
 
-def judge(
+def assess_or_say_why(
     stream: Stream,
     sighting: Sighting,
     *,
+    capabilities: Capabilities,
     now: float,
     operation: str | None = None,
     due: bool = True,
     before: Evaluated = NEVER,
-    capacity: float | None = None,
-) -> tuple[Assessment, Sighting]:
+    learned: Mapping[str, float] = _NOTHING,
+) -> Assessment:
     """`assess`, for who sees to many streams: an odd answer of one driver must not keep the others
-    from being seen to.
-
-    Returns:
-        The assessment, and what it is of: of one that can't be judged, a sighting that says so.
-    """
-    judged = partial(
+    from being seen to. One that can't be judged has a sighting that says so."""
+    assessed = partial(
         assess,
         stream,
+        capabilities=capabilities,
         now=now,
         operation=operation,
         due=due,
         before=before,
-        capacity=capacity,
+        learned=learned,
     )
     try:
-        return judged(sighting), sighting
+        return assessed(sighting)
     except Exception as error:
         why = f"it can't be judged: {type(error).__name__}: {error}"
-        odd = Sighting(stream.name, error=why)
-        return judged(odd), odd
+        return assessed(Sighting(stream.name, error=why))
 
 
-def _by_policy(stream: Stream, seen: Evaluation, driver: Driver) -> Hold | ScaleTo:
-    """What the stream's policy decides. One that fails, as a user's own may, is told of as the
-    reason: it must not keep the other streams from being seen to."""
-    policy = stream.autoscale
+def _without_evaluation(
+    stream: Stream, sighting: Sighting, now: float, operation: str | None
+) -> Decision | None:
+    """What follows where no running driver has answered; None: it has."""
+    driver, status = sighting.driver, sighting.status
+    if sighting.error is not None:
+        return Hold(sighting.error)
+    if operation is not None and (driver is None or driver.state is DriverState.STOPPED):
+        return Hold(f"{operation} is in progress")
+    if driver is None:
+        return Hold(WithRemedy("not started: ", Remedy.START_FIRST))
+    if driver.hold is not None and not driver.state.alive:
+        held = driver.hold
+        return Hold(f"held by {held.by}, in the middle of: {held.step}; {held.undo}")
+    if driver.state is DriverState.STOPPED:
+        return Hold("stopped on request")
+    if driver.state is DriverState.FAILED:
+        return recover(stream.recovery, driver, sighting.history, now)
+    if status is None:
+        return Hold("the agent gave no status")
+    if status.epoch != driver.epoch or status.stream != stream.name:
+        return Hold(
+            f"the agent answers for {status.stream} epoch {status.epoch}, "
+            f"expected {stream.name} epoch {driver.epoch}"
+        )
+    return None
+
+
+def _evaluated(found: Situation, before: Evaluated) -> Running:
+    """The situation of a stream whose driver has answered, with what its batches mean."""
+    stream, driver, status = found.stream, found.driver, found.status
+    assert driver is not None and status is not None
+    window, newest = covered(stream.window, status, before)
+    evaluation = evaluate(
+        status, window=window, batch_interval=stream.batch_interval, newest=newest
+    )
+    evaluation = attributed(stream, driver.record, status, evaluation)
+    return Running(stream, found.now, driver, status, evaluation, found.learned)
+
+
+def _decided(
+    situation: Running, capabilities: Capabilities, busy: str | None
+) -> tuple[Decision, Decision]:
+    """What is decided of the executors, and what should happen to the stream."""
+    if busy is not None:
+        held = Hold(busy)
+        return held, held
+    if situation.status.phase != "running":
+        held = Hold(f"the driver is {situation.status.phase}")
+        return held, held
+    of_executors = capabilities.adjust(situation, _by_policy(situation))
+    if isinstance(of_executors, Hold):
+        return of_executors, capabilities.decide(situation, of_executors)
+    return of_executors, of_executors
+
+
+def _waits(decision: Decision, operation: str | None, due: bool) -> str | None:
+    """What a decision to act waits for; None: nothing.
+
+    Args:
+        due: whether it is its time; recovery, which evaluates nothing, has pauses of its own.
+    """
+    if decision.operation is None:
+        return None
+    if operation is not None:
+        return f"{operation} is in progress"
+    return None if due else "not due yet"
+
+
+def _by_policy(situation: Running) -> Hold | ScaleTo:
+    """What the stream's policy decides. One that fails, as a user's own may, is the reason to hold:
+    it must not keep the other streams from being seen to."""
+    policy = situation.stream.autoscale
     if policy is None:
         return Hold("the stream has no autoscale policy")
-    bounds = until_restart(driver.declared, stream.bounds_for(seen.shards, driver.receivers))
+    evaluation = situation.evaluation
+    bounds = bounds_in_force(situation.stream, situation.driver, evaluation.shards)
     name = type(policy).__name__
     try:
-        decision = policy.decide(bounds, seen)
+        decision = policy.decide(bounds, evaluation)
     except (Exception, SystemExit) as error:  # it must not end the tick of all streams
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{where.filename.rpartition('/')[2]}, line {where.lineno}"
@@ -186,30 +236,6 @@ def _by_policy(stream: Stream, seen: Evaluation, driver: Driver) -> Hold | Scale
     if fault := _fault(decision, bounds):
         return Hold(f"{name} could not decide: {fault}", broken=True)
     return decision
-
-
-def _in_whole_waves(
-    decision: Hold | ScaleTo, stream: Stream, status: Status, seen: Evaluation
-) -> Hold | ScaleTo:
-    """`decision`, without executors that leave the task waves of the stateful stages as they are,
-    where the stream's state wants that and all of its queries tell their partitions."""
-    if stream.state is None or not stream.state.align_executors:
-        return decision
-    partitions = state_partitions(status)
-    if not isinstance(decision, ScaleTo) or seen.requested is None or not partitions:
-        return decision
-    if not all(query.state for query in status.queries if query.active):
-        return decision  # a query without state may do more with the others
-    cores, minimum = stream.tasks_at_a_time, stream.bounds.minimum
-    target = aligned(decision.target, seen.requested, partitions, cores, minimum=minimum)
-    if target == decision.target:
-        return decision
-    rounds = waves(partitions, target, cores)
-    why = (
-        f"{decision.reason}; {target} instead of {decision.target} executors, which have as many "
-        f"task waves of the {partitions} state partitions: {rounds}"
-    )
-    return replace(decision, target=target, reason=why)
 
 
 def _fault(decision: object, bounds: Bounds) -> str | None:

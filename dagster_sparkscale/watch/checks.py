@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.declare.stream import Stream
+from dagster_sparkscale.observe.findings import DESCRIPTIONS, Finding, Health
 from dagster_sparkscale.operations import Streams, asset_key
 from dagster_sparkscale.private_dagster import code_location_of, stored_failure
 from dagster_sparkscale.watch.assess import assess
-from dagster_sparkscale.watch.health import DESCRIPTIONS, Finding, Health
 from dagster_sparkscale.watch.sighting import look, of_another
 
 
@@ -33,7 +34,9 @@ def severity(finding: Finding) -> dg.AssetCheckSeverity:
     return dg.AssetCheckSeverity.ERROR if finding.urgent else dg.AssetCheckSeverity.WARN
 
 
-def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
+def health_checks(
+    streams: Streams, stream: Stream, capabilities: Capabilities
+) -> dg.AssetChecksDefinition:
     """The checks of `stream`, as one step that asks its agent once."""
     key = asset_key(stream)
 
@@ -52,7 +55,7 @@ def health_checks(streams: Streams, stream: Stream) -> dg.AssetChecksDefinition:
         owner = streams.owner(code_location_of(context.run))
         sighting = of_another(look(cluster, stream, timeout=10.0), stream, owner)
         now = time.time()
-        assessment = assess(stream, sighting, now=now)
+        assessment = assess(stream, sighting, capabilities=capabilities, now=now)
         for health, finding in assessment.health.items():
             if health.value not in asked_for:
                 continue

@@ -1,8 +1,6 @@
-"""Is a stream healthy: seven checks, from what was seen. Pure."""
+"""Is a stream healthy: seven checks of what a look has brought. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping, Sequence
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.starts import last_refusal
@@ -10,16 +8,11 @@ from dagster_sparkscale.declare.decisions import Decision, Hold
 from dagster_sparkscale.durations import span
 from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.evaluation import Evaluation
-from dagster_sparkscale.observe.receivers import missing
-from dagster_sparkscale.observe.state import in_progress
+from dagster_sparkscale.observe.findings import STARTUP_GRACE, Finding, Health
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.remedy import Remedy, WithRemedy
 from dagster_sparkscale.watch.sighting import Sighting
 
-RECEIVER_GRACE = 60.0
-"""Seconds that a receiver may be away before something is wrong."""
-STARTUP_GRACE = 300.0
-"""Seconds a program has, from its driver's start, to start its first query."""
 SPARK_SILENT = 120.0
 """Seconds without an answer of Spark to its agent, after which a driver does not count as running.
 The agent asks at least every ten seconds; a long pause for garbage is a minute."""
@@ -28,51 +21,20 @@ STOP_SECONDS = 60.0
 """Seconds after which a driver that was asked to stop should have begun to."""
 NOT_STOPPED = "not stopped"
 """The mark of a driver that was asked to stop and runs on."""
+_NO_FAULTS: Mapping[Health, Finding] = {}
 
 
-class Health(Enum):
-    RUNNING = "running"
-    BATCHES_COMPLETING = "batches_completing"
-    RATIO_BELOW_ONE = "ratio_below_one"
-    BELOW_MAXIMUM = "below_maximum"
-    LAG_WITHIN_LIMIT = "lag_within_limit"
-    NO_DATA_LOST = "no_data_lost"
-    DECLARATION_APPLIED = "declaration_applied"
-
-
-DESCRIPTIONS = {
-    Health.RUNNING: "The driver runs and its agent answers.",
-    Health.BATCHES_COMPLETING: "Every query is alive and completes batches.",
-    Health.RATIO_BELOW_ONE: "R is below 1: batches take less time than they have.",
-    Health.BELOW_MAXIMUM: "The policy is not held back by the maximum number of executors.",
-    Health.LAG_WITHIN_LIMIT: "The stream is no further behind its source than max_lag allows.",
-    Health.NO_DATA_LOST: "No source has lost data before it was read.",
-    Health.DECLARATION_APPLIED: "The driver was started with what is declared now.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The outcome of one check. `passed` None: it could not be told; the last outcome stands."""
-
-    passed: bool | None
-    text: str
-    urgent: bool = True
-    """An error rather than a warning."""
-    mark: str = ""
-    """Tells one failure from the next: with another mark it is news, although the check has failed
-    before."""
-
-
-def examine(
+def check_health(
     sighting: Sighting,
-    seen: Evaluation | None,
+    evaluation: Evaluation | None,
     decision: Decision,
     max_lag: float | None = None,
     drift: Sequence[str] = (),
     *,
     now: float,
     operation: str | None = None,
+    busy: str | None = None,
+    faults: Mapping[Health, Finding] = _NO_FAULTS,
 ) -> dict[Health, Finding]:
     """The outcome of every check for one look at a stream.
 
@@ -81,16 +43,19 @@ def examine(
         drift: what a restart would change, in words.
         now: seconds since the epoch, by the clock of the cluster's records.
         operation: in flight on the stream, for people.
+        busy: what its driver is in the middle of, in words.
+        faults: that capabilities have found. One stands where the check itself finds none.
     """
     found = {
         Health.RUNNING: _running(sighting, now, operation),
-        Health.BATCHES_COMPLETING: _completing(sighting, seen),
-        Health.RATIO_BELOW_ONE: _ratio(seen),
-        Health.BELOW_MAXIMUM: _maximum(seen, decision),
-        Health.LAG_WITHIN_LIMIT: _lag(seen, max_lag),
-        Health.NO_DATA_LOST: _lost(seen),
-        Health.DECLARATION_APPLIED: _applied(sighting, drift),
+        Health.BATCHES_COMPLETING: _completing(sighting, evaluation, busy, faults),
+        Health.RATIO_BELOW_ONE: _ratio(evaluation),
+        Health.BELOW_MAXIMUM: _maximum(evaluation, decision),
+        Health.LAG_WITHIN_LIMIT: _lag(evaluation, max_lag),
+        Health.NO_DATA_LOST: _lost(evaluation),
+        Health.DECLARATION_APPLIED: _applied(sighting, drift, faults),
     }
+    found |= {health: fault for health, fault in faults.items() if found[health].passed}
     if sighting.driver is not None and sighting.driver.state is DriverState.STOPPED:
         judged = _ENDS_WITH_A_STOP - ({Health.LAG_WITHIN_LIMIT} if max_lag is None else set())
         found |= dict.fromkeys(judged, _NOT_JUDGED)
@@ -158,16 +123,21 @@ def _hangs(status: Status) -> str | None:
     )
 
 
-def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
+def _completing(
+    sighting: Sighting,
+    seen: Evaluation | None,
+    busy: str | None,
+    faults: Mapping[Health, Finding],
+) -> Finding:
     status = sighting.status
     if status is None or seen is None:
         return Finding(None, "no answer to judge by")
     ended = [q for q in status.queries if not q.active and q.error]
     if ended:
         return Finding(False, f"query {ended[-1].name!r} failed: {ended[-1].error}")
-    if status.reconfiguring is not None:
+    if busy is not None:
         # The query starts after it, however long that takes.
-        return Finding(None, in_progress(status.reconfiguring))
+        return Finding(None, busy)
     if not status.queries:
         age = status.now - status.started_at
         if age <= STARTUP_GRACE:
@@ -186,8 +156,8 @@ def _completing(sighting: Sighting, seen: Evaluation | None) -> Finding:
             f"nothing has been heard of query {seen.silent_query!r} for {seen.silent:.0f} s: no "
             f"batch, and no trigger that found no data{_doing(status, seen.silent_query)}",
         )
-    if receivers := missing(status, RECEIVER_GRACE, STARTUP_GRACE):
-        return Finding(False, receivers, mark="receivers")
+    if (fault := faults.get(Health.BATCHES_COMPLETING)) is not None:
+        return fault
     if not seen.completed:
         return Finding(None, seen.silence or "no batch completed")
     return Finding(True, f"{seen.completed} batches completed in the last {seen.window:g} s")
@@ -209,8 +179,8 @@ def _age(seen: Evaluation) -> str:
 def _doing(status: Status, name: str | None = None) -> str:
     """What Spark says that its queries do for so long, or the one of this name.
 
-    Of a source that does not answer, such as a Kafka whose brokers can't be reached, there is no
-    other word for minutes.
+    Of a source that does not answer, as one whose brokers can't be reached, there is no other word
+    for minutes.
     """
     at_it = [
         query
@@ -284,33 +254,17 @@ def _lost(seen: Evaluation | None) -> Finding:
     return Finding(False, text, urgent=False, mark=str(seen.lost))
 
 
-def _applied(sighting: Sighting, drift: Sequence[str]) -> Finding:
+def _applied(sighting: Sighting, drift: Sequence[str], faults: Mapping[Health, Finding]) -> Finding:
     driver = sighting.driver
     if driver is None or not driver.state.alive or driver.declared is None:
         return Finding(None, "it is not known what a driver was started with", urgent=False)
-    if ignored := _ignored_number(sighting):
-        return Finding(False, ignored, urgent=False, mark="receivers")
+    if (fault := faults.get(Health.DECLARATION_APPLIED)) is not None:
+        return fault
     if not drift:
         return Finding(True, "the driver was started with what is declared", urgent=False)
     changes = "; ".join(drift)
     text = f"the declaration has changed since the driver was started; a restart applies: {changes}"
     return Finding(False, text, urgent=False, mark=changes)
-
-
-def _ignored_number(sighting: Sighting) -> str | None:
-    """Say that the program has another number of receivers than was set; None: it has not, or that
-    is not known."""
-    driver, status = sighting.driver, sighting.status
-    asked = driver.receivers if driver is not None else None
-    if asked is None or status is None or not status.receivers:  # they are there all at once
-        return None
-    running = len(status.receivers)
-    if running == asked:
-        return None
-    return (
-        f"{asked} receivers were set, and the program has {running}: it has to take their number "
-        "by receiver_count"
-    )
 
 
 def _load(seen: Evaluation | None) -> float | None:

@@ -5,22 +5,49 @@ been told of, one repeated check evaluation, one early event, and perhaps the lo
 """
 
 import json
+import math
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from pydantic import FiniteFloat, TypeAdapter
+from pydantic import ConfigDict, FiniteFloat, TypeAdapter
 
 from dagster_sparkscale.observe.minutes import Minute, pack, unpack
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
 from dagster_sparkscale.watch.fleet.memory import FleetMemory
-from dagster_sparkscale.watch.page.occasions import NOTHING, Told
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the last event said of a stream, as far as a change of it is news."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # for the news of capabilities
+
+    at: FiniteFloat = 0.0
+    """When, seconds since the epoch; 0: never."""
+    headline: str = ""
+    epoch: int | None = None
+    registered: int | None = None
+    requested: int | None = None
+    overloaded: bool = False
+    late: bool = False
+    failing: str = ""
+    """The health checks that fail, and by what."""
+    news: Mapping[str, str] = field(default_factory=dict)
+    """What capabilities had to say last, in words, each under keys of its own."""
+    lesser_at: FiniteFloat = 0.0
+    """When something was told of last that may come and go."""
+
+
+NOTHING = Told()
 
 
 @dataclass
 class StreamMemory:
+    __pydantic_config__ = ConfigDict(extra="allow")  # for what capabilities have learned
+
     decided_at: FiniteFloat = 0.0
     """When the tick began in which a policy last decided, seconds since the epoch."""
     told: Told = NOTHING
@@ -35,8 +62,8 @@ class StreamMemory:
     """The stored outcome of each health check: `passed`, or `failed` with the finding's mark."""
     evaluated: Evaluated = NEVER
     """The last evaluation that a policy could decide on."""
-    capacity: FiniteFloat | None = None
-    """Records per second that one receiver was last seen to take at most; None: not known."""
+    learned: Mapping[str, float] = field(default_factory=dict)
+    """What capabilities have learned of it, each under keys of its own."""
     pending: dict[str, Any] = field(default_factory=dict)
     """The minutes since the last event, packed."""
 
@@ -69,6 +96,12 @@ class Memory:
             read = _MEMORY.validate_json(text, strict=True)
             for memory in read.streams.values():
                 _ = memory.minutes  # they can be read
+                numbers, texts = _beside(memory).items(), _beside(memory.told).items()
+                memory.learned = {
+                    key: n for key, n in numbers if isinstance(n, float) and math.isfinite(n)
+                }
+                news = {key: text for key, text in texts if isinstance(text, str) and text}
+                memory.told = replace(memory.told, news=news)
         except (ValueError, zlib.error):  # pydantic's is a ValueError
             return cls()
         return read
@@ -81,7 +114,8 @@ class Memory:
         it with each tick."""
         # Not `asdict`: it would copy each value of each minute.
         kept = {
-            name: {**vars(memory), "told": vars(memory.told), "evaluated": vars(memory.evaluated)}
+            name: _flat(memory, "learned")
+            | {"told": _flat(memory.told, "news"), "evaluated": vars(memory.evaluated)}
             for name, memory in self.streams.items()
             if name in keep
         }
@@ -89,6 +123,17 @@ class Memory:
         # Half a character, as a broken log may have it, must not make it unreadable.
         text = json.dumps(cursor, separators=(",", ":"), ensure_ascii=False)
         return b64encode(zlib.compress(text.encode(errors="replace"), level=1)).decode()
+
+
+def _flat(one: StreamMemory | Told, of_capabilities: str) -> dict[str, Any]:
+    """The fields for JSON, and beside them what capabilities keep there, under their own keys."""
+    fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
+    return {**fields, **fields.pop(of_capabilities)}
+
+
+def _beside(one: StreamMemory | Told) -> dict[str, Any]:
+    """What a cursor has beside the fields: of capabilities, or of another release."""
+    return {key: value for key, value in vars(one).items() if key not in one.__dataclass_fields__}
 
 
 _MEMORY = TypeAdapter(Memory)

@@ -7,30 +7,33 @@ for longer than its deadline.
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import dagster as dg
-from dagster import DagsterInstance
 
-from dagster_sparkscale.clusters.base import ClusterManager, DriverState
+from dagster_sparkscale.capability import Capabilities
+from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.stream import LONGEST_REPORT, Stream
 from dagster_sparkscale.in_flight import InFlight, in_flight
 from dagster_sparkscale.lifecycle.recovery import Restart
 from dagster_sparkscale.names import STREAMS, scoped
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.minutes import minute as minute_of
 from dagster_sparkscale.operations import Operations, Streams, asset_key
 from dagster_sparkscale.private_dagster import carrying, code_location
-from dagster_sparkscale.receivers.count import still_known
-from dagster_sparkscale.watch.assess import Assessment, judge
+from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
 from dagster_sparkscale.watch.fleet.events import told_of_fleet
-from dagster_sparkscale.watch.fleet.orphans import OrphanSearch, remembered, told_of
+from dagster_sparkscale.watch.fleet.orphan import Orphan
 from dagster_sparkscale.watch.fleet.rows import Row, orphan_row, row
-from dagster_sparkscale.watch.health import NOT_STOPPED, Health
+from dagster_sparkscale.watch.health import NOT_STOPPED
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
-from dagster_sparkscale.watch.page.events import Event, told
+from dagster_sparkscale.watch.orphans import OrphanSearch, remembered, told_of
+from dagster_sparkscale.watch.page.events import Event, events_of
 from dagster_sparkscale.watch.page.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
 
@@ -53,114 +56,22 @@ _LATE = 0.9  # ticks come every 60 to 65 s and may be early by a moment: do not 
 def autoscale_sensor(
     streams: Streams,
     operations: Operations,
+    capabilities: Capabilities,
     *,
     default_status: dg.DefaultSensorStatus,
     deadline: float = DEADLINE,
 ) -> dg.SensorDefinition:
     """The sensor that evaluates `streams` and requests runs of what is decided."""
     intervals = [stream.autoscale.interval for stream in streams if stream.autoscale]
-    collector, orphan_search, recents = Collector(), OrphanSearch(), Recents()
+    watch = Watch(streams, operations, capabilities)
 
-    evaluating = threading.Lock()
-
-    def evaluate_streams(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        began = time.monotonic()
-        # Whoever tests the sensor in the UI does so in this process, too: the looks of the one
-        # would count as hanging for the other.
-        if not evaluating.acquire(timeout=deadline / 2):
-            raise RuntimeError(
-                f"another evaluation of this sensor has gone on for {deadline / 2:g} s, as a test "
-                "of it from the UI: this one has looked at nothing"
-            )
-        try:
-            return evaluate(context, deadline - (time.monotonic() - began))
-        finally:
-            evaluating.release()
-
-    def evaluate(context: dg.SensorEvaluationContext, deadline: float) -> dg.SensorResult:
-        now = time.time()
-        memory = Memory.load(context.cursor)
-        elapsed = {
-            name: now - known.decided_at
-            for name, known in memory.streams.items()
-            if known.evaluated.at
-        }
-        sightings = collector.collect(
-            streams.cluster(context), streams, deadline=deadline, elapsed=elapsed
-        )
-        owner = streams.owner(code_location(context))
-        for name, found in sightings.items():
-            known = memory.of(name)
-            sighting = missed(found, known.epoch)
-            sightings[name] = of_another(sighting, streams.by_name[name], owner)
-            if sightings[name] is sighting and (driver := sighting.driver) is not None:
-                known.epoch = None if driver.state is DriverState.STOPPED else driver.epoch
-        left = max(0.1, deadline - (time.time() - now))
-        orphans = orphan_search.search(
-            *(streams.cluster(context), streams.by_name, owner, left),
-            remembered(memory, streams.by_name),
-        )
-        cluster = streams.cluster(context)
-        assessments = _assess_all(context.instance, streams, cluster, sightings, memory, now)
-        recents.tick(streams.by_name)
-        events: list[Event] = []
-        rows: list[Row] = []
-        lines: list[str] = []
-        requests: list[dg.RunRequest] = []
-        size = 0
-        for stream in streams:
-            assessment, sighting = assessments[stream.name], sightings[stream.name]
-            known, decision = memory.of(stream.name), assessment.decision
-            known.checks.pop("orphan", None)
-            requests += operations.requests(stream, decision, assessment.epoch, now)
-            minute = minute_of(
-                now,
-                assessment.state,
-                assessment.epoch,
-                assessment.seen,
-                str(decision) if assessment.acts else None,
-                decision.reason if assessment.acts else None,
-            )
-            try:
-                rows.append(row(stream, assessment, sighting, now=now))
-                recent = recents.of(context.instance, stream.name, asset_key(stream), known)
-                recent.add(minute)
-                if size > MOST_TOLD:
-                    _keep(known, minute)
-                    continue
-                new = [
-                    *told(
-                        *(context.instance, stream, assessment, sighting, rows[-1]),
-                        *(minute, known, recent),
-                    )
-                ]
-                size += sum(len(repr(event)) for event in new)
-                events += new
-            except Exception as error:  # what can't be told of one must not silence the others
-                text = f"{stream.name}: can't be told of: {type(error).__name__}: {error}"
-                context.log.exception(text)
-                lines.append(text)
-                # As `told` comes to its end, or remembers nothing.
-                _keep(known, minute)
-        events += told_of(orphans, memory)
-        rows += [orphan_row(orphan, now=now) for orphan in orphans]
-        events += told_of_fleet(
-            *(streams, rows, memory.fleet, context.instance, cluster, owner, now)
-        )
-        lines += [*map(str, orphans), *map(str, assessments.values())]
-        if requests:
-            # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
-            context.log.info("\n".join(lines))
-        return dg.SensorResult(
-            run_requests=requests,
-            skip_reason=None if requests else _shortened(lines),
-            asset_events=events,
-            cursor=memory.dump(keep={*streams.by_name, *(o.driver.stream for o in orphans)}),
-        )
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        with watch.alone(deadline) as left:
+            return Tick(watch, context, left).evaluate()
 
     return dg.SensorDefinition(
         name=scoped("autoscaler", streams.cluster_key),
-        evaluation_fn=evaluate_streams,
+        evaluation_fn=evaluate,
         jobs=operations.decided,
         # A longer interval of a policy is kept by when it last decided; the rest is seen to anyway.
         minimum_interval_seconds=max(1, int(min([LONGEST_PAUSE, *intervals]))),
@@ -171,77 +82,211 @@ def autoscale_sensor(
     )
 
 
+@dataclass
+class Watch:
+    """What a sensor has for as long as its process lives."""
+
+    streams: Streams
+    operations: Operations
+    capabilities: Capabilities
+    collector: Collector = field(default_factory=Collector)
+    orphans: OrphanSearch = field(default_factory=OrphanSearch)
+    recents: Recents = field(default_factory=Recents)
+    _evaluating: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def alone(self, deadline: float) -> Iterator[float]:
+        """Keep any other tick from beginning; gives the seconds that are left of `deadline`."""
+        began = time.monotonic()
+        # Whoever tests the sensor in the UI does so in this process, too: the looks of the one
+        # would count as hanging for the other.
+        if not self._evaluating.acquire(timeout=deadline / 2):
+            raise RuntimeError(
+                f"another evaluation of this sensor has gone on for {deadline / 2:g} s, as a test "
+                "of it from the UI: this one has looked at nothing"
+            )
+        try:
+            yield deadline - (time.monotonic() - began)
+        finally:
+            self._evaluating.release()
+
+
+class Tick:
+    """One evaluation of all streams: looks, assesses, tells Dagster, and asks for runs."""
+
+    def __init__(self, watch: Watch, context: dg.SensorEvaluationContext, deadline: float) -> None:
+        """
+        Args:
+            deadline: seconds for the looks.
+        """
+        self._watch, self._context, self._deadline = watch, context, deadline
+        self._streams = watch.streams
+        self._now = time.time()
+        self._memory = Memory.load(context.cursor)
+        self._cluster = self._streams.cluster(context)
+        self._owner = self._streams.owner(code_location(context))
+        self._events: list[Event] = []
+        self._size = 0
+        """Characters of the events."""
+        self._rows: list[Row] = []
+        self._faults: list[str] = []
+        """Why Dagster could not be told of a stream."""
+
+    def evaluate(self) -> dg.SensorResult:
+        """What Dagster is to store, and which runs it is to start."""
+        sightings = self._look()
+        orphans = self._search_orphans()
+        assessments = self._assess(sightings)
+        self._watch.recents.tick(self._streams.by_name)
+        requests: list[dg.RunRequest] = []
+        for stream in self._streams:
+            assessment = assessments[stream.name]
+            requests += self._watch.operations.requests(
+                *(stream, assessment.decision, assessment.epoch, self._now)
+            )
+            self._tell(stream, assessment)
+        self._tell_of_fleet(orphans)
+        return self._result(requests, orphans, assessments)
+
+    def _look(self) -> dict[str, Sighting]:
+        """A sighting of each stream, by name."""
+        elapsed = {
+            name: self._now - known.decided_at
+            for name, known in self._memory.streams.items()
+            if known.evaluated.at
+        }
+        sightings = self._watch.collector.collect(
+            self._cluster, self._streams, deadline=self._deadline, elapsed=elapsed
+        )
+        for name, found in sightings.items():
+            known = self._memory.of(name)
+            sighting = missed(found, known.epoch)
+            sightings[name] = of_another(sighting, self._streams.by_name[name], self._owner)
+            if sightings[name] is sighting and (driver := sighting.driver) is not None:
+                known.epoch = None if driver.state is DriverState.STOPPED else driver.epoch
+        return sightings
+
+    def _search_orphans(self) -> Sequence[Orphan]:
+        declared, left = self._streams.by_name, self._deadline - (time.time() - self._now)
+        return self._watch.orphans.search(
+            *(self._cluster, declared, self._owner, max(0.1, left)),
+            remembered(self._memory, declared),
+        )
+
+    def _assess(self, sightings: Mapping[str, Sighting]) -> dict[str, Assessment]:
+        """An assessment of each stream, by name."""
+        assessments = {
+            stream.name: self._assess_and_learn(stream, sightings[stream.name])
+            for stream in self._streams
+        }
+        busy: Mapping[str, InFlight] = {}
+        # Most ticks hold everything, and need not ask what is in flight.
+        if any(map(_waits_for_runs, assessments.values())):
+            of = (self._context.instance, self._streams.cluster_key, self._cluster, self._now)
+            busy = in_flight(*of)
+        for name, stream in self._streams.by_name.items():
+            assessment, known = assessments[name], self._memory.of(name)
+            status = assessment.situation.status
+            evaluated = self._is_due(stream) and assessment.evaluation is not None
+            if name in busy and _waits_for(busy[name], assessment):
+                # Not decided: it is due again at the next tick.
+                assessments[name] = self._assessed(stream, assessment.sighting, str(busy[name]))
+            elif evaluated:
+                known.decided_at = self._now
+            if evaluated and status is not None:
+                # Also beside an operation: what was before it says little of what comes after it.
+                known.evaluated = Evaluated(status.now, status.last_seq)
+        return assessments
+
+    def _assess_and_learn(self, stream: Stream, sighting: Sighting) -> Assessment:
+        known = self._memory.of(stream.name)
+        assessment = self._assessed(stream, sighting)
+        learned = self._watch.capabilities.learn(assessment.situation)
+        if learned == known.learned:
+            return assessment
+        known.learned = learned
+        return self._assessed(stream, assessment.sighting)
+
+    def _assessed(
+        self, stream: Stream, sighting: Sighting, operation: str | None = None
+    ) -> Assessment:
+        known = self._memory.of(stream.name)
+        return assess_or_say_why(
+            *(stream, sighting),
+            capabilities=self._watch.capabilities,
+            now=self._now,
+            operation=operation,
+            due=self._is_due(stream),
+            before=known.evaluated,
+            learned=known.learned,
+        )
+
+    def _is_due(self, stream: Stream) -> bool:
+        """Whether the interval of the stream's policy has passed since it last decided."""
+        interval = stream.autoscale.interval if stream.autoscale else 0.0
+        # Below 0: the clock was set back since.
+        return not 0 <= self._now - self._memory.of(stream.name).decided_at < interval * _LATE
+
+    def _tell(self, stream: Stream, assessment: Assessment) -> None:
+        """Have Dagster told of a stream; at the next tick, where this one has told enough."""
+        known, decision = self._memory.of(stream.name), assessment.decision
+        known.checks.pop("orphan", None)
+        minute = minute_of(
+            *(self._now, assessment.state, assessment.epoch, assessment.evaluation),
+            str(decision) if assessment.acts else None,
+            decision.reason if assessment.acts else None,
+        )
+        instance = self._context.instance
+        try:
+            self._rows.append(row(assessment))
+            recent = self._watch.recents.of(instance, stream.name, asset_key(stream), known)
+            recent.add(minute)
+            if self._size > MOST_TOLD:
+                _keep(known, minute)
+                return
+            capabilities, of = self._watch.capabilities, self._rows[-1]
+            new = [*events_of(instance, capabilities, assessment, of, minute, known, recent)]
+            self._size += sum(len(repr(event)) for event in new)
+            self._events += new
+        except Exception as error:  # what can't be told of one must not silence the others
+            text = f"{stream.name}: can't be told of: {type(error).__name__}: {error}"
+            self._context.log.exception(text)
+            self._faults.append(text)
+            # `events_of` comes to its end, or remembers nothing.
+            _keep(known, minute)
+
+    def _tell_of_fleet(self, orphans: Sequence[Orphan]) -> None:
+        self._events += told_of(orphans, self._memory)
+        self._rows += [orphan_row(orphan, now=self._now) for orphan in orphans]
+        self._events += told_of_fleet(
+            *(self._streams, self._rows, self._memory.fleet, self._context.instance),
+            *(self._cluster, self._owner, self._now),
+        )
+
+    def _result(
+        self,
+        requests: list[dg.RunRequest],
+        orphans: Sequence[Orphan],
+        assessments: Mapping[str, Assessment],
+    ) -> dg.SensorResult:
+        lines = [*self._faults, *map(str, orphans), *map(str, assessments.values())]
+        if requests:
+            # Dagster keeps a file of each tick that logs: so none of a tick that does nothing.
+            self._context.log.info("\n".join(lines))
+        keep = {*self._streams.by_name, *(orphan.driver.stream for orphan in orphans)}
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else _shortened(lines),
+            asset_events=self._events,
+            cursor=self._memory.dump(keep=keep),
+        )
+
+
 def _keep(known: StreamMemory, minute: Minute) -> None:
     """Have the next event of a stream tell of this minute, too. No more than an event may have."""
     pending = [each for each in known.minutes if each.at > minute.at - LONGEST_REPORT]
     known.minutes = [*pending, minute]
     known.advanced |= bool(minute.input_rate)
-
-
-def _assess_all(
-    instance: DagsterInstance,
-    streams: Streams,
-    cluster: ClusterManager,
-    sightings: dict[str, Sighting],
-    memory: Memory,
-    now: float,
-) -> dict[str, Assessment]:
-    """An assessment of each stream. One that can't be judged has a sighting that says so, from
-    then on."""
-    due: dict[str, bool] = {}
-
-    def assessed(stream: Stream, operation: str | None = None) -> Assessment:
-        name = stream.name
-        assessment, sightings[name] = judge(
-            *(stream, sightings[name]),
-            now=now,
-            operation=operation,
-            due=due[name],
-            before=memory.of(name).evaluated,
-            capacity=memory.of(name).capacity,
-        )
-        return assessment
-
-    assessments = {}
-    for stream in streams:
-        name, decided_at = stream.name, memory.of(stream.name).decided_at
-        interval = stream.autoscale.interval if stream.autoscale else 0.0
-        # Below 0: the clock was set back since.
-        due[name] = not 0 <= now - decided_at < interval * _LATE
-        assessments[name] = assessed(stream)
-        before = memory.of(name).capacity
-        capacity = _capacity(before, assessments[name], sightings[name])
-        if capacity != before:
-            memory.of(name).capacity = capacity
-            assessments[name] = assessed(stream)
-    busy: Mapping[str, InFlight] = {}
-    # Most ticks hold everything, and need not ask what is in flight.
-    if any(map(_waits_for_runs, assessments.values())):
-        busy = in_flight(instance, streams.cluster_key, cluster, now)
-    for name, stream in streams.by_name.items():
-        status, known = sightings[name].status, memory.of(name)
-        evaluated = due[name] and assessments[name].seen is not None
-        if name in busy and _waits_for(busy[name], assessments[name]):
-            # Not decided: it is due again at the next tick.
-            assessments[name] = assessed(stream, str(busy[name]))
-        elif evaluated:
-            known.decided_at = now
-        if evaluated and status is not None:
-            # Also beside an operation: what was before it says little of what comes after it.
-            known.evaluated = Evaluated(status.now, status.last_seq)
-    return assessments
-
-
-def _capacity(known: float | None, assessment: Assessment, sighting: Sighting) -> float | None:
-    """What one receiver was seen to take at most, in records per second; None: not known.
-
-    Args:
-        known: by what was seen before.
-    """
-    status, seen = sighting.status, assessment.seen
-    if status is None or seen is None or not status.receivers:
-        return known
-    return still_known(known, seen, len(status.receivers))
 
 
 def _waits_for(run: InFlight, assessment: Assessment) -> bool:

@@ -16,13 +16,13 @@ from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.observe.evaluation import Evaluation
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.watch.assess import assess
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.autoscale import reference
 from tests.autoscale.deciding import any_bounds, anything, ratios, target
 from tests.autoscale.test_lag import late_or_not, limited
 from tests.fakes import QUERY, batch, driver, dstream, scaled, status, structured
 from tests.in_memory.cluster import World
+from tests.watch.assessing import assess
 
 TWO_CORES = structured(executor_cores=2, autoscale=RatioPolicy(max_executors=10))
 WORDS = "4 shards are read by 4 tasks: 2 executors of 2 cores are as many as can work on a batch"

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.backpressure.retune import is_due
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.status import Limit
-from dagster_sparkscale.watch.assess import assess
-from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import look
 from tests.backpressure.retuning import (
     JOB,
@@ -28,6 +27,7 @@ from tests.backpressure.retuning import (
     tuning,
 )
 from tests.in_memory.cluster import MemoryCluster
+from tests.watch.assessing import assess
 from tests.watch.deployment import failure_of
 
 

@@ -19,7 +19,8 @@ from dagster_sparkscale.observe.end_report import read_last_words
 from dagster_sparkscale.observe.stop_report import read_stopped
 from dagster_sparkscale.sources.kinesis import kinesis_direct_stream
 from dagster_sparkscale.sources.kinesis.options import NAMES
-from dagster_sparkscale.watch.alerts.alerts import Alert, Occurrence
+from dagster_sparkscale.watch.alerts.alerts import Alert
+from dagster_sparkscale.watch.fleet.news import Occurrence
 from tests.docs.kinds import kind
 from tests.docs.pages import PAGES, ROOT, Block, Table, blocks, code, tables
 from tests.driver.serving import agent_of, ask, client_of, options, serving

@@ -10,11 +10,12 @@ from typing import Any
 from dagster_sparkscale import ClusterManager, RatioPolicy, RecoveryPolicy, StructuredStream
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.observe.status import Query, Status
-from dagster_sparkscale.watch.assess import Assessment, assess
+from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.sighting import Sighting, look
 from dev.kafka.connector import connector
 from tests.clusters.running import newest, see_ended, status, submit
 from tests.waiting import HANGS, wait_for
+from tests.watch.assessing import assess
 
 PROGRAM = Path(__file__).parent / "programs" / "following.py"
 NAME = "following"

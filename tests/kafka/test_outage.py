@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from dagster_sparkscale.declare.decisions import Hold
-from dagster_sparkscale.watch.health import Health
+from dagster_sparkscale.observe.findings import Health
 from dev.kafka import client
 from dev.kafka.broker import Kept
 from tests.kafka.conftest import Topic
@@ -47,7 +47,7 @@ def test_while_the_broker_is_away_the_lag_is_unknown_and_then_all_is_read(
                 decision = assessed.decision
                 # R was low before it, and two executors would be too many. That nothing runs, Spark
                 # may tell as late as by the next heartbeat of an executor, after ten seconds.
-                if assessed.seen is not None and assessed.seen.active_tasks == 0:
+                if assessed.evaluation is not None and assessed.evaluation.active_tasks == 0:
                     is_left = isinstance(decision, Hold) or decision.operation != "rescale"
                     assert is_left, decision
                 query = following.query()
@@ -59,7 +59,7 @@ def test_while_the_broker_is_away_the_lag_is_unknown_and_then_all_is_read(
             assert "nothing was heard of the query" in query.lag_unknown
             assert query.behind_ms is query.backlog_records is query.partitions_behind is None
             assert query.source_shards == 2
-            seen = following.assessed().seen
+            seen = following.assessed().evaluation
             assert seen is not None and seen.lag is None and seen.active_tasks == 0
         finally:
             kafka.start()

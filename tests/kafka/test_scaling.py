@@ -69,7 +69,7 @@ def test_a_stream_is_scaled_up_as_far_as_its_partitions_make_sense(
             return "2 shards are read by 2 tasks" in said
 
         wait_for("a reason", pinned, 120, every=1.0, about=slow.log)
-        seen = slow.assessed().seen
+        seen = slow.assessed().evaluation
         assert seen is not None and seen.shards == 2
 
 
@@ -108,7 +108,7 @@ def test_a_stream_that_its_option_holds_back_gets_no_executors_for_being_late(
         # By its option, of which the driver learns from Spark itself: 4 records for 2 s, or 3, for
         # Spark shares them out by what waits in each partition and rounds each share down.
         def limited() -> tuple[str | None, str | None, float | None]:
-            seen = held_back.assessed().seen
+            seen = held_back.assessed().evaluation
             assert seen is not None
             return seen.throttled, seen.throttled_by, seen.throttled_limit
 
@@ -134,7 +134,7 @@ def test_a_stream_that_its_option_holds_back_gets_no_executors_for_being_late(
 
         # With more partitions, in this topic and in another one, more executors make sense.
         def useful() -> int | None:
-            seen = held_back.assessed().seen
+            seen = held_back.assessed().evaluation
             assert seen is not None
             return held_back.stream.bounds_for(seen.shards).useful
 

@@ -17,7 +17,7 @@ from dagster_sparkscale.clusters.records import leases, overtaking
 from dagster_sparkscale.clusters.records.overtaking import Holder
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.declare.policies import RecoveryPolicy
-from dagster_sparkscale.definitions import OPERATIONS
+from dagster_sparkscale.definitions import all_operations
 from dagster_sparkscale.lifecycle.remedies import NAMES
 from dagster_sparkscale.operations import asset_key
 from tests.fakes import structured
@@ -114,7 +114,7 @@ def state(deployed: Deployment) -> tuple[int, DriverState]:
 
 
 def test_what_overtakes_is_called_as_the_operations_are():
-    operations = {each.name for each in OPERATIONS}
+    operations = {each.name for each in all_operations()}
     assert {"stop", "restart", "rescale", "rebalance_receivers"} < operations
     assert {"declare_gone", "lift_hold", "stop_orphan"} == set(NAMES)
 
@@ -250,7 +250,7 @@ class TestRetriesOfRuns:
     """Dagster runs a failed run again by itself, where its instance says so (`run_retries`)."""
 
     def test_no_job_is_retried(self, deployed: Deployment) -> None:
-        for name in [*(each.name for each in OPERATIONS), *NAMES]:
+        for name in [*(each.name for each in all_operations()), *NAMES]:
             assert deployed.defs.resolve_job_def(name).tags["dagster/max_retries"] == "0"
 
     def test_nor_a_run_that_was_refused(self, tmp_path) -> None:

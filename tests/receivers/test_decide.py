@@ -13,14 +13,14 @@ from dagster_sparkscale.declare.decisions import Hold, Move, MoveReceivers, Rece
 from dagster_sparkscale.driver.spark.features import MOVES
 from dagster_sparkscale.names import STORY
 from dagster_sparkscale.observe.status import Limit, Receiver, Status
-from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.watch.assess import assess
+from dagster_sparkscale.receivers.count import CAPACITY, CHANGED, KEPT
 from dagster_sparkscale.watch.memory import Memory
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, altered, batch, driver, dstream, status
 from tests.in_memory.driver import arrive
 from tests.receivers.recounting import starts_its_receivers
 from tests.receivers.streams import counting, on, receiving, spread_over
+from tests.watch.assessing import assess
 from tests.watch.deployment import Deployment, Tick, failure_of
 
 
@@ -43,8 +43,9 @@ def seen(
 
 
 def decision(stream: Any, told: Status, capacity: float | None = None, **of_driver: Any) -> Any:
+    learned = {} if capacity is None else {CAPACITY: capacity}
     found = Sighting("clicks", driver(**of_driver), told)
-    return assess(stream, found, now=2000.0, capacity=capacity).decision
+    return assess(stream, found, now=2000.0, learned=learned).decision
 
 
 class TestOrder:
@@ -331,7 +332,7 @@ class TestRuns:
                 "its input stands at its limit, and that is set (by set_limits run 1 since "
                 "2023-11-14 22:13 UTC, until it is taken away"
             ) in tick.decided()
-        assert Memory.load(it.cursor).of("clicks").capacity is None
+        assert Memory.load(it.cursor).of("clicks").learned == {}
 
 
 def tick_again(it: Deployment) -> Tick:

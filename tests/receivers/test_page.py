@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.markdown import INLINE
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.status import Executor, Receiver, Relaunch
 from dagster_sparkscale.receivers.page import last_relaunch, of_receivers, of_relaunches
-from dagster_sparkscale.watch.health import Health
 from tests.fakes import batch, status
 from tests.receivers.streams import receiving, spread_over
 from tests.watch.deployment import Deployment

@@ -15,17 +15,11 @@ from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.policies import RecoveryPolicy
 from dagster_sparkscale.lifecycle.recovery import Restart, recover
-from dagster_sparkscale.watch.alerts.alerts import (
-    AFTER,
-    Alert,
-    AlertMemory,
-    News,
-    Occurrence,
-    Outcome,
-)
+from dagster_sparkscale.observe.findings import Health
+from dagster_sparkscale.watch.alerts.alerts import AFTER, Alert, AlertMemory, Outcome
 from dagster_sparkscale.watch.fleet.memory import FleetMemory
+from dagster_sparkscale.watch.fleet.news import News, Occurrence
 from dagster_sparkscale.watch.fleet.rows import Failing, Row, loops
-from dagster_sparkscale.watch.health import Health
 
 BEGIN = 1_000_000.0
 MINUTE = 60.0

@@ -19,10 +19,9 @@ from dagster_sparkscale.watch.alerts.alerts import (
     WAITING,
     Alert,
     AlertMemory,
-    News,
-    Occurrence,
     Outcome,
 )
+from dagster_sparkscale.watch.fleet.news import News, Occurrence
 from dagster_sparkscale.watch.fleet.problems import PROBLEMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "alerts.md"

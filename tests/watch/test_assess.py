@@ -6,14 +6,14 @@ from dagster_sparkscale.clusters.errors import AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold
 from dagster_sparkscale.declare.stream import DEFAULT_WINDOW
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.status import MalformedStatus, Query, QueryState
-from dagster_sparkscale.watch.assess import assess, judge
 from dagster_sparkscale.watch.coverage import NEVER, Evaluated
-from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import Sighting, look
 from tests.fakes import QUERY, batch, driver, scaled, status, structured
 from tests.in_memory.cluster import MemoryAgent, World
 from tests.state.saying import change
+from tests.watch.assessing import assess, assess_or_say_why
 
 STREAM = scaled(max_executors=10)
 SLOW = (batch(25),)
@@ -69,7 +69,7 @@ class TestStates:
         assessment = unseen(**sighted)
         assert (assessment.state, assessment.epoch) == (state, epoch)
         assert assessment.decision == Hold(reason)
-        assert assessment.seen is None
+        assert assessment.evaluation is None
         assert not assessment.acts
         assert assessment.decision == Hold(reason)
         assert str(assessment) == f"clicks: hold: {reason}"
@@ -79,7 +79,7 @@ class TestStates:
     def test_a_running_stream_is_evaluated_and_decided_on(self):
         assessment = assessed(batches=SLOW)
         assert (assessment.state, assessment.epoch) == ("running", 1)
-        assert assessment.seen.ratio == 2.5
+        assert assessment.evaluation.ratio == 2.5
         assert assessment.decision.target == 5
         assert assessment.acts
         assert str(assessment.decision) == "scale to 5"
@@ -87,19 +87,19 @@ class TestStates:
 
     def test_a_stream_without_a_policy_is_evaluated_and_held(self):
         assessment = assessed(structured(), batches=SLOW)
-        assert assessment.seen.ratio == 2.5
+        assert assessment.evaluation.ratio == 2.5
         assert assessment.decision == Hold("the stream has no autoscale policy")
 
     @pytest.mark.parametrize("phase", ["starting", "stopping", "ended", "a phase of the future"])
     def test_a_driver_in_any_other_phase_is_evaluated_and_held(self, phase):
         assessment = assessed(phase=phase, batches=SLOW)
-        assert assessment.seen.ratio == 2.5
+        assert assessment.evaluation.ratio == 2.5
         assert assessment.decision == Hold(f"the driver is {phase}")
 
     @pytest.mark.parametrize("wrong", [{"epoch": 2}, {"stream": "orders"}])
     def test_an_answer_of_another_driver_is_not_taken_for_this_one(self, wrong):
         assessment = assessed(batches=SLOW, **wrong)
-        assert assessment.seen is None
+        assert assessment.evaluation is None
         assert isinstance(assessment.decision, Hold)
         assert "expected clicks epoch 1" in assessment.decision.reason
         assert not assessment.acts
@@ -108,14 +108,14 @@ class TestStates:
         assert scaled(interval=15).window == 15.0
         assert structured().window == DEFAULT_WINDOW
         early = (batch(25, ago=40),)
-        assert assessed(scaled(interval=15), batches=early).seen.ratio is None
-        assert assessed(scaled(interval=45), batches=early).seen.ratio == 2.5
+        assert assessed(scaled(interval=15), batches=early).evaluation.ratio is None
+        assert assessed(scaled(interval=45), batches=early).evaluation.ratio == 2.5
 
     def test_batches_since_the_evaluation_before_count_though_they_are_older(self):
         sighting = Sighting("clicks", driver(), status(batches=(batch(25, ago=62),), last_seq=9))
 
         def ratio(before):
-            return assess(STREAM, sighting, now=NOW, before=before).seen.ratio
+            return assess(STREAM, sighting, now=NOW, before=before).evaluation.ratio
 
         assert ratio(NEVER) is None
         assert ratio(Evaluated(1935.0, 8)) == 2.5
@@ -194,7 +194,7 @@ class TestNotDue:
         assert assessed(batches=(batch(5),), due=False).decision.reason.startswith("R 0.50")
 
     def test_it_is_observed_all_the_same(self):
-        assert assessed(batches=SLOW, due=False).seen == assessed(batches=SLOW).seen
+        assert assessed(batches=SLOW, due=False).evaluation == assessed(batches=SLOW).evaluation
 
 
 def test_a_pinned_stream_is_at_its_maximum():
@@ -293,8 +293,9 @@ def test_what_an_odd_answer_was_cannot_be_judged_and_is_told_as_unknown():
     odd = Sighting("clicks", driver(), status(batches=(batch(25),), queries=queries))
     with pytest.raises(TypeError):
         assess(structured(), odd, now=2000.0)
-    assessment, told = judge(structured(), odd, now=2000.0, operation="stop run 1")
-    assert (assessment.state, assessment.seen, told.driver) == ("unknown", None, None)
+    assessment = assess_or_say_why(structured(), odd, now=2000.0, operation="stop run 1")
+    told = assessment.sighting
+    assert (assessment.state, assessment.evaluation, told.driver) == ("unknown", None, None)
     assert str(told.error).startswith("it can't be judged: TypeError: ")
     assert assessment.decision.reason == told.error
 
@@ -302,7 +303,8 @@ def test_what_an_odd_answer_was_cannot_be_judged_and_is_told_as_unknown():
 def test_what_can_be_judged_is_as_it_is_assessed():
     sighting = Sighting("clicks", driver(), status(batches=(batch(25),)))
     stream, how = scaled(max_executors=8), {"now": 2000.0, "operation": "stop run 1", "due": False}
-    assert judge(stream, sighting, **how) == (assess(stream, sighting, **how), sighting)
+    found = assess_or_say_why(stream, sighting, **how)
+    assert (found, found.sighting) == (assess(stream, sighting, **how), sighting)
 
 
 class TestWholeWaves:

@@ -6,12 +6,12 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.drift import declared
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.watch.assess import assess
-from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.sighting import LOG_LINES, Sighting, look
 from tests.fakes import QUERY, batch, driver, scaled, status, structured
 from tests.in_memory.cluster import World
+from tests.watch.assessing import assess
 
 
 def assessed(stream, **fields):

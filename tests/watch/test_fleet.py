@@ -12,8 +12,7 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.store import DurableHold, Submission
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.observe.status import Limit, Query
-from dagster_sparkscale.watch.assess import assess
-from dagster_sparkscale.watch.fleet.orphans import Orphan
+from dagster_sparkscale.watch.fleet.orphan import Orphan
 from dagster_sparkscale.watch.fleet.rows import (
     Row,
     as_dicts,
@@ -25,6 +24,7 @@ from dagster_sparkscale.watch.fleet.rows import (
 from dagster_sparkscale.watch.sighting import Sighting
 from tests.fakes import QUERY, batch, driver, scaled, status, structured
 from tests.state.saying import change
+from tests.watch.assessing import assess
 from tests.watch.fleets import NOW, failing, fleets, line
 
 STREAM = scaled(max_executors=8)
@@ -34,13 +34,8 @@ DAY = 86400.0
 def seen(sighting=None, stream=STREAM, now=NOW, operation=None, due=True, **fields):
     """The row of a stream whose agent says this."""
     sighting = sighting or Sighting("clicks", driver(), status(**fields))
-    return row(
-        stream,
-        assess(stream, sighting, now=now, due=due, operation=operation),
-        sighting,
-        now=now,
-        operation=operation,
-    )
+    found = assess(stream, sighting, now=now, due=due, operation=operation)
+    return row(found, operation=operation)
 
 
 class TestARow:

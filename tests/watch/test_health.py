@@ -2,22 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.capabilities import CAPABILITIES
+from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.records.starts import ATTEMPT
 from dagster_sparkscale.clusters.records.store import Submission
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
+from dagster_sparkscale.observe.findings import DESCRIPTIONS, STARTUP_GRACE, Health
 from dagster_sparkscale.observe.status import Executor, Query, Receiver
-from dagster_sparkscale.watch.health import (
-    DESCRIPTIONS,
-    NOT_STOPPED,
-    STARTUP_GRACE,
-    STOP_SECONDS,
-    Health,
-    examine,
-)
+from dagster_sparkscale.watch.health import NOT_STOPPED, STOP_SECONDS, check_health
 from dagster_sparkscale.watch.sighting import Sighting
-from tests.fakes import QUERY, batch, driver, status
+from tests.fakes import QUERY, batch, driver, status, structured
 from tests.state.saying import change
 
 HOLD = Hold("in between")
@@ -25,17 +21,24 @@ STUCK = "no batch completes: the one in progress has run for 90 s (its batch int
 NOW = 2000.0
 
 
+def examined(sighting, seen, *args, **options):
+    """The findings, with what capabilities have found."""
+    found = Situation(structured(), NOW, sighting.driver, sighting.status, seen)
+    busy, faults = CAPABILITIES.busy(sighting.status), CAPABILITIES.faults(found)
+    return check_health(sighting, seen, *args, busy=busy, faults=faults, **options)
+
+
 def findings(decision=HOLD, sighted: dict | None = None, max_lag=None, operation=None, **fields):
     """The findings on a running driver whose agent says this."""
     report = status(**fields)
     sighting = Sighting("clicks", **{"driver": driver(), "status": report} | (sighted or {}))
     seen = evaluate(report, window=60.0, batch_interval=10.0)
-    return examine(sighting, seen, decision, max_lag, now=NOW, operation=operation)
+    return examined(sighting, seen, decision, max_lag, now=NOW, operation=operation)
 
 
 def unseen(**sighted):
     """The findings where no agent answered."""
-    return examine(Sighting("clicks", **sighted), None, HOLD, now=NOW)
+    return examined(Sighting("clicks", **sighted), None, HOLD, now=NOW)
 
 
 def test_every_check_has_a_description_and_an_outcome():
@@ -420,7 +423,7 @@ maybe = st.none() | st.floats(0, 100)
     maybe,
 )
 def test_every_finding_says_something(seen, sighting, decision, max_lag):
-    found = examine(sighting, seen, decision, max_lag, now=NOW)
+    found = examined(sighting, seen, decision, max_lag, now=NOW)
     assert set(found) == set(Health)
     assert all(f.text for f in found.values())
     assert found[Health.RUNNING].passed is not None
@@ -429,7 +432,7 @@ def test_every_finding_says_something(seen, sighting, decision, max_lag):
 class TestDeclarationApplied:
     def found(self, *drift: str, **fields):
         sighting = Sighting("clicks", **{"driver": driver(declared={})} | fields)
-        return examine(sighting, None, HOLD, drift=drift, now=NOW)[Health.DECLARATION_APPLIED]
+        return examined(sighting, None, HOLD, drift=drift, now=NOW)[Health.DECLARATION_APPLIED]
 
     def test_a_driver_with_what_is_declared_passes(self):
         assert self.found().passed is True
@@ -475,7 +478,7 @@ class TestAStoppedStream:
 
     def found(self, **options):
         sighting = Sighting("clicks", driver(DriverState.STOPPED, declared={}))
-        return examine(sighting, None, Hold("stopped on request"), now=NOW, **options)
+        return examined(sighting, None, Hold("stopped on request"), now=NOW, **options)
 
     def test_is_not_judged_which_is_no_failure(self):
         found = self.found(max_lag=60.0)

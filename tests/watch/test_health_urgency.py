@@ -3,8 +3,8 @@
 import pytest
 
 from dagster_sparkscale.declare.decisions import Hold
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.status import Query
-from dagster_sparkscale.watch.health import Health
 from tests.fakes import QUERY, batch
 from tests.watch.test_health import findings
 

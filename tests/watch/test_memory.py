@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.observe.minutes import Minute, pack
 from dagster_sparkscale.watch.coverage import Evaluated
-from dagster_sparkscale.watch.memory import Memory, StreamMemory
-from dagster_sparkscale.watch.page.occasions import Told
+from dagster_sparkscale.watch.memory import Memory, StreamMemory, Told
 
 times = st.floats(allow_nan=False, allow_infinity=False)
 minutes = st.lists(

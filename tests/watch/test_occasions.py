@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.page.occasions import NOTHING, Told, late_from, occasion, said
+from dagster_sparkscale.watch.memory import NOTHING, Told
+from dagster_sparkscale.watch.page.occasions import late_from, occasion, said
 
 NOON = 1_800_000_000
 LATE = 60.0

@@ -8,8 +8,9 @@ from copy import copy
 import dagster as dg
 import pytest
 
+from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.declare.stream import LONGEST_REPORT
-from dagster_sparkscale.definitions import OPERATIONS
+from dagster_sparkscale.definitions import all_operations
 from dagster_sparkscale.observe.history import newest
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.operations import Operations, Streams
@@ -110,7 +111,9 @@ class TestTwoEvaluationsAtOnce:
         known = Streams(deployed.streams, "spark_cluster")
         stopped = dg.DefaultSensorStatus.STOPPED
         deployed.sensor = autoscale_sensor(
-            known, Operations(known, OPERATIONS), default_status=stopped, deadline=0.1
+            *(known, Operations(known, all_operations()), CAPABILITIES),
+            default_status=stopped,
+            deadline=0.1,
         )
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(trial_of(deployed).tick)

@@ -11,7 +11,8 @@ from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.names import STORY
-from dagster_sparkscale.watch.fleet.orphans import OrphanSearch, find_orphans
+from dagster_sparkscale.watch.fleet.orphan import find_orphans
+from dagster_sparkscale.watch.orphans import OrphanSearch
 from tests.clusters.host.begun import begun
 from tests.fakes import structured
 from tests.in_memory.cluster import World

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.watch.fleet.problems import (
     PROBLEMS,
     TEXT,
@@ -13,7 +14,6 @@ from dagster_sparkscale.watch.fleet.problems import (
     problems,
 )
 from dagster_sparkscale.watch.fleet.rows import SETTLED, STATES, Failing, Row
-from dagster_sparkscale.watch.health import Health
 
 NOW = 100_000.0
 MARKED = "no_data_lost"

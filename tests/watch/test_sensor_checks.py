@@ -10,9 +10,9 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 from dagster._core.events import DagsterEvent
 
 from dagster_sparkscale.clusters.base import DriverState
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.watch import sensor
-from dagster_sparkscale.watch.health import Health
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import QUERY, scaled
 from tests.watch.deployment import Deployment, overload

@@ -8,8 +8,9 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
+from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.definitions import OPERATIONS, build_defs
+from dagster_sparkscale.definitions import all_operations, build_defs
 from dagster_sparkscale.names import MINUTES, STORY
 from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
@@ -188,7 +189,8 @@ class TestManyStreams:
         nothing = build_defs(streams, world.cluster)
         sensor = sensor_module.autoscale_sensor(
             known,
-            Operations(known, OPERATIONS),
+            Operations(known, all_operations()),
+            CAPABILITIES,
             default_status=dg.DefaultSensorStatus.STOPPED,
             deadline=1.0,
         )

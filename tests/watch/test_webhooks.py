@@ -8,8 +8,9 @@ import requests
 
 from dagster_sparkscale import DeclarationError
 from dagster_sparkscale.watch.alerts import webhooks
-from dagster_sparkscale.watch.alerts.alerts import Alert, Occurrence, Outcome
+from dagster_sparkscale.watch.alerts.alerts import Alert, Outcome
 from dagster_sparkscale.watch.alerts.webhooks import SlackWebhook, Webhook
+from dagster_sparkscale.watch.fleet.news import Occurrence
 from tests.watch.hook_server import SECRET, free_port, serving
 
 ONE = Occurrence("clicks", "failed", 1_000_000.0, "exit <code> & 1", "/assets/clicks")

@@ -18,6 +18,7 @@ from pydantic import FiniteFloat, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from dagster_sparkscale.durations import span
+from dagster_sparkscale.watch.fleet.news import WORDS, News, Occurrence
 
 MINUTE = 60.0
 
@@ -34,17 +35,6 @@ AFTER: Mapping[str, float] = {
 }
 """Every problem that there is, and the seconds it must last before somebody is told."""
 
-WORDS: Mapping[str, str] = {
-    "failed": "has failed",
-    "given_up": "has failed and is not restarted any more",
-    "losing_data": "is losing data",
-    "unhealthy": "is not well",
-    "lagging": "is too far behind",
-    "orphaned": "runs, and nobody declares it",
-    "pinned": "is held at its maximum of executors",
-    "left_out": "has more problems than are told one by one",
-    "unwatched": "is not watched",
-}
 _OVER: Mapping[str, str] = {
     "failed": "had failed",
     "given_up": "had failed and was not restarted any more",
@@ -76,19 +66,6 @@ REFUSALS = 3
 
 
 @dataclass(frozen=True)
-class Occurrence:
-    """A problem of a stream, as the fleet's observation has it."""
-
-    stream: str
-    problem: str
-    since: FiniteFloat
-    """Seconds since the epoch. Tells it from the same problem at another time."""
-    text: str
-    page: str
-    """Path of the stream's page in Dagster's UI."""
-
-
-@dataclass(frozen=True)
 class Told(Occurrence):
     """An occurrence that people have been told of, or are to be."""
 
@@ -101,18 +78,6 @@ class Told(Occurrence):
     def as_news(self) -> Occurrence:
         """The occurrence alone."""
         return Occurrence(self.stream, self.problem, self.since, self.text, self.page)
-
-
-@dataclass(frozen=True)
-class News:
-    """The fleet's latest observation."""
-
-    of: str
-    """Code location and cluster."""
-    at: FiniteFloat
-    problems: tuple[Occurrence, ...] = ()
-    left_out: int = 0
-    """Problems that there were no place for."""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.names import DEFAULT_CLUSTER_KEY, STREAMS, scoped
 from dagster_sparkscale.operations import Streams, owner_of
 from dagster_sparkscale.private_dagster import carried, carrying, code_location
-from dagster_sparkscale.watch.alerts.alerts import AFTER, AlertMemory, News
+from dagster_sparkscale.watch.alerts.alerts import AFTER, AlertMemory
 from dagster_sparkscale.watch.alerts.webhooks import LONGEST, Webhook
 from dagster_sparkscale.watch.fleet.events import fleet_key, latest
+from dagster_sparkscale.watch.fleet.news import News
 
 INTERVAL = 30
 """Seconds between two ticks."""

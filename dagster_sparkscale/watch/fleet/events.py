@@ -20,8 +20,8 @@ from dagster_sparkscale.markdown import INLINE, clock, fitted
 from dagster_sparkscale.names import FLEET, scoped
 from dagster_sparkscale.observe.hidden import carried, hidden
 from dagster_sparkscale.operations import Streams
-from dagster_sparkscale.watch.alerts.alerts import WORDS, News
 from dagster_sparkscale.watch.fleet.memory import QUIET, FleetMemory
+from dagster_sparkscale.watch.fleet.news import WORDS, News
 from dagster_sparkscale.watch.fleet.problems import Problem, Standing
 from dagster_sparkscale.watch.fleet.rows import Row, worst_first
 from dagster_sparkscale.watch.fleet.text import (

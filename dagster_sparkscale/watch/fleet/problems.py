@@ -11,9 +11,9 @@ from typing import Literal, get_args
 from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
+from dagster_sparkscale.markdown import shortened
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.watch.fleet.rows import ORPHAN, SETTLED, Row
-from dagster_sparkscale.watch.fleet.text import shortened
-from dagster_sparkscale.watch.health import Health
 
 Problem = Literal["failed", "given_up", "unhealthy", "losing_data", "lagging", "pinned", "orphaned"]
 PROBLEMS: tuple[Problem, ...] = get_args(Problem)

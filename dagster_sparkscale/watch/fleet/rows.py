@@ -6,21 +6,16 @@ in a row, null in JSON, and a dash in a table; never a zero.
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
-from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold
-from dagster_sparkscale.declare.drift import until_restart
-from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.observe.state import in_progress
+from dagster_sparkscale.in_force.limits import bounds_in_force
+from dagster_sparkscale.observe.findings import Finding, Health
+from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import Assessment
-from dagster_sparkscale.watch.health import Finding, Health
-from dagster_sparkscale.watch.sighting import Sighting
-
-if TYPE_CHECKING:  # it remembers, and what is remembered has to do with rows
-    from dagster_sparkscale.watch.fleet.orphans import Orphan
+from dagster_sparkscale.watch.fleet.orphan import Orphan
 
 ORPHAN = "orphan"
 """The state of a stream that runs and that nobody declares."""
@@ -104,21 +99,15 @@ class Row:
         return self.waits or (self.reason if self.acts or self.state == "unknown" else "")
 
 
-def row(
-    stream: Stream,
-    assessment: Assessment,
-    sighting: Sighting,
-    *,
-    now: float,
-    operation: str | None = None,
-) -> Row:
+def row(assessment: Assessment, *, operation: str | None = None) -> Row:
     """The row of a declared stream.
 
     Args:
-        now: when it was looked at, seconds since the epoch.
         operation: the operation in flight on the stream, for people.
     """
-    seen, driver, decision = assessment.seen, sighting.driver, assessment.decision
+    situation, decision = assessment.situation, assessment.decision
+    stream, driver, now = situation.stream, situation.driver, situation.now
+    seen = situation.evaluation
     return Row(
         stream=stream.name,
         asset=(*stream.key_prefix, stream.name),
@@ -129,37 +118,28 @@ def row(
         ratio=seen.ratio if seen else None,
         lag=seen.lag if seen else None,
         limit=seen.limit if seen else None,
-        limit_set=_limit_set(sighting),
+        limit_set=_limit_set(situation.status),
         throttled=seen is not None and seen.throttled is not None,
         registered=seen.registered if seen else None,
         requested=seen.requested if seen else None,
-        maximum=bounds_of(stream, driver).maximum,
+        maximum=bounds_in_force(stream, driver).maximum,
         decision=str(decision),
         reason=decision.reason,
         acts=assessment.acts,
         gave_up=isinstance(decision, Hold) and decision.gave_up,
         restarts=_restarts(driver, now),
         looping=loops(driver, now),
-        waits=_waits(assessment, sighting, operation),
+        waits=_waits(assessment, operation),
         failing=_failing(assessment.health.items()),
         untold=tuple(c.value for c, found in assessment.health.items() if found.passed is None),
     )
 
 
-def bounds_of(stream: Stream, driver: Driver | None) -> Bounds:
-    """Between which numbers of executors a stream can move: while a driver runs, those that it was
-    started with count."""
-    if driver is None or not driver.state.alive:
-        return stream.bounds
-    return until_restart(driver.declared, stream.bounds_for(None, driver.receivers))
-
-
-def _limit_set(sighting: Sighting) -> bool:
-    status = sighting.status
+def _limit_set(status: Status | None) -> bool:
     return status is not None and any(limit.by == "set" for limit in status.limits)
 
 
-def orphan_row(orphan: "Orphan", *, now: float) -> Row:
+def orphan_row(orphan: Orphan, *, now: float) -> Row:
     """The row of a stream that nobody declares."""
     driver = orphan.driver
     return Row(
@@ -246,20 +226,19 @@ def _restarts(driver: Driver | None, now: float) -> int | None:
     return sum(1 for at in driver.restarted_at if now - at < RESTARTS_WITHIN)
 
 
-def _waits(assessment: Assessment, sighting: Sighting, operation: str | None) -> str | None:
-    driver, status = sighting.driver, sighting.status
-    doing = in_progress(status.reconfiguring) if status and status.reconfiguring else None
+def _waits(assessment: Assessment, operation: str | None) -> str | None:
+    driver, busy = assessment.situation.driver, assessment.busy
     if driver is not None and driver.hold is not None:
         return f"held by {driver.hold.by}, in the middle of: {driver.hold.step}"
     if assessment.waits is not None:
         return assessment.waits
     if operation is not None:
-        return f"{operation} is in progress" + (f": {doing}" if doing else "")
-    if doing is not None:
-        return doing
+        return f"{operation} is in progress" + (f": {busy}" if busy else "")
+    if busy is not None:
+        return busy
     if assessment.acts:
         return f"a run of {assessment.decision.operation} is asked for"
-    seen = assessment.seen
+    seen = assessment.evaluation
     if seen is None or seen.requested is None or seen.staying is None:
         return None
     missing = seen.requested - seen.staying

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from dagster_sparkscale.durations import span
-from dagster_sparkscale.markdown import escaped, fitted
+from dagster_sparkscale.markdown import escaped, fitted, shortened
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.watch.fleet.rows import ORPHAN, STATES, Row, in_trouble, worst_first
-from dagster_sparkscale.watch.health import NOT_STOPPED, Health
+from dagster_sparkscale.watch.health import NOT_STOPPED
 
 NOT_ANSWERING = "not answering"
 GIVEN_UP = "given up"
@@ -95,13 +96,6 @@ def limit(row: Row) -> str:
 def asset_path(row: Row) -> str:
     """The path of the stream in Dagster's UI."""
     return "/assets/" + "/".join(quote(part, safe="") for part in row.asset)
-
-
-def shortened(text: str, most: int) -> str:
-    """Text in one line of at most so many characters, which can be stored: half a character, as the
-    name of a file may have, becomes a question mark."""
-    text = " ".join(text.split()).encode(errors="replace").decode()
-    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def executors(row: Row) -> str:

@@ -14,30 +14,24 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
-from dagster_sparkscale.backpressure import page as backpressure
+from dagster_sparkscale.capability import Capabilities
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.declare.streams import DStream
-from dagster_sparkscale.in_force.limits import not_as_declared
-from dagster_sparkscale.kafka import page as kafka
+from dagster_sparkscale.in_force.limits import bounds_in_force
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.observe import state as states
+from dagster_sparkscale.observe.findings import Health
 from dagster_sparkscale.observe.hidden import hidden
 from dagster_sparkscale.observe.minutes import Minute, stored
 from dagster_sparkscale.operations import asset_key
 from dagster_sparkscale.private_dagster import stored_outcomes
-from dagster_sparkscale.receivers import page as receivers
-from dagster_sparkscale.state import page as query_state
 from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
-from dagster_sparkscale.watch.fleet.rows import Row, bounds_of
+from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.fleet.text import CRASH_LOOPING, called
-from dagster_sparkscale.watch.health import Health
-from dagster_sparkscale.watch.memory import StreamMemory
+from dagster_sparkscale.watch.memory import StreamMemory, Told
 from dagster_sparkscale.watch.page import overview
-from dagster_sparkscale.watch.page.occasions import Told, late_from, lesser, occasion, said
+from dagster_sparkscale.watch.page.occasions import late_from, lesser, occasion, said
 from dagster_sparkscale.watch.page.picture import picture
 from dagster_sparkscale.watch.page.recent import Recent
-from dagster_sparkscale.watch.sighting import Sighting
 
 AGAIN = 3600.0
 """Seconds after which it is looked whether Dagster still has what it was told of checks: somebody
@@ -48,40 +42,31 @@ _FOR_HISTORY = "of each minute: see history"
 Event = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 
-def told(
+def events_of(
     instance: DagsterInstance,
-    stream: Stream,
+    capabilities: Capabilities,
     assessment: Assessment,
-    sighting: Sighting,
     row: Row,
     minute: Minute,
     memory: StreamMemory,
     recent: Recent,
 ) -> Iterator[Event]:
-    """What Dagster is told of a look at a stream.
+    """The events of a look at a stream.
 
     Args:
         minute: of this look; it is in `recent` already.
-        memory: what Dagster has been told before, and the minutes it has not been told of.
+        memory: what earlier events have said, and the minutes that are in none. It is brought up to
+            date when all events are taken.
     """
-    minutes = [*memory.minutes, minute]
+    stream, minutes = assessment.situation.stream, [*memory.minutes, minute]
     memory.advanced |= bool(minute.input_rate)
-    shown = called(row)
-    max_lag = stream.autoscale.max_lag if stream.autoscale else None
-    now = said(
-        *(memory.told, minute, shown, late_from(max_lag, stream.batch_interval)),
-        receivers.last_relaunch(sighting.status),
-    )
-    checks = list(changed_checks(stream, assessment, memory, now, sighting.log_tail))
+    now = _said_now(capabilities, assessment, row, minute, memory)
+    checks = list(changed_checks(assessment, memory, now))
     yield from checks
     failing = [f"{check} {outcome}" for check, outcome in memory.checks.items()]
     now = replace(now, failing=", ".join(sorted(each for each in failing if "failed" in each)))
     why = occasion(
-        stream.name,
-        memory.told,
-        now,
-        acts=assessment.acts,
-        report_every=stream.report_every,
+        *(stream.name, memory.told, now), acts=assessment.acts, report_every=stream.report_every
     )
     if why is None:
         memory.minutes = minutes
@@ -90,34 +75,52 @@ def told(
     # started a driver, or failed to, has stored checks of its own.
     hourly = minute.at // AGAIN != memory.told.at // AGAIN
     if hourly or (memory.told.headline, memory.told.epoch) != (now.headline, now.epoch):
-        # What this tick tells is not stored yet.
-        just_told = {each.check_name for each in checks}
-        forget_what_is_stored_otherwise(instance, stream, memory, just_told)
-        yield from changed_checks(stream, assessment, memory, now, sighting.log_tail)
+        # The events of this tick are not stored yet.
+        just_said = {each.check_name for each in checks}
+        forget_what_is_stored_otherwise(instance, stream, memory, just_said)
+        yield from changed_checks(assessment, memory, now)
     wavers = why == lesser(memory.told, now)
     now = replace(now, lesser_at=minute.at if wavers else memory.told.lesser_at)
     shows = shown_by(now, row)
-    moved_on = memory.advanced
-    # What was never started was never materialized either. What was, and can't be told of now, must
-    # not stand there as running.
-    if minute.epoch is not None or memory.epoch is not None:
-        # Last, for to ask costs as much as to store an event.
-        moved_on = moved_on or shows != memory.shown or not _overview_is_ours(instance, stream)
+    moved_on = _moves_on(instance, stream, minute, memory, shows)
+    metadata = _metadata(capabilities, assessment, row, minute, recent if moved_on else None)
     kind = dg.AssetMaterialization if moved_on else dg.AssetObservation
-    driver = sighting.driver
-    state = overview.state(row, shown, bounds_of(stream, driver).minimum, driver)
     yield kind(
         asset_key=asset_key(stream),
         description=why,
-        metadata={"state": dg.MetadataValue.md(state)}
-        # An observation is not what Overview shows.
-        | (_overview(stream, sighting, row, recent) if moved_on else {})
-        | _numbers(stream, minute, sighting)
-        | {MINUTES: dg.MetadataValue.md(hidden(_FOR_HISTORY, stored(minutes)))},
+        metadata=metadata | {MINUTES: dg.MetadataValue.md(hidden(_FOR_HISTORY, stored(minutes)))},
     )
     memory.told, memory.minutes = now, []
     if moved_on:
         memory.shown, memory.advanced = shows, False
+
+
+def _said_now(
+    capabilities: Capabilities,
+    assessment: Assessment,
+    row: Row,
+    minute: Minute,
+    memory: StreamMemory,
+) -> Told:
+    """What an event of now would say, but for the checks."""
+    stream = assessment.situation.stream
+    max_lag = stream.autoscale.max_lag if stream.autoscale else None
+    return said(
+        *(memory.told, minute, called(row), late_from(max_lag, stream.batch_interval)),
+        capabilities.news(assessment.situation.status),
+    )
+
+
+def _moves_on(
+    instance: DagsterInstance, stream: Stream, minute: Minute, memory: StreamMemory, shows: str
+) -> bool:
+    """Whether the event is to be the one that Overview shows."""
+    # What was never started was never materialized either. What was, and can't be told of now, must
+    # not stand there as running.
+    if minute.epoch is None and memory.epoch is None:
+        return memory.advanced
+    # Last, for to ask costs as much as to store an event.
+    return memory.advanced or shows != memory.shown or not _overview_is_ours(instance, stream)
 
 
 def shown_by(now: Told, row: Row) -> str:
@@ -128,7 +131,7 @@ def shown_by(now: Told, row: Row) -> str:
     shown = f"{now.headline} {now.epoch} {now.failing}"
     if now.headline != "running":
         return shown
-    shown += f" {now.registered} of {now.requested} {now.receiver}".rstrip()
+    shown += f" {now.registered} of {now.requested} {' '.join(now.news.values())}".rstrip()
     # Of a stream without data, why it has no R; but for numbers, which go on, as an age does.
     return shown if row.ratio is not None else f"{shown} {re.sub('[0-9]+', '', row.reason)}"
 
@@ -141,39 +144,39 @@ def _overview_is_ours(instance: DagsterInstance, stream: Stream) -> bool:
     return materialization is not None and MINUTES in materialization.metadata
 
 
-def _overview(stream: Stream, sighting: Sighting, row: Row, recent: Recent) -> dict[str, Any]:
-    record = sighting.driver.record if sighting.driver is not None else None
-    pieces = {
-        "last hours": picture(recent.buckets),
-        "executors": overview.executors(sighting.status.executors if sighting.status else ()),
-        "receivers": receivers.of_receivers(sighting.status),
-        "receivers that were away": receivers.of_relaunches(sighting.status),
-        "limits": backpressure.of_sources(sighting.status),
-        "limits that were set": backpressure.set_by(not_as_declared(stream, record)),
-        "query state": query_state.of_queries(sighting.status),
-        "kafka": kafka.of_queries(sighting.status),
-        "decisions": overview.decisions(recent.decided, row.seen_at),
-    }
-    return {name: dg.MetadataValue.md(text) for name, text in pieces.items() if text}
+def _metadata(
+    capabilities: Capabilities,
+    assessment: Assessment,
+    row: Row,
+    minute: Minute,
+    recent: Recent | None,
+) -> dict[str, Any]:
+    """The state, the pieces of Overview, and what Dagster plots.
 
-
-def _numbers(stream: Stream, minute: Minute, sighting: Sighting) -> dict[str, Any]:
-    """What Dagster plots; by their labels' order, so these begin with a number."""
-    values: dict[str, float | None] = {
+    Args:
+        recent: the last hours; None of an observation, which Overview does not show.
+    """
+    situation = assessment.situation
+    minimum = bounds_in_force(situation.stream, situation.driver).minimum
+    pieces = {"state": overview.state(row, called(row), minimum, situation.driver)}
+    if recent is not None:
+        executors = situation.status.executors if situation.status else ()
+        pieces |= {
+            "last hours": picture(recent.buckets),
+            "executors": overview.executors(executors),
+            **capabilities.sections(situation),
+            "decisions": overview.decisions(recent.decided, row.seen_at),
+        }
+    # Dagster orders plots by their labels, so these begin with a number.
+    numbers = {
         "1. R": minute.ratio,
         "2. lag (s)": minute.lag,
         "3. executors": minute.registered,
         "4. input (records/s)": minute.input_rate,
+        **capabilities.numbers(situation, minute),
     }
-    if stream.state is not None:
-        status = sighting.status
-        values["5. state (rows)"] = states.rows(status) if status else None
-        values["6. state (partitions)"] = states.partitions(status) if status else None
-    if stream.backpressure is not None:
-        values["7. limit (records/s)"] = minute.limit
-    if isinstance(stream, DStream) and stream.receivers:
-        values["8. receivers"] = minute.receivers
-    return {label: value for label, value in values.items() if value is not None}
+    shown = {name: dg.MetadataValue.md(text) for name, text in pieces.items() if text}
+    return shown | {label: n for label, n in sorted(numbers.items()) if n is not None}
 
 
 def forget_what_is_stored_otherwise(
@@ -191,10 +194,11 @@ def forget_what_is_stored_otherwise(
 
 
 def changed_checks(
-    stream: Stream, assessment: Assessment, memory: StreamMemory, now: Told, log_tail: str
+    assessment: Assessment, memory: StreamMemory, now: Told
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluations of the health checks whose outcome is not the one stored last, or that failed by
     something new. What wavers around its threshold goes on failing."""
+    stream, log_tail = assessment.situation.stream, assessment.sighting.log_tail
     wavering = {Health.RATIO_BELOW_ONE: now.overloaded, Health.LAG_WITHIN_LIMIT: now.late}
     for health, finding in assessment.health.items():
         failed = memory.checks.get(health.value, "passed") != "passed"

@@ -4,11 +4,11 @@ What wavers around a threshold has not happened: it counts as below again only a
 """
 
 import zlib
-from dataclasses import dataclass
-
-from pydantic import FiniteFloat
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from dagster_sparkscale.observe.minutes import Minute
+from dagster_sparkscale.watch.memory import Told
 
 OVERLOAD = 1.0
 """R from which batches take longer than they have."""
@@ -21,35 +21,18 @@ PAUSE = 180.0
 minute."""
 
 
-@dataclass(frozen=True)
-class Told:
-    """What the last event said of a stream, as far as a change of it is news."""
-
-    at: FiniteFloat = 0.0
-    """When, seconds since the epoch; 0: never."""
-    headline: str = ""
-    epoch: int | None = None
-    registered: int | None = None
-    requested: int | None = None
-    overloaded: bool = False
-    late: bool = False
-    failing: str = ""
-    """The health checks that fail, and by what."""
-    receiver: str = ""
-    """The latest receiver that was away and runs again, in words."""
-    lesser_at: FiniteFloat = 0.0
-    """When something was told of last that may come and go."""
-
-
-NOTHING = Told()
-
-
 def late_from(max_lag: float | None, batch_interval: float) -> float:
     """Seconds of lag that are news."""
     return max(LATE, LATE_BATCHES * batch_interval) if max_lag is None else max_lag
 
 
-def said(before: Told, minute: Minute, headline: str, late: float, receiver: str = "") -> Told:
+def said(
+    before: Told,
+    minute: Minute,
+    headline: str,
+    late: float,
+    news: Mapping[str, str] = MappingProxyType({}),
+) -> Told:
     """What an event about `minute` says. What can't be told now is as it was,
     but for the load of a stopped stream, which has none.
 
@@ -57,8 +40,7 @@ def said(before: Told, minute: Minute, headline: str, late: float, receiver: str
         before: what the last event said.
         headline: the state in a word or two.
         late: seconds of lag that are news.
-        receiver: the latest that was away and runs again, in words; empty: none was, or none is
-            told of.
+        news: what capabilities have to say. What one says no more is as it was said before.
     """
     same, stopped = before.epoch == minute.epoch, minute.state == "stopped"
     return Told(
@@ -69,7 +51,7 @@ def said(before: Told, minute: Minute, headline: str, late: float, receiver: str
         requested=_known(minute.requested, before.requested if same else None),
         overloaded=not stopped and _above(minute.ratio, OVERLOAD, before.overloaded),
         late=not stopped and _above(minute.lag, late, before.late),
-        receiver=receiver or (before.receiver if same else ""),
+        news={**(before.news if same else {}), **news},
     )
 
 
@@ -106,8 +88,9 @@ def lesser(before: Told, now: Told) -> str | None:
         was, is_now = getattr(before, name), getattr(now, name)
         if was != is_now:
             return f"executors {name}: {_word(was)} -> {_word(is_now)}"
-    if before.receiver != now.receiver and now.receiver:
-        return now.receiver
+    for key, text in now.news.items():
+        if before.news.get(key) != text:
+            return text
     if before.overloaded != now.overloaded:
         return f"R {'reached' if now.overloaded else 'is well below'} {OVERLOAD:g}"
     if before.late != now.late:
