@@ -5,6 +5,7 @@ from both comes the `Driver` that everybody else uses.
 """
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.records.store import Record
@@ -12,8 +13,9 @@ from dagster_sparkscale.observe.stop_report import Stopped, drained
 
 _SIGNALS = 64
 """Linux knows as many."""
-_HOW_ONLY = "exit code", "killed by signal", "its program returned", "ended without a trace"
-"""Beginnings of reasons that do not say who ended a driver, such as for room on its node."""
+
+How = Literal["exit code", "signal", "returned", "no trace"]
+"""The way a process ended, which does not say who ended it, such as for room on its node."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Fate:
     ended_at: float | None = None
     """When somebody noticed its end, seconds since the epoch."""
     reason: str | None = None
+    how: How | None = None
+    """The way it ended, where `reason` says no more; None: it says who ended it, or it lives."""
     heard_of_at: float | None = None
     """When its supervisor last showed that it lived, if nobody noticed its end."""
 
@@ -46,12 +50,22 @@ class Observed:
     """The driver's report why it may not have its checkpoint; None: it made none, or lives."""
 
 
-def by_code(code: int) -> str:
+class End(NamedTuple):
+    """The end of a process: why, in words, and the way it ended, where the words say no more."""
+
+    reason: str
+    how: How | None = None
+
+
+RETURNED = End("its program returned, exit code 0", "returned")
+
+
+def by_code(code: int) -> End:
     """Describe the end of a process by its exit code in a shell or container, which is 128 and the
     signal's number for a killed one."""
     if 128 < code <= 128 + _SIGNALS:
-        return f"killed by signal {code - 128}"
-    return f"exit code {code}"
+        return End(f"killed by signal {code - 128}", "signal")
+    return End(f"exit code {code}", "exit code")
 
 
 def driver_of(stream: str, record: Record, observed: Observed) -> Driver:
@@ -61,8 +75,8 @@ def driver_of(stream: str, record: Record, observed: Observed) -> Driver:
     stopped = None if state.alive else observed.stopped
     if stopped is not None and stopped.sigterm:
         asked = "ended by SIGTERM" if stopped.clean else f"ended by SIGTERM; {stopped.in_words()}"
-        how_only = reason is None or reason.startswith(_HOW_ONLY)
-        reason = asked if how_only else f"{reason}; {asked}"
+        says_who = reason is not None and fate.how is None
+        reason = f"{reason}; {asked}" if says_who else asked
     if state is DriverState.FAILED and record.desired == "restarting":
         reason = f"{reason}, and the restart that stopped it was not completed"
     if state is DriverState.FAILED and record.desired == "stopped":

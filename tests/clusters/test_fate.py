@@ -12,7 +12,7 @@ from dagster_sparkscale.clusters.records.store import Desired, DurableHold, Reco
 from dagster_sparkscale.observe.stop_report import Stopped, StoppedQuery
 
 RECORD = Record("id", 3, "running", 100.0, "here", (Submission(3, 90.0, "manual"),))
-FAILED = Fate(DriverState.FAILED, ended_at=120.0, reason="exit code 1")
+FAILED = Fate(DriverState.FAILED, ended_at=120.0, reason="exit code 1", how="exit code")
 CLEAN = Stopped(119.0, True, True, (StoppedQuery("rate", True, 7),))
 CUT = Stopped(119.0, True, False, (StoppedQuery("rate", False, 7),))
 

@@ -98,9 +98,7 @@ class HostedDriver(SubmittedDriver):
             return True
 
         fate = process_fates.observe(record, files, running_there)
-        if (fate.reason or "").startswith("exit code") and (
-            last := files.died_of(self.log(LAST_LINES))
-        ):
+        if fate.how == "exit code" and (last := files.died_of(self.log(LAST_LINES))):
             fate = replace(fate, reason=f"{fate.reason}: {last}")
         ended = not fate.state.alive
         fenced = read_json(files.fenced) if ended else None

@@ -14,7 +14,7 @@ from typing import Any
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.fate import Fate
+from dagster_sparkscale.clusters.fate import RETURNED, End, Fate
 from dagster_sparkscale.clusters.host import folders, places
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, read_json
 from dagster_sparkscale.clusters.host.processes import lives, marked, marker
@@ -68,7 +68,7 @@ def _by_this_host(record: Record, folder: SubmissionFolder) -> Fate:
         quiet_for = _quiet_for(folder)
         # A driver's JVM may outlive it by a moment, and can't be seen from this container.
         if locked is False and quiet_for is not None and quiet_for > QUIET_SECONDS:
-            return Fate(DriverState.FAILED, _pid_of(folder), reason=_NO_TRACE)
+            return Fate(DriverState.FAILED, _pid_of(folder), reason=_NO_TRACE, how="no trace")
         return Fate(DriverState.UNKNOWN, reason="it was started in another container")
     if places.was_before_this_boot(started_by):
         return _before_this_boot(record, folder)
@@ -140,7 +140,7 @@ def _by_process_ids(record: Record, folder: SubmissionFolder) -> Fate:
         # A supervisor that outlives its driver is still clearing away what the driver left.
         if _is_there(driver, record) or _is_there(driver, record, "supervisor_"):
             return Fate(_announced(folder), pid)
-        return Fate(DriverState.FAILED, pid, reason=_NO_TRACE)
+        return Fate(DriverState.FAILED, pid, reason=_NO_TRACE, how="no trace")
     if watcher is not None:
         # A full disk may have kept it from noting whom it has started.
         if lives(watcher) or _anything_runs(record):
@@ -180,17 +180,18 @@ def ended(folder: SubmissionFolder) -> Fate | None:
     if note is None:
         return None
     code, number, at = note.get("code"), note.get("signal"), note.get("at")
-    if note.get("reason"):
-        reason = str(note["reason"])
-    elif number is not None:
-        reason = f"killed by signal {number}"
+    if number is not None:
+        end = End(f"killed by signal {number}", "signal")
     elif code == 0:
-        reason = "its program returned, exit code 0"
+        end = RETURNED
+    elif code is None and note.get("reason"):
+        end = End(str(note["reason"]))
     else:
-        reason = f"exit code {code}"
+        end = End(f"exit code {code}", "exit code")
+    reason = str(note.get("reason") or end.reason)
     ended_at = float(at) if isinstance(at, int | float) else None
     driver = read_json(folder.driver) or {}
-    return Fate(DriverState.FAILED, driver.get("pid"), ended_at, reason)
+    return Fate(DriverState.FAILED, driver.get("pid"), ended_at, reason, end.how)
 
 
 def _pid(note: Mapping[str, Any], name: str, path: Path) -> int:

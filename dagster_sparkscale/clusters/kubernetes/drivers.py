@@ -1,6 +1,7 @@
 """A driver in a pod: its fate, its agent, its end."""
 
 import time
+from dataclasses import replace
 from typing import ClassVar
 
 from dagster_sparkscale.clusters.agents.agent import RemoteAgent
@@ -62,9 +63,9 @@ class PodDriver(SubmittedDriver):
         if fate.state is DriverState.UNKNOWN:
             fate = self._doubted(fate)
         words = None if pod is None else pod_fate.end_report(pod)
-        if words and words.raised and (fate.reason or "").startswith("exit code"):
+        if words and words.raised and fate.how == "exit code":
             why = pod_fate.with_cure(words.raised)
-            fate = Fate(fate.state, None, fate.ended_at, f"{fate.reason}: {why}")
+            fate = replace(fate, reason=f"{fate.reason}: {why}")
         place = pod_fate.place_of(pod, self.api.namespace, self.name, waits_for)
         record, alive = self.record, fate.state is DriverState.RUNNING
         return Observed(

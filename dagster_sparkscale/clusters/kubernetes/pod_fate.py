@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.clusters.fate import Fate, by_code
+from dagster_sparkscale.clusters.fate import RETURNED, End, Fate, by_code
 from dagster_sparkscale.clusters.kubernetes.manifests import CONTAINERS
 from dagster_sparkscale.driver.begin.fence import FENCED
 from dagster_sparkscale.driver.begin.once import ROLE
@@ -46,9 +46,9 @@ def fate_of(pod: Object, now: float) -> Fate:
     ended = (driver.get("state") or {}).get("terminated")
     if ended is not None:
         at = time_of(ended.get("finishedAt"))
-        return Fate(DriverState.FAILED, ended_at=at, reason=_end_of(pod, ended))
+        return _failed(at, _end_of(pod, ended))
     if phase in ("Succeeded", "Failed"):
-        return Fate(DriverState.FAILED, ended_at=_ended_at(status), reason=_end_of(pod, {}))
+        return _failed(_ended_at(status), _end_of(pod, {}))
     if why := silence_of(pod, now):
         return Fate(DriverState.UNKNOWN, reason=why)
     runs = "running" in (driver.get("state") or {})
@@ -157,26 +157,32 @@ def event_time(event: Object) -> float:
     )
 
 
-def _end_of(pod: Object, ended: Object) -> str:
+def _end_of(pod: Object, ended: Object) -> End:
     status = pod.get("status") or {}
     disrupted = _condition(status, "DisruptionTarget")
     reason = str(status.get("reason") or "")
     if disrupted.get("status") == "True" and reason != "Evicted":
         known = _DISRUPTIONS.get(str(disrupted.get("reason")), "ended by Kubernetes")
-        return f"{known}: {_short(disrupted.get('message') or status.get('message') or reason)}"
+        message = _short(disrupted.get("message") or status.get("message") or reason)
+        return End(f"{known}: {message}")
     if reason:
         words = "evicted" if reason == "Evicted" else f"ended by its node ({reason})"
-        return f"{words}: {_short(status.get('message') or '')}".removesuffix(": ")
+        return End(f"{words}: {_short(status.get('message') or '')}".removesuffix(": "))
     code, why = ended.get("exitCode"), ended.get("reason")
     if why in ("StartError", "ContainerCannotRun"):
-        return f"could not be started: {_short(ended.get('message'))}"
+        return End(f"could not be started: {_short(ended.get('message'))}")
     if why in ("ContainerStatusUnknown", "Unknown"):
-        return "its node has lost it, and can't say how it ended"
+        return End("its node has lost it, and can't say how it ended")
     if not isinstance(code, int):
-        return "it has ended; Kubernetes does not say how"
+        return End("it has ended; Kubernetes does not say how")
     if why == "OOMKilled":
-        return f"{by_code(code)}: out of memory (OOMKilled), its limit is {_memory(pod)}"
-    return "its program returned, exit code 0" if code == 0 else by_code(code)
+        limit = f"out of memory (OOMKilled), its limit is {_memory(pod)}"
+        return End(f"{by_code(code).reason}: {limit}", by_code(code).how)
+    return RETURNED if code == 0 else by_code(code)
+
+
+def _failed(at: float | None, end: End) -> Fate:
+    return Fate(DriverState.FAILED, ended_at=at, reason=end.reason, how=end.how)
 
 
 def _driver(status: Object) -> Object:

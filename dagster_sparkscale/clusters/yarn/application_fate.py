@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import ClusterError
-from dagster_sparkscale.clusters.fate import Fate, Observed
+from dagster_sparkscale.clusters.fate import Fate, How, Observed
 from dagster_sparkscale.clusters.host import places, processes
 from dagster_sparkscale.clusters.host.agent_files import agent_of, text_in
 from dagster_sparkscale.clusters.host.folders import SubmissionFolder, explained, read_json
@@ -35,7 +35,6 @@ _REPORT = "report_at_end"
 """The key of the node's last report at the time when the driver's end was first noticed."""
 _KEPT = 262_144
 """Bytes of an ended driver's log that are kept."""
-_FENCED = f"exit code {FENCED}"
 _LOGS = ("stdout", "stderr")
 """The logs of a driver: in cluster mode all output of the program goes to `stdout`; `stderr` is the
 JVM's."""
@@ -124,7 +123,7 @@ class Sight:
             return (now.app_id is not None or gone) and now.fenced is None
         if (report := _report_in(end)) is not None:
             return report.took and report.fenced is None
-        return not str(end.get("reason", "")).startswith(_FENCED)
+        return not _is_fenced(end)
 
     def _not_found(self) -> Observed:
         """Describe an application that the ResourceManager does not know."""
@@ -222,8 +221,11 @@ class Sight:
         text, final = self._last_of(app)
         words = read_last_words(text or "")
         died_of = (words.raised if words else None) or raised(text or "")
+        end = applications.ended(app, died_of)
         found: dict[str, Any] = {
-            "reason": applications.ended(app, died_of),
+            "reason": end.reason,
+            "how": end.how,
+            "code": app.status if end.how == "exit code" else None,
             "at": app.finished_at,
             "app_id": app.id,
             "where": where,
@@ -294,14 +296,31 @@ def _from_note(note: Mapping[str, Any]) -> Observed:
     at, app_id = note.get("at"), note.get("app_id")
     reason = str(note.get("reason") or "ended")
     # Its log may be on its way, or lost; it must not be started again all the same.
-    lost = reason if reason.startswith(_FENCED) else None
+    lost = reason if _is_fenced(note) else None
     return Observed(
-        Fate(DriverState.FAILED, ended_at=at, reason=reason),
+        Fate(DriverState.FAILED, ended_at=at, reason=reason, how=_how(note)),
         where=str(note.get("where", "")),
         app_id=app_id,
         stopped=words.stopped if words else None,
         fenced=words.fenced if words else lost,
     )
+
+
+def _is_fenced(note: Mapping[str, Any]) -> bool:
+    """Whether the driver ended with the exit code of one that may not have its checkpoint."""
+    if "code" in note:
+        return bool(note["code"] == FENCED)
+    # A note of an older release says so in words alone.
+    return str(note.get("reason", "")).startswith(f"exit code {FENCED}")
+
+
+def _how(note: Mapping[str, Any]) -> How | None:
+    """The way the driver ended; None: the reason says who ended it."""
+    if "how" in note:
+        how: How | None = note["how"]
+        return how
+    of_old = ("exit code", "killed by signal", "its program returned")
+    return "exit code" if str(note.get("reason", "")).startswith(of_old) else None
 
 
 def _report_in(note: Mapping[str, Any]) -> LastWords | None:

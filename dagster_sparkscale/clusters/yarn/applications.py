@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dagster_sparkscale.clusters.capacity import Capacity, Free
-from dagster_sparkscale.clusters.fate import by_code
+from dagster_sparkscale.clusters.fate import RETURNED, End, by_code
 
 FINAL = ("FINISHED", "FAILED", "KILLED")
 ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
@@ -130,21 +130,21 @@ def waiting_for(app: Application) -> str:
     return f"{app.id}, {app.state} in queue {app.queue}{f': {why}' if why else ''}"
 
 
-def ended(app: Application, raised: str | None = None) -> str:
-    """Why an application has ended, in words.
+def ended(app: Application, raised: str | None = None) -> End:
+    """Why an application has ended.
 
     Args:
         raised: what its driver has told that it died of.
     """
     status = app.status
     if app.state == "FINISHED" and app.final_status == "SUCCEEDED":
-        return "its program returned, exit code 0"
+        return RETURNED
     if app.state == "KILLED" or status is None:
-        return in_one_line(app.diagnostics) or f"{app.state.lower()} by YARN"
+        return End(in_one_line(app.diagnostics) or f"{app.state.lower()} by YARN")
     if status < 0:  # YARN's own: out of memory, preempted, killed by the ResourceManager
-        return in_one_line(app.diagnostics)
-    how = by_code(status)
-    return f"{how}: {raised}" if raised and how.startswith("exit code") else how
+        return End(in_one_line(app.diagnostics))
+    end = by_code(status)
+    return End(f"{end.reason}: {raised}", end.how) if raised and end.how == "exit code" else end
 
 
 def in_one_line(text: str) -> str:

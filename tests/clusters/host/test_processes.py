@@ -260,7 +260,7 @@ def test_a_driver_elsewhere_is_what_its_agent_says(
 
 def test_a_driver_elsewhere_that_left_word_has_ended(elsewhere: Started) -> None:
     elsewhere.submission.exit.write_text('{"code": 4, "signal": null, "at": 7}')
-    assert elsewhere.fate() == Fate(DriverState.FAILED, None, 7.0, "exit code 4")
+    assert elsewhere.fate() == Fate(DriverState.FAILED, None, 7.0, "exit code 4", "exit code")
 
 
 def test_a_start_is_refused_until_a_person_declares_a_driver_elsewhere_gone(

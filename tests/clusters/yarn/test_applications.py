@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.clusters.capacity import Capacity, Free
 from dagster_sparkscale.clusters.yarn import applications
+from dagster_sparkscale.clusters.yarn.application_fate import _from_note
 from dagster_sparkscale.clusters.yarn.applications import Application, ended, log_in, newest, read
 
 TOLD: dict[str, Any] = {
@@ -133,12 +134,31 @@ TAIL = (
 def test_why_it_has_ended_is_told(state: str, final: str, diagnostics: str, reason: str) -> None:
     found = app(state=state, finalStatus=final, diagnostics=diagnostics)
     assert found.final
-    assert ended(found, "KeyError: x").startswith(reason)
+    assert ended(found, "KeyError: x").reason.startswith(reason)
 
 
 def test_without_a_word_of_what_it_died_of_the_exit_code_stands_alone() -> None:
     found = app(state="FINISHED", finalStatus="FAILED", diagnostics="... exited with status 7")
-    assert ended(found) == "exit code 7"
+    assert ended(found) == ("exit code 7", "exit code")
+
+
+@pytest.mark.parametrize(
+    ("note", "how", "fenced"),
+    [
+        ({"reason": "exit code 75: x", "how": "exit code", "code": 75}, "exit code", True),
+        ({"reason": "worded anew", "how": "exit code", "code": 75}, "exit code", True),
+        ({"reason": "exit code 1", "how": "exit code", "code": 1}, "exit code", False),
+        ({"reason": "exit code 75 of something else", "how": None, "code": None}, None, False),
+        # Notes of a release that wrote words alone.
+        ({"reason": "exit code 75: x"}, "exit code", True),
+        ({"reason": "killed by signal 9"}, "exit code", False),
+        ({"reason": "killed by YARN"}, None, False),
+    ],
+)
+def test_a_note_of_an_end_says_how_it_ended(note: dict[str, Any], how: Any, fenced: bool) -> None:
+    found = _from_note(note)
+    assert (found.fate.reason, found.fate.how) == (note["reason"], how)
+    assert found.fenced == (note["reason"] if fenced else None)
 
 
 @pytest.mark.parametrize(
