@@ -150,13 +150,26 @@ class Report:
     """The report's values, in types of JSON; None: not measured."""
     failed: bool = False
     """Whether it is not as it was to be: the run tells its story, and fails with the line."""
+    notes: Sequence[str] | None = None
+    """What else a person should know: a warning each, and an entry of the story. None: it has no
+    such entry."""
+
+    def story_of(self, config: OperationConfig) -> dict[str, Any]:
+        """The story with what that of each operation has."""
+        notes = {} if self.notes is None else {"notes": joined(self.notes)}
+        return {"reason": config.reason, **self.story, **notes}
 
 
-def nothing_to_do(config: OperationConfig, why: Overtaken) -> Report:
-    """What an operation comes to that was asked for something which is not so any more."""
-    facts = {"reason": config.reason, "ending": "overtaken", "notes": str(why)}
-    epoch = config.epoch if isinstance(config, DecidedConfig) else None
-    return Report(f"nothing to do: {why}", {**facts, "epoch": epoch})
+def joined(notes: Sequence[str]) -> str:
+    """Notes as one entry of a story."""
+    return "; ".join(notes) or "none"
+
+
+def nothing_to_do(epoch: int | None, why: Overtaken) -> Report:
+    """The report of an operation that was asked for something which is not so any more."""
+    return Report(
+        f"nothing to do: {why}", {"ending": "overtaken", "notes": str(why), "epoch": epoch}
+    )
 
 
 C = TypeVar("C", bound=OperationConfig)
@@ -232,7 +245,13 @@ def run_key(stream: str, epoch: int | None, decided_at: float) -> str:
 
 
 def _job(streams: Streams, operation: Operation[C, Any]) -> dg.JobDefinition:
-    def act(context: dg.OpExecutionContext, config: C, stream: str, requester: Requester) -> Report:
+    def act(
+        context: dg.OpExecutionContext,
+        streams: Streams,
+        stream: str,
+        config: C,
+        requester: Requester,
+    ) -> Report:
         declared = streams.by_name[stream]
         if not config.takes_anothers:
             record = streams.cluster(context).store().read(stream)
@@ -251,13 +270,13 @@ def job_of(
     description: str,
     config_type: type[C],
     of: tuple[Any, Any],
-    act: Callable[[dg.OpExecutionContext, C, str, Requester], Report],
+    act: Callable[[dg.OpExecutionContext, Streams, str, C, Requester], Report],
 ) -> dg.JobDefinition:
     """A job that changes one stream.
 
     Args:
         of: type and field of the config that names the stream.
-        act: gets the context, the config, the stream's name and who asks.
+        act: gets the context, the streams, the name of the one meant, the config and who asks.
     """
     job_name = scoped(name, streams.cluster_key)
 
@@ -268,15 +287,17 @@ def job_of(
         with as_operation(context, streams, stream, name, config.decided_at, epoch) as requester:
             refuse_if_stale(config.decided_at, time.time())
             try:
-                report = act(context, config, stream, requester)
+                report = act(context, streams, stream, config, requester)
             except Overtaken as why:
-                report = nothing_to_do(config, why)
+                report = nothing_to_do(epoch, why)
+        for note in report.notes or ():
+            context.log.warning(note)
         context.log.info(report.line)
         context.log_event(
             dg.AssetObservation(
                 asset_key=streams.asset_key(context, stream),
                 description=report.line,
-                metadata=told(report.story),
+                metadata=told(report.story_of(config)),
             )
         )
         if report.failed:

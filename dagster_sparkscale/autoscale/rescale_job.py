@@ -56,12 +56,10 @@ def _carry_out(
     )
     cluster = streams.cluster(context)
     story = rescale(cluster, stream, request, requester)
-    for note in story.notes:
-        context.log.warning(note)
-    return _report(config.reason, story)
+    return _report(story)
 
 
-def _report(reason: str, story: Story) -> Report:
+def _report(story: Story) -> Report:
     line = (
         f"{story.registered_before} -> {story.registered_after} executors, target "
         f"{story.target}: {story.ending} after {story.seconds or 0:.1f} s"
@@ -76,7 +74,6 @@ def _report(reason: str, story: Story) -> Report:
         line,
         {
             "decision": f"scale to {story.target}",
-            "reason": reason,
             "ending": story.ending,
             "executors_before": story.registered_before,
             "executors_requested_before": story.requested_before,
@@ -85,11 +82,11 @@ def _report(reason: str, story: Story) -> Report:
             "executors_missing": story.missing,
             "requested_seconds": rounded(story.requested_seconds),
             "seconds": rounded(story.seconds),
-            "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch,
             **_of_receivers(story),
         },
         failed=story.failed,
+        notes=story.notes,
     )
 
 

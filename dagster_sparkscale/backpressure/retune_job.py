@@ -24,6 +24,7 @@ from dagster_sparkscale.operations import (
     Report,
     Streams,
     asset_key,
+    joined,
 )
 
 NAME = "retune_backpressure"
@@ -91,12 +92,12 @@ def _carry_out(
     if config.put_back:
         before = _in_force(cluster, stream)
         story = put_back(cluster, stream, requester, now=now)
-        return _was_put_back(config, story, before, _in_force(cluster, stream))
+        return _was_put_back(story, before, _in_force(cluster, stream))
     minutes = minutes_of(context.instance, stream, now)
     if config.verify:
         # It is no change: it overtakes nothing that a person asked for.
         looking = replace(requester, change=VERIFY)
-        return _verified(config, verify(cluster, stream, minutes, looking, now=now))
+        return _verified(verify(cluster, stream, minutes, looking, now=now))
     looked = look(cluster, stream, requester, minutes, config.values or None, now=now)
     for note in looked.notes:
         context.log.info(note)
@@ -105,9 +106,9 @@ def _carry_out(
     for each in looked.change.recommended:
         context.log.info(str(each))
     if config.dry_run:
-        return _planned(config, looked, looked.change)
+        return _planned(looked, looked.change)
     story = retune(cluster, stream, looked, requester, now=now)
-    return _done(config, looked, looked.change, story)
+    return _done(looked, looked.change, story)
 
 
 def _one_of(config: RetuneConfig) -> None:
@@ -123,7 +124,7 @@ def _one_of(config: RetuneConfig) -> None:
         raise ValueError(f"dry_run and {given[0]}: give one of them")
 
 
-def _verified(config: RetuneConfig, came: Verified) -> Report:
+def _verified(came: Verified) -> Report:
     ending = "nothing to do"
     if came.verdict is not None:
         ending = "looked at again" if came.verify_at is not None else "kept"
@@ -132,7 +133,6 @@ def _verified(config: RetuneConfig, came: Verified) -> Report:
     return Report(
         came.said,
         {
-            "reason": config.reason,
             "ending": ending,
             "verdict": came.verdict.word if came.verdict is not None else None,
             "why": "; ".join(came.verdict.reasons) if came.verdict is not None else came.said,
@@ -148,7 +148,6 @@ def _in_force(cluster: ClusterManager, stream: Stream) -> Mapping[str, float | N
 
 
 def _was_put_back(
-    config: RetuneConfig,
     story: Story,
     before: Mapping[str, float | None],
     after: Mapping[str, float | None],
@@ -162,7 +161,7 @@ def _was_put_back(
     ]
     return Report(
         f"put back {said or 'what was in force before'}: {_ENDINGS[story.how]}",
-        {"reason": config.reason, "ending": "put back", "changes": changes, **_of_story(story)},
+        {"ending": "put back", "changes": changes, **_of_story(story)},
     )
 
 
@@ -170,40 +169,37 @@ def _nothing(config: RetuneConfig, looked: Looked) -> Report:
     return Report(
         f"nothing to do: {looked.why_not}",
         {
-            "reason": config.reason,
             "ending": "nothing to do",
             "dry_run": config.dry_run,
-            "notes": "; ".join(looked.notes) or "none",
+            "notes": joined(looked.notes),
             "epoch": looked.driver.epoch,
         },
     )
 
 
-def _planned(config: RetuneConfig, looked: Looked, change: Change) -> Report:
+def _planned(looked: Looked, change: Change) -> Report:
     by = {"live": "while it runs", "start": "from the next start on", "restart": "by a restart"}
     return Report(
         f"would change {change.in_short}, {by[change.how]}; nothing was changed",
         {
-            "reason": config.reason,
             "ending": "dry run",
             "dry_run": True,
             "how": change.how,
             "changes": [_of(each) for each in change.recommended],
-            "notes": "; ".join(looked.notes) or "none",
+            "notes": joined(looked.notes),
             "epoch": looked.driver.epoch,
         },
     )
 
 
-def _done(config: RetuneConfig, looked: Looked, change: Change, story: Story) -> Report:
+def _done(looked: Looked, change: Change, story: Story) -> Report:
     return Report(
         f"changed {change.in_short}: {_ENDINGS[story.how]}",
         {
-            "reason": config.reason,
             "ending": _ENDINGS[story.how],
             "dry_run": False,
             "changes": [_of(each) for each in change.recommended],
-            "notes": "; ".join(looked.notes) or "none",
+            "notes": joined(looked.notes),
             "verify_at": story.verify_at,
             **_of_story(story),
         },

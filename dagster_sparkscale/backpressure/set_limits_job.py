@@ -59,9 +59,7 @@ def _carry_out(
     )
     cluster = streams.cluster(context)
     story = set_limits(cluster, stream, request, requester.of(config.source))
-    for note in story.notes:
-        context.log.warning(note)
-    return _report(config.reason, story, read_at_a_start(cluster, stream))
+    return _report(story, read_at_a_start(cluster, stream))
 
 
 def read_at_a_start(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
@@ -75,21 +73,20 @@ def read_at_a_start(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
     }
 
 
-def _report(reason: str, story: Story, read_once: Mapping[str, str]) -> Report:
+def _report(story: Story, read_once: Mapping[str, str]) -> Report:
     return Report(
         _line(story, read_once),
         {
             "source": story.source,
-            "reason": reason,
             "ending": story.ending,
             "set_before": _plain(story.set_before),
             "set_after": _plain(story.set_after),
             "limits_before": _told(story.before),
             "limits_after": _told(story.after),
             "read_at_a_start": dict(read_once),
-            "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch,
         },
+        notes=story.notes,
     )
 
 

@@ -86,7 +86,6 @@ def stop_by_name(
     return Report(
         f"driver {ended.epoch} was {driver.state.value} and is {ended.state.value} now{how}",
         {
-            "reason": config.reason,
             "epoch": ended.epoch,
             "state": ended.state.value,
             "state_before": driver.state.value,

@@ -3,7 +3,6 @@
 They take any stream that is remembered by its name, declared or not.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
@@ -50,82 +49,97 @@ class OrphanConfig(StopConfig):
 
 def remedy_jobs(streams: Streams) -> list[dg.JobDefinition]:
     """The jobs for `streams` and for those remembered beside them."""
-
-    def declare_gone(
-        context: dg.OpExecutionContext, config: GoneConfig, stream: str, requester: Requester
-    ) -> Report:
-        cluster = streams.cluster(context)
-        _refuse_if_unknown(cluster, stream)
-        with cluster.lease(stream, requester, requester.lease_wait) as lease:
-            driver = cluster.find(stream)
-            if driver is None or driver.epoch != config.epoch:
-                newest = f"driver {driver.epoch}" if driver else "none"
-                raise ClusterError(
-                    f"epoch = {config.epoch}: the newest driver of {stream!r} is {newest}"
-                )
-            gone = cluster.declare_gone(driver, lease, requester.name)
-        return Report(
-            f"driver {gone.epoch} counts as ended from now on ({gone.where})",
-            {"reason": config.reason, "epoch": gone.epoch, "state": gone.state.value},
-        )
-
-    def lift_hold(
-        context: dg.OpExecutionContext, config: OperationConfig, stream: str, requester: Requester
-    ) -> Report:
-        cluster = streams.cluster(context)
-        _refuse_if_unknown(cluster, stream)
-        with cluster.lease(stream, requester, requester.lease_wait) as lease:
-            hold = lease.record.hold
-            if hold is None:
-                raise ClusterError(f"{stream!r} is not held by anybody: there is nothing to lift")
-            cluster.lift_hold(lease)
-        return Report(
-            f"lifted the hold of {hold.by}, which was in the middle of: {hold.step}",
-            {"reason": config.reason, "hold": hold.step, "undo": hold.undo},
-        )
-
-    def stop_orphan(
-        context: dg.OpExecutionContext, config: OrphanConfig, stream: str, requester: Requester
-    ) -> Report:
-        cluster = streams.cluster(context)
-        if stream in streams.by_name:
-            declared = f"stream = {stream!r}: is declared, so it is no orphan: "
-            raise ClusterError(WithRemedy(declared, Remedy.STOP))
-        _refuse_if_unknown(cluster, stream)
-        record = cluster.store().read(stream)
-        owner = record.owner if record else ""
-        if not config.whoever_declares_it and (not owner or owner != requester.owner):
-            raise ClusterError(WithRemedy(f"stream = {stream!r}: ", _may_be_anothers(record)))
-        return stop_by_name(cluster, stream, config, requester)
-
-    def job(name: str, description: str, config: type[Any], act: Callable[..., Report]) -> Any:
-        return job_of(streams, name, description, config, (str, _STREAM), act)
-
+    of = (str, Field(description="The stream's name, declared or not."))
     return [
-        job(
-            DECLARE_GONE,
-            "Take a driver of which nothing can be told for ended, so that the stream can be "
-            "started again. Only when you are certain: two drivers on one checkpoint lose data.",
-            GoneConfig,
-            declare_gone,
-        ),
-        job(
-            LIFT_HOLD,
-            "Let a stream be started again that an unfinished operation holds. Only when what the "
-            "hold says is finished or undone.",
-            OperationConfig,
-            lift_hold,
-        ),
-        job(
-            STOP_ORPHAN,
-            "Stop a stream that runs and is not declared any more.",
-            OrphanConfig,
-            stop_orphan,
-        ),
+        job_of(streams, name, description, config, of, act)
+        for name, description, config, act in _REMEDIES
     ]
 
 
-_STREAM: Any = Field(description="The stream's name, declared or not.")
+def _declare_gone(
+    context: dg.OpExecutionContext,
+    streams: Streams,
+    stream: str,
+    config: GoneConfig,
+    requester: Requester,
+) -> Report:
+    cluster = streams.cluster(context)
+    _refuse_if_unknown(cluster, stream)
+    with cluster.lease(stream, requester, requester.lease_wait) as lease:
+        driver = cluster.find(stream)
+        if driver is None or driver.epoch != config.epoch:
+            newest = f"driver {driver.epoch}" if driver else "none"
+            raise ClusterError(
+                f"epoch = {config.epoch}: the newest driver of {stream!r} is {newest}"
+            )
+        gone = cluster.declare_gone(driver, lease, requester.name)
+    return Report(
+        f"driver {gone.epoch} counts as ended from now on ({gone.where})",
+        {"epoch": gone.epoch, "state": gone.state.value},
+    )
+
+
+def _lift_hold(
+    context: dg.OpExecutionContext,
+    streams: Streams,
+    stream: str,
+    _config: OperationConfig,
+    requester: Requester,
+) -> Report:
+    cluster = streams.cluster(context)
+    _refuse_if_unknown(cluster, stream)
+    with cluster.lease(stream, requester, requester.lease_wait) as lease:
+        hold = lease.record.hold
+        if hold is None:
+            raise ClusterError(f"{stream!r} is not held by anybody: there is nothing to lift")
+        cluster.lift_hold(lease)
+    return Report(
+        f"lifted the hold of {hold.by}, which was in the middle of: {hold.step}",
+        {"hold": hold.step, "undo": hold.undo},
+    )
+
+
+def _stop_orphan(
+    context: dg.OpExecutionContext,
+    streams: Streams,
+    stream: str,
+    config: OrphanConfig,
+    requester: Requester,
+) -> Report:
+    cluster = streams.cluster(context)
+    if stream in streams.by_name:
+        declared = f"stream = {stream!r}: is declared, so it is no orphan: "
+        raise ClusterError(WithRemedy(declared, Remedy.STOP))
+    _refuse_if_unknown(cluster, stream)
+    record = cluster.store().read(stream)
+    owner = record.owner if record else ""
+    if not config.whoever_declares_it and (not owner or owner != requester.owner):
+        raise ClusterError(WithRemedy(f"stream = {stream!r}: ", _may_be_anothers(record)))
+    return stop_by_name(cluster, stream, config, requester)
+
+
+_REMEDIES: tuple[tuple[Any, ...], ...] = (
+    (
+        DECLARE_GONE,
+        "Take a driver of which nothing can be told for ended, so that the stream can be "
+        "started again. Only when you are certain: two drivers on one checkpoint lose data.",
+        GoneConfig,
+        _declare_gone,
+    ),
+    (
+        LIFT_HOLD,
+        "Let a stream be started again that an unfinished operation holds. Only when what the "
+        "hold says is finished or undone.",
+        OperationConfig,
+        _lift_hold,
+    ),
+    (
+        STOP_ORPHAN,
+        "Stop a stream that runs and is not declared any more.",
+        OrphanConfig,
+        _stop_orphan,
+    ),
+)
 
 
 def _refuse_if_unknown(cluster: ClusterManager, stream: str) -> None:

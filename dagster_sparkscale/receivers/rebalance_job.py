@@ -50,16 +50,13 @@ def _carry_out(
     )
     cluster = streams.cluster(context)
     story = rebalance(cluster, stream, request, requester)
-    for note in story.notes:
-        context.log.warning(note)
-    return _report(config.reason, story)
+    return _report(story)
 
 
-def _report(reason: str, story: Story) -> Report:
+def _report(story: Story) -> Report:
     return Report(
         _line(story),
         {
-            "reason": reason,
             "ending": story.ending,
             "receivers_before": story.receivers_before,
             "receivers_after": story.receivers_after,
@@ -67,10 +64,10 @@ def _report(reason: str, story: Story) -> Report:
             "spread_after": story.spread_after,
             "moves": rows(story.moved),
             "seconds": rounded(story.seconds),
-            "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch,
         },
         failed=story.failed,
+        notes=story.notes,
     )
 
 

@@ -49,16 +49,13 @@ def _carry_out(
     )
     cluster = streams.cluster(context)
     story = recount(cluster, stream, request, requester)
-    for note in story.notes:
-        context.log.warning(note)
-    return _report(config.reason, story)
+    return _report(story)
 
 
-def _report(reason: str, story: Story) -> Report:
+def _report(story: Story) -> Report:
     return Report(
         _line(story),
         {
-            "reason": reason,
             "ending": story.ending,
             "receivers_before": story.before,
             "receivers_wanted": story.wanted,
@@ -67,10 +64,10 @@ def _report(reason: str, story: Story) -> Report:
             "driver_before_ended": story.ended,
             "seconds": rounded(story.seconds),
             "seconds_until_they_ran": rounded(story.still_seconds),
-            "notes": "; ".join(story.notes) or "none",
             "epoch": story.driver.epoch if story.driver is not None else None,
         },
         failed=story.failed,
+        notes=story.notes,
     )
 
 

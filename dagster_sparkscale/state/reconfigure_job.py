@@ -71,7 +71,7 @@ def _carry_out(
             raise Refused(found.why)
         if isinstance(found, Settled):
             return _settled(config, found)
-        return _planned(config, found)
+        return _planned(found)
     # Without a declaration it is refused before it is waited for.
     within = stream.state.within if stream.state is not None else 0.0
     came = reconfigure(
@@ -82,23 +82,20 @@ def _carry_out(
     )
     if isinstance(came, Settled):
         return _settled(config, came)
-    for note in came.notes:
-        context.log.warning(note)
-    return _done(config, came)
+    return _done(came)
 
 
 def _settled(config: ReconfigureConfig, found: Settled) -> Report:
     return Report(
         f"nothing to do: {found.why}",
-        {"reason": config.reason, "ending": "nothing to do", "dry_run": config.dry_run},
+        {"ending": "nothing to do", "dry_run": config.dry_run},
     )
 
 
-def _planned(config: ReconfigureConfig, change: Change) -> Report:
+def _planned(change: Change) -> Report:
     return Report(
         f"would change {_in_short(change)}; nothing was changed; {'; '.join(change.lines)}",
         {
-            "reason": config.reason,
             "ending": "dry run",
             "dry_run": True,
             "estimated_seconds": rounded(change.seconds),
@@ -109,12 +106,11 @@ def _planned(config: ReconfigureConfig, change: Change) -> Report:
     )
 
 
-def _done(config: ReconfigureConfig, story: Story) -> Report:
+def _done(story: Story) -> Report:
     line = "; ".join(f"query {each.query!r}: {in_words(each)}" for each in story.results)
     return Report(
         f"{line}; the first batch was through after {story.seconds:.1f} s",
         {
-            "reason": config.reason,
             "ending": "reconfigured",
             "dry_run": False,
             "epoch": story.driver.epoch,
@@ -123,8 +119,8 @@ def _done(config: ReconfigureConfig, story: Story) -> Report:
             "queries": [_of_result(each) for each in story.results],
             "left_for_later": [_of_plan(each) for each in story.change.left],
             "left_as_they_are": list(story.change.barred),
-            "notes": "; ".join(story.notes) or "none",
         },
+        notes=story.notes,
     )
 
 

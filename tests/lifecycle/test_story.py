@@ -119,7 +119,7 @@ class TestStop:
         report = stop_by_name(world.cluster, "clicks", config, Requester("stop run 1"))
         assert world.calls == calls
         assert report.line == "driver 1 was running and is stopped now: drained"
-        assert report.story == {
+        assert report.story_of(config) == {
             "reason": "an upgrade",
             "epoch": 1,
             "state": "stopped",
