@@ -290,18 +290,7 @@ def job_of(
                 report = act(context, streams, stream, config, requester)
             except Overtaken as why:
                 report = nothing_to_do(epoch, why)
-        for note in report.notes or ():
-            context.log.warning(note)
-        context.log.info(report.line)
-        context.log_event(
-            dg.AssetObservation(
-                asset_key=streams.asset_key(context, stream),
-                description=report.line,
-                metadata=told(report.story_of(config)),
-            )
-        )
-        if report.failed:
-            raise failure(report.line)
+        _publish(context, streams.asset_key(context, stream), config, report)
 
     run.__annotations__["config"] = create_model(
         config_type.__name__, __base__=config_type, stream=of
@@ -326,6 +315,28 @@ def job_of(
         tags={MAX_RETRIES_TAG: "0", **streams.run_tags},
         config=dg.ConfigMapping(lambda config: config, mapped),
     )
+
+
+def _publish(
+    context: dg.OpExecutionContext, asset: dg.AssetKey, config: OperationConfig, report: Report
+) -> None:
+    """Show what an operation came to on the page of its run, which fails where the operation has.
+
+    Raises:
+        Failure: the operation has failed.
+    """
+    for note in report.notes or ():
+        context.log.warning(note)
+    context.log.info(report.line)
+    context.log_event(
+        dg.AssetObservation(
+            asset_key=asset,
+            description=report.line,
+            metadata=told(report.story_of(config)),
+        )
+    )
+    if report.failed:
+        raise failure(report.line)
 
 
 def refuse_if_stale(decided_at: float | None, now: float) -> None:

@@ -1,11 +1,12 @@
 """Changes of a stream's limits, whether they did any good, and the way back. No Dagster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dagster_sparkscale.backpressure.apply import Story, apply, start_again, unchanged
 from dagster_sparkscale.backpressure.fallback import AGAIN
-from dagster_sparkscale.backpressure.plan import present, way_back
+from dagster_sparkscale.backpressure.plan import Present, present, way_back
 from dagster_sparkscale.backpressure.preflight import Looked, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
@@ -110,11 +111,36 @@ def put_back(
     if expected is not None:
         unchanged(record, expected, stream.name)
     here = present(stream, record)
+    back = _as_before(stream, tuning, here, requester.name, now, why)
+    newest = cluster.find(stream.name)
+    if newest is None or newest.state is not DriverState.RUNNING:
+        _write(cluster, stream, requester, tuning, lambda now_is: with_tuning(now_is, back))
+        state = newest.state.value if newest is not None else "not started"
+        requester.tell(f"{stream.name!r} is {state}: its next start has the limits of before")
+        if why and newest is not None and newest.state is DriverState.FAILED:
+            return start_again(cluster, stream, newest, requester)
+        return Story(newest, "start", 0.0, None)
+    live = dict(back.rates) != dict(tuning.rates)
+    how = way_back(stream, here, {**back.declared, **back.settings}, live)
+    driver, status, record = running(cluster, stream, requester.epoch)
+    unchanged(record, tuning, stream.name)  # the driver may have taken long to answer
+    if why and how == "restart" and (lines := drift(driver.declared, stream)):
+        requester.tell(f"it is remembered for the next start: {_would_change_more(lines)}")
+        back = replace(back, verify_at=now + AGAIN, outcome=f"{_TO_BE}{back.outcome}")
+        how = "start"
+    looked = Looked(driver, status, record, here, None, "", (), {})
+    return apply(cluster, stream, looked, back, how, requester)
+
+
+def _as_before(
+    stream: Stream, tuning: Tuning, here: Present, by: str, now: float, why: str
+) -> Tuning:
+    """The limits that were in force before `tuning`, to be put back."""
     declared = declared_limits(stream)
     settings, rates = before(tuning, declared)
-    back = Tuning(
+    return Tuning(
         settings=_beside(declared, settings),
-        by=requester.name,
+        by=by,
         at=now,
         by_hand=not why,
         declared=declared,
@@ -124,26 +150,36 @@ def put_back(
         rates=rates,
         rates_before=tuning.rates,
     )
-    live = dict(back.rates) != dict(tuning.rates)
-    how = way_back(stream, here, {**declared, **back.settings}, live)
-    newest = cluster.find(stream.name)
-    if newest is None or newest.state is not DriverState.RUNNING:
-        with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
-            unchanged(lease.record, tuning, stream.name)
-            lease.write(with_tuning(lease.record, back))
-        state = newest.state.value if newest is not None else "not started"
-        requester.tell(f"{stream.name!r} is {state}: its next start has the limits of before")
-        if why and newest is not None and newest.state is DriverState.FAILED:
-            return start_again(cluster, stream, newest, requester)
-        return Story(newest, "start", 0.0, None)
-    driver, status, record = running(cluster, stream, requester.epoch)
-    unchanged(record, tuning, stream.name)  # the driver may have taken long to answer
-    if why and how == "restart" and (lines := drift(driver.declared, stream)):
-        requester.tell(f"it is remembered for the next start: {_would_change_more(lines)}")
-        back = replace(back, verify_at=now + AGAIN, outcome=f"{_TO_BE}{back.outcome}")
-        how = "start"
-    looked = Looked(driver, status, record, here, None, "", (), {})
-    return apply(cluster, stream, looked, back, how, requester)
+
+
+def _write(
+    cluster: ClusterManager,
+    stream: Stream,
+    requester: Requester,
+    expected: Tuning,
+    change: Callable[[Record], Record],
+) -> None:
+    """Change what is remembered, unless somebody else has tuned the stream in the meantime.
+
+    Raises:
+        Refused: somebody has.
+    """
+    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
+        unchanged(lease.record, expected, stream.name)
+        lease.write(change(lease.record))
+
+
+def _remember(
+    cluster: ClusterManager,
+    stream: Stream,
+    requester: Requester,
+    expected: Tuning,
+    **fields: Any,
+) -> Tuning:
+    """Have the last tuning remembered with these fields, as `_write` does."""
+    tuning = replace(expected, **fields)
+    _write(cluster, stream, requester, expected, lambda record: replace(record, tuning=tuning))
+    return tuning
 
 
 def verify(
@@ -169,29 +205,16 @@ def verify(
         return Verified(None, f"nothing is to be verified{done}")
     after_all = rules(stream).verify_after
     if tuning.at > now + _AHEAD:
-        said = "the clock of the host that changed it was ahead"
-        with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
-            unchanged(lease.record, tuning, stream.name)
-            soon = replace(tuning, at=now, verify_at=now + after_all)
-            lease.write(replace(lease.record, tuning=soon))
-        return Verified(None, f"it is verified later: {said}", verify_at=soon.verify_at)
+        said, soon = "the clock of the host that changed it was ahead", now + after_all
+        _remember(cluster, stream, requester, tuning, at=now, verify_at=soon)
+        return Verified(None, f"it is verified later: {said}", verify_at=soon)
     if now < tuning.verify_at:
         left = (tuning.verify_at - now) / 60
         return Verified(None, f"it is too early: {left:.0f} min more", verify_at=tuning.verify_at)
     if tuning.put_back:
         return _put_back_waits(cluster, stream, record, requester, now)
-    since = since_when(record, tuning, now)
-    again: float | None
-    limited = record.limited_at is not None and record.limited_at >= tuning.at
-    baseline = tuning.baseline
-    if limited:  # how it does is then not of what was tuned; that no driver comes up may be
-        baseline = {name: value for name, value in baseline.items() if name == "down"}
-    found = verdict(
-        baseline,
-        measured([minute for minute in minutes if since + SETTLING <= minute.at < now]),
-        least=max(3, min(LEAST, round(after_all / 120))),
-        interval=stream.batch_interval,
-    )
+    found, limited = _verdict(stream, record, tuning, minutes, now)
+    again: float | None = None
     if found.word == "worse":
         requester.tell(str(found))
         try:
@@ -201,15 +224,32 @@ def verify(
         except Refused as refused:
             again, said = now + min(after_all, AGAIN), f"to be put back: {found}; {refused}"
     elif limited:
-        again, said = None, "kept: a person has set live limits since: nothing can be compared"
+        said = "kept: a person has set live limits since: nothing can be compared"
     elif found.word == "unknown" and now + after_all <= tuning.at + LOOKS * after_all:
         again, said = now + after_all, f"it is looked at again: {found}"
     else:
-        again, said = None, f"kept: {found}"
-    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
-        unchanged(lease.record, tuning, stream.name)
-        lease.write(replace(lease.record, tuning=replace(tuning, verify_at=again, outcome=said)))
+        said = f"kept: {found}"
+    _remember(cluster, stream, requester, tuning, verify_at=again, outcome=said)
     return Verified(found, said, verify_at=again)
+
+
+def _verdict(
+    stream: Stream, record: Record, tuning: Tuning, minutes: Sequence[Minute], now: float
+) -> tuple[Verdict, bool]:
+    """Whether the stream does better than before `tuning`, and whether a person has set live limits
+    since."""
+    since = since_when(record, tuning, now)
+    limited = record.limited_at is not None and record.limited_at >= tuning.at
+    baseline = tuning.baseline
+    if limited:  # how it does is then not of what was tuned; that no driver comes up may be
+        baseline = {name: value for name, value in baseline.items() if name == "down"}
+    found = verdict(
+        baseline,
+        measured([minute for minute in minutes if since + SETTLING <= minute.at < now]),
+        least=max(3, min(LEAST, round(rules(stream).verify_after / 120))),
+        interval=stream.batch_interval,
+    )
+    return found, limited
 
 
 def _put_back_waits(
@@ -241,9 +281,7 @@ def _put_back_waits(
         except Refused as refused:
             said = f"{tuning.outcome}; {refused}"
     later = done if said is None else replace(tuning, verify_at=now + AGAIN)
-    with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
-        unchanged(lease.record, tuning, stream.name)
-        lease.write(replace(lease.record, tuning=later))
+    _write(cluster, stream, requester, tuning, lambda now_is: replace(now_is, tuning=later))
     return Verified(None, said or done.outcome, verify_at=later.verify_at)
 
 

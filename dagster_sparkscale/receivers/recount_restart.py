@@ -69,12 +69,8 @@ def restart(
             cluster,
             stream,
             requester.about(driver.epoch),
-            Start(
-                restart=True,
-                ended=remember,
-                stop_timeout=policy.drain,
-                start_wait=0.0,  # it is followed here
-            ),
+            # It is followed here.
+            Start(restart=True, ended=remember, stop_timeout=policy.drain, start_wait=0.0),
         )
     except ClusterError as error:
         if before is None or kept:
