@@ -10,7 +10,7 @@ import psutil
 
 from dagster_sparkscale.clusters.base import Driver
 from dagster_sparkscale.clusters.standalone.rest_cluster import StandaloneRestCluster
-from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.driver import shipped
 from dev.runs import MARK
 from dev.standalone import Standalone
 from tests.short_lives import EXECUTORS

@@ -13,7 +13,7 @@ from dagster_sparkscale.clusters.records.store import Record, Submission
 from dagster_sparkscale.clusters.standalone import remote_driver
 from dagster_sparkscale.clusters.standalone.remote_driver import Masters, RemoteDriver
 from dagster_sparkscale.clusters.standalone.submission import MAIN_CLASS
-from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.driver import shipped
 from tests.clusters.answering import Agent
 
 RECORD = Record("1" * 16, 1, "running", 1.0, "here", (Submission(1, 1.0, "manual"),))

@@ -18,7 +18,7 @@ from dagster_sparkscale.clusters.standalone.submission import (
     refuse_if_too_large,
     submission,
 )
-from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.driver import shipped
 
 SETTINGS = {
     "spark.app.name": "clicks",

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dagster_sparkscale.clusters.standalone.worker_pages import Output, page
-from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.driver import shipped
 from tests.clusters.answering import Agent, drips
 
 DEAD = "http://127.0.0.1:9"

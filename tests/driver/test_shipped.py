@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.driver import shipped
 
 words = st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(), max_size=4)
 

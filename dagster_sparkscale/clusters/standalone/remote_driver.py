@@ -6,7 +6,7 @@
     exit.json     how it has ended, and beside it, its last report and the end of its log
 
 What must not change: a driver has ended where its worker says so (`master_page.ENDED`), or its
-keeper (`begin.shipped_main`), or where it was never launched. A lost worker, a master that has
+keeper (`driver.shipped_main`), or where it was never launched. A lost worker, a master that has
 forgotten it, and one that does not answer prove nothing.
 """
 
@@ -33,7 +33,7 @@ from dagster_sparkscale.clusters.standalone import master_page, rest
 from dagster_sparkscale.clusters.standalone.master_page import ListedDriver
 from dagster_sparkscale.clusters.standalone.worker_pages import Output
 from dagster_sparkscale.clusters.submitted import SubmittedDriver
-from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.driver import shipped
 from dagster_sparkscale.remedy import WithRemedy
 
 LAUNCH_SECONDS = 60.0

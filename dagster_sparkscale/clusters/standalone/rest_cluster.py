@@ -30,7 +30,7 @@ from dagster_sparkscale.clusters.standalone.submission import (
     submission,
 )
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.driver import shipped
 
 ON_WORKERS = "local://"
 """Begins the path of a program that lies on the workers."""

@@ -60,7 +60,7 @@ folder = pathlib.Path(tempfile.mkdtemp(prefix="sparkscale-", dir=os.getcwd()))
 code = folder / "dagster_sparkscale.zip"
 code.write_bytes(sent({_CODE!r}))
 sys.path.insert(0, str(code))
-from dagster_sparkscale.driver.begin.shipped_main import main
+from dagster_sparkscale.driver.shipped_main import main
 sys.exit(main(folder, sent({_START!r})))
 """
 
@@ -83,7 +83,7 @@ def submission(
         settings: all of Spark's; of these it has what is needed before Python runs.
         environment: of the driver. May be secret.
         code: what the driver needs and the worker may not have (`clusters/launch/driver_zip.py`).
-        start: the arguments of `driver.begin.shipped_main.main`. May be secret.
+        start: the arguments of `driver.shipped_main.main`. May be secret.
     """
     sent = {**_parts(_CODE, code), **_parts(_START, start)}
     name = settings["spark.app.name"]

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from dagster_sparkscale.clusters.agents import timed_urls
 from dagster_sparkscale.clusters.standalone.master_page import reached_at
-from dagster_sparkscale.driver.begin import shipped
+from dagster_sparkscale.driver import shipped
 
 MOST = 65_536
 """Bytes at either end of the output that are searched."""

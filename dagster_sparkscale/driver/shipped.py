@@ -7,7 +7,7 @@ from typing import Any
 
 from dagster_sparkscale.driver.ending import end_report, stop_report
 
-from . import fence
+from .begin import fence
 
 CODE = "dagster_sparkscale.zip"
 """This package and the sources, in the driver's folder from the beginning."""

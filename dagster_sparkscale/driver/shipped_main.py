@@ -27,7 +27,7 @@ from dagster_sparkscale.driver.log import say
 from dagster_sparkscale.driver.main import main as drive
 
 from . import shipped
-from .announce import announce
+from .begin.announce import announce
 
 EVERY = 0.2
 """Seconds between two looks."""
