@@ -45,4 +45,4 @@ CAPABILITIES = Capabilities(
     ),
     Capability("kafka", sections=kafka_page.sections),
 )
-"""In the order of their sections on a stream's page."""
+"""All capabilities, in the order of their sections on a stream's page."""

@@ -35,12 +35,12 @@ class Case:
 
     @property
     def late(self) -> str | None:
-        """That the stream is too far behind its source, in words; None: it is not."""
+        """Say that the stream is too far behind its source; None: it is not."""
         return too_far_behind(self.max_lag, self.seen)
 
     @property
     def stall(self) -> str | None:
-        """That a query completes no batch, which is worse than the R of any other, in words; None:
+        """Say that a query completes no batch, which is worse than the R of any other; None:
         none is like that."""
         seen = self.seen
         if seen.stalled is None or seen.stalled < self.scale_up_ratio:
@@ -81,7 +81,7 @@ class Case:
 
     @property
     def low(self) -> str | None:
-        """That R is low, in words; None: it is not."""
+        """Say that R is low; None: it is not."""
         if self.seen.ratio is None or self.seen.ratio > self.scale_down_ratio:
             return None
         return f"{self.ratio} is at or below {self.scale_down_ratio:g}"

@@ -52,7 +52,7 @@ class OperationOrder:
 
 
 class Admission:
-    """Which requests may change something now. Safe for threads."""
+    """Decides which requests may change something now. Safe for threads."""
 
     def __init__(self) -> None:
         self.operations = OperationOrder()

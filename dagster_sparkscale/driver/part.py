@@ -87,7 +87,7 @@ class Part:
         return None
 
     def answer(self) -> Mapping[str, Any]:
-        """Its fields of the `Answer`."""
+        """The part's fields of the `Answer`."""
         return {}
 
     def close(self) -> None:

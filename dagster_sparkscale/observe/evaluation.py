@@ -186,7 +186,7 @@ class _Window:
     """Whether the agent's last answer from Spark counts as a measurement."""
     batches: list[Batch]
     good: list[Batch]
-    """Those that did not fail."""
+    """The batches that did not fail."""
     intervals: dict[str, float]
     """Milliseconds, by query."""
     active: list[Query]
@@ -298,7 +298,7 @@ def _with_lag(found: Evaluation, now: _Window) -> Evaluation:
 
 
 def _with_executors(found: Evaluation, now: _Window) -> Evaluation:
-    """Which executors there are, and what they do."""
+    """Evaluate the executors and what they do."""
     status = now.status
     if not now.fresh:
         return found

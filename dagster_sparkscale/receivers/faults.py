@@ -15,7 +15,7 @@ _MARK = "receivers"
 
 
 def faults(situation: Situation) -> Iterator[tuple[Health, Finding]]:
-    """That receivers run nowhere, and that the program has another number of them than was set."""
+    """Find receivers that run nowhere, and a program with another number of them than was set."""
     driver, status = situation.driver, situation.status
     if driver is None or status is None:
         return
@@ -26,8 +26,8 @@ def faults(situation: Situation) -> Iterator[tuple[Health, Finding]]:
 
 
 def _ignored_number(driver: Driver, status: Status) -> str | None:
-    """That the program has another number of receivers than was set, in words; None: it has not,
-    or that is not known."""
+    """Say that the program has another number of receivers than was set; None: it has not, or that
+    is not known."""
     asked = driver.receivers
     if asked is None or not status.receivers:  # they are there all at once
         return None

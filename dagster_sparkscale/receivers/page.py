@@ -20,7 +20,7 @@ _NOWHERE = "**nowhere**"
 
 
 def sections(situation: Situation) -> Mapping[str, str]:
-    """Where the receivers run, and which were away."""
+    """Show where the receivers run, and which were away."""
     status = situation.status
     return {"receivers": of_receivers(status), "receivers that were away": of_relaunches(status)}
 

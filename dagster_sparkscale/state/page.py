@@ -37,7 +37,7 @@ def numbers(situation: Situation, minute: Minute) -> Mapping[str, float | None]:
 
 
 def busy(status: Status) -> str | None:
-    """That the state of a query is being changed, and how far that is."""
+    """Say that the state of a query is being changed, and how far that is."""
     return None if status.reconfiguring is None else in_progress(status.reconfiguring)
 
 

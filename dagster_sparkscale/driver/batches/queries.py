@@ -38,7 +38,7 @@ class Lag:
     unknown: str | None = None
     """Why a lag is not known, for people; None: it is, or there is none."""
     at_least_ms: int | None = None
-    """Where it is not known: how far behind the query is at least; None: nothing is known."""
+    """The least lag of the query, where its lag is not known; None: nothing is known."""
 
     def see(self, at_ms: int, progress: Mapping[str, Any]) -> list[SourceReport | None]:
         """What the sources tell of themselves by a progress of their query, in their order; None

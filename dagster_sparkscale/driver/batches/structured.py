@@ -44,7 +44,7 @@ class KnownState(Protocol):
         """The state that the query starts with, until a batch tells more; None: not known."""
 
     def remember(self) -> "KnownState":
-        """The same, once the query has turned out to keep state. May wait for a file system."""
+        """Take note that the query has turned out to keep state. May wait for a file system."""
 
 
 Label = Callable[[str, str], str]
@@ -55,7 +55,7 @@ BeforeQuery = Callable[[Any, Mapping[str, str], str | None, Label], KnownState |
 def nothing_known(
     session: Any, options: Mapping[str, str], table: str | None, label: Label
 ) -> None:
-    """Of a query's state nothing is known."""
+    """Know nothing of a query's state."""
 
 
 class Listener:

@@ -1,4 +1,4 @@
-"""Who pins executors: what runs on one for good must be elsewhere before the executor may go."""
+"""Guards of executors: what runs on one for good must be elsewhere before the executor may go."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -60,7 +60,7 @@ class Guard(Protocol):
         """What a look that begins now finds; None: it finds nothing within so many seconds."""
 
     def going(self, executors: Going) -> None:
-        """These executors are to go. Called each time that the executors are looked at."""
+        """Learn which executors are to go. Called at each look at the executors."""
 
 
 class Unguarded:
