@@ -111,7 +111,7 @@ def _choice(*names: str) -> type[Enum]:
 
 
 class OperationConfig(dg.Config):
-    """What every operation is told. The job adds the stream, with the names of the declared ones
+    """The config of every operation. The job adds the stream, with the names of the declared ones
     as its type: the launchpad offers them and refuses any other before a run starts."""
 
     reason: str = Field(default=_BY_HAND, description="Why; shown on the run's page.")
@@ -133,7 +133,7 @@ class OperationConfig(dg.Config):
 
 
 class DecidedConfig(OperationConfig):
-    """What an operation is told that may be decided about one driver."""
+    """The config of an operation that may be decided about one driver."""
 
     epoch: int | None = Field(
         default=None,
@@ -190,7 +190,7 @@ class Operation(Generic[C, D]):
     """Whether the run of a decision that starts too late changes nothing. False: what it was
     decided on is looked at again under the lease."""
     config_for: Callable[[D, Stream, int | None], C] | None = None
-    """What the run of a decision is told, which was made about the stream's driver of an epoch.
+    """Makes the config of the run of a decision about the stream's driver of an epoch.
     None: nothing decides it, people do."""
     lease_wait: float | None = None
     """Seconds to wait for another operation to end; None: `LEASE_WAIT`."""
@@ -222,18 +222,18 @@ class Operations:
             return []
         operation = self._by_name[decision.operation]
         assert operation.config_for is not None
-        told = operation.config_for(decision, stream, epoch)
+        config = operation.config_for(decision, stream, epoch)
         tags = self._streams.tags(stream.name, operation.name, epoch)
         if operation.expires:
-            told = told.model_copy(update={"decided_at": now})
+            config = config.model_copy(update={"decided_at": now})
             tags[EXPIRES_TAG] = "true"
-        config = told.model_dump(exclude_none=True)
+        values = config.model_dump(exclude_none=True)
         job = self.jobs[operation.name].name
         request = dg.RunRequest(
             # A run key never comes back: the decision is told apart by the second it was made in.
             run_key=run_key(stream.name, epoch, now),
             job_name=job,
-            run_config={"ops": {job: {"config": {**config, "stream": stream.name}}}},
+            run_config={"ops": {job: {"config": {**values, "stream": stream.name}}}},
             tags=tags,
         )
         return [request]
@@ -332,7 +332,7 @@ def _publish(
         dg.AssetObservation(
             asset_key=asset,
             description=report.line,
-            metadata=told(report.story_of(config)),
+            metadata=story_metadata(report.story_of(config)),
         )
     )
     if report.failed:
@@ -430,7 +430,7 @@ def failure(text: str) -> dg.Failure:
     return dg.Failure(description=text, metadata=advice, allow_retries=False)
 
 
-def told(story: Mapping[str, Any]) -> dict[str, Any]:
+def story_metadata(story: Mapping[str, Any]) -> dict[str, Any]:
     """The story of an operation as metadata. One entry: a number with an entry of its own would be
     a plot of single points."""
     return {STORY: dg.MetadataValue.json(dict(story))}

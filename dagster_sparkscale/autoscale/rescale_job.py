@@ -20,7 +20,7 @@ from dagster_sparkscale.operations import (
 
 
 class RescaleConfig(DecidedConfig):
-    """What a rescale run is told. Give `target` or `delta`, not both."""
+    """The config of a rescale run. Give `target` or `delta`, not both."""
 
     target: int | None = Field(default=None, description="Executors wanted, absolute.")
     delta: int | None = Field(

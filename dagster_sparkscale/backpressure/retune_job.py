@@ -52,7 +52,7 @@ class RetuneDecision:
 
 
 class RetuneConfig(DecidedConfig):
-    """What a retune_backpressure run is told."""
+    """The config of a retune_backpressure run."""
 
     dry_run: bool = Field(
         default=False, description="Only say what would be changed, why, and what it would do."

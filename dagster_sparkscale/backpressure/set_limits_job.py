@@ -24,7 +24,7 @@ from dagster_sparkscale.operations import Operation, OperationConfig, Report, St
 
 
 class SetLimitsConfig(OperationConfig):
-    """What a run is told. Give `rate`, `records` or `none`; without any, it only tells what there
+    """The config of a run. Give `rate`, `records` or `none`; without any, it only tells what there
     is."""
 
     source: str | None = Field(

@@ -16,14 +16,14 @@ from dagster_sparkscale.in_force.parts import as_metadata
 from dagster_sparkscale.lifecycle.jobs import describe, story_of
 from dagster_sparkscale.lifecycle.reconcile import Action, Start, reconcile
 from dagster_sparkscale.names import MINUTES
-from dagster_sparkscale.operations import Streams, as_operation, asset_key, told
+from dagster_sparkscale.operations import Streams, as_operation, asset_key, story_metadata
 from dagster_sparkscale.private_dagster import is_check_error
 
 KINDS = ("spark", "streaming")
 
 
 class StartConfig(dg.Config):
-    """What a materialization is told."""
+    """The config of a materialization."""
 
     restart: bool = Field(
         default=False, description="Stop the running driver gracefully and start a new one."
@@ -119,7 +119,7 @@ def _stream_asset(streams: Streams, stream: Stream) -> dg.AssetsDefinition:
             # Until the sensor tells of it again: what the Overview of the asset shows.
             metadata={"state": describe(outcome)}
             | (_overview(context, stream) if outcome.action is Action.ATTACHED else {})
-            | told(story_of(stream, outcome, config.reason or None))
+            | story_metadata(story_of(stream, outcome, config.reason or None))
         )
 
     return start

@@ -25,7 +25,7 @@ _LOG_LINES = 40
 
 
 class StopConfig(OperationConfig):
-    """What a stop run is told."""
+    """The config of a stop run."""
 
     graceful: bool = Field(
         default=True, description="Finish the batch in progress first. False: stop at once."
@@ -47,7 +47,7 @@ class StopConfig(OperationConfig):
 
 
 class RestartConfig(OperationConfig):
-    """What a restart run is told."""
+    """The config of a restart run."""
 
     failed_epoch: int | None = Field(
         default=None,

@@ -248,9 +248,10 @@ def _wish_it_to_run(lease: Lease) -> None:
 def _remember_why(lease: Lease, error: Exception) -> None:
     """Remember why the start was refused, for ticks and checks: they know nothing of a failed
     run."""
-    with contextlib.suppress(ClusterError):  # what it failed of is told, not what comes of telling
-        if (told := refused(lease.record, str(error) or repr(error))) != lease.record:
-            lease.write(told)
+    with contextlib.suppress(
+        ClusterError
+    ):  # what it failed of is raised, not what noting that comes to
+        _write(lease, refused(lease.record, str(error) or repr(error)))
 
 
 def _remember_whose(lease: Lease, stream: Stream, owner: str) -> None:

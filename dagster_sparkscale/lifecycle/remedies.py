@@ -30,7 +30,7 @@ NAMES = (DECLARE_GONE, LIFT_HOLD, STOP_ORPHAN)
 
 
 class GoneConfig(OperationConfig):
-    """What a declare_gone run is told."""
+    """The config of a declare_gone run."""
 
     epoch: int = Field(
         description="The driver that is gone, as its observations and messages name it."
@@ -38,7 +38,7 @@ class GoneConfig(OperationConfig):
 
 
 class OrphanConfig(StopConfig):
-    """What a stop_orphan run is told."""
+    """The config of a stop_orphan run."""
 
     whoever_declares_it: bool = Field(
         default=False,

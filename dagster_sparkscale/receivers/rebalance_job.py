@@ -18,7 +18,7 @@ from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
 
 
 class RebalanceConfig(DecidedConfig):
-    """What a run is told. With neither `receiver` nor `executor` it balances all receivers, as is
+    """The config of a run. With neither `receiver` nor `executor` it balances all receivers, as is
     right by then."""
 
     receiver: int | None = Field(

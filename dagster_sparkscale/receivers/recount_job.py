@@ -17,7 +17,7 @@ from dagster_sparkscale.receivers.recount import Request, Story, recount
 
 
 class SetReceiversConfig(DecidedConfig):
-    """What a run is told."""
+    """The config of a run."""
 
     receivers: int = Field(description="How many receivers there are to be.")
     accept_loss: bool = Field(

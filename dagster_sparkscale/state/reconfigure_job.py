@@ -41,7 +41,7 @@ class Reconfigure:
 
 
 class ReconfigureConfig(DecidedConfig):
-    """What a reconfigure_state run is told."""
+    """The config of a reconfigure_state run."""
 
     partitions: int | None = Field(
         default=None,

@@ -146,9 +146,9 @@ def test_what_another_has_written_meanwhile_is_a_conflict_as_ever(
             lease.write(mine)
 
 
-def test_a_lease_outlives_a_silence_that_follows_a_lost_answer(
-    server: Server, client: Losing
-) -> None:
+@pytest.fixture
+def silent(client: Losing) -> list[bool]:
+    """Whether nobody answers the client."""
     silent = [False]
 
     def nothing(call: str) -> None:
@@ -156,6 +156,12 @@ def test_a_lease_outlives_a_silence_that_follows_a_lost_answer(
             raise LOST
 
     client.before = nothing
+    return silent
+
+
+def test_a_lease_outlives_a_silence_that_follows_a_lost_answer(
+    server: Server, client: Losing, silent: list[bool]
+) -> None:
     with held(client) as lease:
         client.losing = 1
         with pytest.raises(Unreachable):
@@ -169,15 +175,8 @@ def test_a_lease_outlives_a_silence_that_follows_a_lost_answer(
 
 
 def test_a_lease_outlives_a_silence_that_follows_a_write_that_was_not_told(
-    server: Server, client: Losing
+    server: Server, client: Losing, silent: list[bool]
 ) -> None:
-    silent = [False]
-
-    def nothing(call: str) -> None:
-        if silent[0]:
-            raise LOST
-
-    client.before = nothing
     with held(client) as lease:
         client.losing = 1
         with pytest.raises(Unreachable):
