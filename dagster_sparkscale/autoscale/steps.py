@@ -82,10 +82,9 @@ def taken(seconds: float | None, intervals: float) -> str:
 def _ratio_on(target: int, bounds: Bounds, seen: Evaluation) -> float:
     """R on `target` executors, about: those at work share what the driver does not do itself."""
     assert seen.staying is not None and seen.ratio is not None
-    at_work = seen.staying if bounds.useful is None else min(seen.staying, bounds.useful)
     planning = next((load.planning for load in seen.loads if load.query == seen.query), None) or 0.0
     shared = max(0.0, seen.ratio - planning)
-    return seen.ratio - shared + shared * max(1.0, at_work / target)
+    return seen.ratio - shared + shared * bounds.slower_on(target, seen.staying)
 
 
 def outstanding(seen: Evaluation) -> str:

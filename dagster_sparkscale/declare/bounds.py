@@ -20,6 +20,8 @@ class Bounds:
     but more are not out of bounds: a person may know better. None: not known."""
     useful_note: str | None = None
     """Why no more than `useful` are, for people to read."""
+    pinned: float = 0.0
+    """Executors' worth of places for tasks that receivers take for good."""
 
     def clamp(self, executors: int) -> int:
         """`executors` moved into the bounds; the minimum wins, as in Spark."""
@@ -31,6 +33,13 @@ class Bounds:
         """What a policy that wants `executors` may ask for: within the bounds, and none of them
         in vain; the minimum wins."""
         return self.clamp(executors if self.useful is None else min(executors, self.useful))
+
+    def slower_on(self, executors: int, now: int) -> float:
+        """How many times as long batches take on `executors` as on `now`: they have the places
+        that receivers leave."""
+        at_work = now if self.useful is None else min(now, self.useful)
+        left = executors - self.pinned
+        return max(1.0, (at_work - self.pinned) / left) if left > 0 else math.inf
 
     def for_shards(
         self,

@@ -235,7 +235,7 @@ class Stream(Declaration):
             initial = min(initial, maximum)
         if pinned > self.pinned:
             initial = max(initial, minimum)
-        return Bounds(minimum, maximum, initial, note)
+        return Bounds(minimum, maximum, initial, note, pinned=pinned / self.tasks_at_a_time)
 
     def bounds_for(self, shards: int | None, pinned: int | None = None) -> Bounds:
         """The bounds while the stream's sources read `shards` shards; None: they do not tell.

@@ -9,6 +9,7 @@ from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.autoscale.steps import round_half_up
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
+from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.observe.evaluation import Evaluation, Load, evaluate
 from dagster_sparkscale.observe.status import Query
 from tests.autoscale import reference
@@ -203,6 +204,20 @@ class TestRest:
         bounds = replace(BOUNDS, useful=1, useful_note="1 shard")
         policy = RatioPolicy.spark_12133()
         assert decided(bounds, policy=policy, registered=2, ratio=0.48).target == 1
+
+    def test_batches_share_the_cores_that_receivers_leave(self):
+        """Two receivers on executors of two cores: four cores for batches on three, two on two."""
+        stream = DStream(
+            name="orders",
+            program="orders.py",
+            batch_interval="5s",
+            receivers=2,
+            executor_cores=2,
+            autoscale=RatioPolicy.spark_12133(min_executors=2, max_executors=4),
+        )
+        decision = decided(stream.bounds, stream.autoscale, registered=3, ratio=0.46)
+        assert "it would be about 0.92 on 2, which is at or above 0.9" in decision.reason
+        assert decided(stream.bounds, stream.autoscale, registered=3, ratio=0.44).target == 2
 
     @given(
         work=st.floats(0, 60),
