@@ -8,6 +8,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from dagster_sparkscale.durations import in_units, parse_duration
+
 _DICT = 'a dict, such as {"name": "value"}'
 _RIGHT = {
     "string": "text",
@@ -111,7 +113,10 @@ def explain(
             field = fields.get(top) if len(place) == 1 else None
             may_be_none = field is not None and type(None) in get_args(field.annotation)
             example = None if hidden else fault["input"]
-            right = _right(kind, example, fault.get("ctx", {}), fault["msg"])
+            bounds = fault.get("ctx", {})
+            if field is not None and _is_duration(field) and (limit := _limit(kind, bounds)):
+                bounds = {_LIMITS[kind][0]: in_units(limit)}
+            right = _right(kind, example, bounds, fault["msg"])
             said = f"{path}{given}: must be {right}{', or None' if may_be_none else ''}"
         lines.setdefault(top, [f"{subject}: {said}"])
     return "\n".join(line for of_one in lines.values() for line in of_one)
@@ -128,7 +133,8 @@ def _right(kind: str, given: object, context: Mapping[str, Any], message: str) -
         if given != given:  # nan, which pydantic holds against a limit
             return "a finite number"
         limit, words = _LIMITS[kind]
-        return f"{words} {context[limit]:g}"
+        value = context[limit]
+        return f"{words} {value if isinstance(value, str) else f'{value:g}'}"
     if kind == "string_too_short":
         return "text that is not empty"
     right = _RIGHT.get(kind.partition("_")[0])
@@ -140,6 +146,15 @@ def _right(kind: str, given: object, context: Mapping[str, Any], message: str) -
     if right.startswith("a list") and isinstance(given, str) and given:
         return f"a list, such as [{shown(given)}]"
     return right
+
+
+def _is_duration(field: FieldInfo) -> bool:
+    return any(getattr(each, "func", None) is parse_duration for each in field.metadata)
+
+
+def _limit(kind: str, context: Mapping[str, Any]) -> float:
+    """What a number had to be above, below or at; 0 where it is another fault."""
+    return float(context[_LIMITS[kind][0]]) if kind in _LIMITS else 0.0
 
 
 def _each(fault: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from pydantic import Field
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
 from dagster_sparkscale.declare.declaration import Count, Declaration, Seconds
+from dagster_sparkscale.durations import in_units
 from dagster_sparkscale.observe.evaluation import Evaluation
 
 
@@ -87,6 +88,6 @@ class RecoveryPolicy(Declaration):
         if most < self.limit:
             yield (
                 f"limit = {self.limit}: can't be reached, so the stream would be restarted for "
-                f"ever: with these pauses {most} restarts fall into within = {self.within:g} s at "
-                f"most; must be at most {most}, or within longer"
+                f"ever: these pauses allow {most} {'restart' if most == 1 else 'restarts'} in "
+                f"within = {in_units(self.within)}; must be at most {most}, or within longer"
             )

@@ -245,10 +245,14 @@ class TestRecoveryPolicy:
             (
                 {"limit": 16},
                 "RecoveryPolicy: limit = 16: can't be reached, so the stream would be restarted "
-                "for ever: with these pauses 15 restarts fall into within = 3600 s at most; must "
-                "be at most 15, or within longer",
+                "for ever: these pauses allow 15 restarts in within = 1 h; must be at most 15, or "
+                "within longer",
             ),
-            ({"within": 60}, "RecoveryPolicy: limit = 5: can't be reached"),
+            (
+                {"within": 20},
+                "RecoveryPolicy: limit = 5: can't be reached, so the stream would be restarted "
+                "for ever: these pauses allow 1 restart in within = 20 s; must be at most 1,",
+            ),
             ({"first_delay": 0}, "RecoveryPolicy: first_delay = 0: must be above 0"),
             ({"within": "x"}, "RecoveryPolicy: within = 'x': must be seconds or a duration"),
             (

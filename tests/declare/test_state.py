@@ -74,7 +74,7 @@ ZONE = 'must be the name of a timezone, such as "Europe/Berlin" or "UTC"'
         ),
         ({"maintenance": "@daily", "timezone": "Mars/Base"}, f"timezone = 'Mars/Base': {ZONE}"),
         ({"maintenance": "@daily", "timezone": ""}, f"timezone = '': {ZONE}"),
-        ({"within": "2 d"}, "within = '2 d': must be at most 86400"),
+        ({"within": "2 d"}, "within = '2 d': must be at most 1 d"),
         ({"within": 0}, "within = 0: must be above 0"),
         ({"rows_per_partition": 0}, "rows_per_partition = 0: must be at least 1"),
         ({"groups": 3}, "groups: no such field; did you mean 'key_groups'? the fields are "),

@@ -172,7 +172,7 @@ def test_a_wrong_value_is_refused_in_one_sentence(model: type[Declaration], fiel
         ({"executor_cores": 2.5}, "executor_cores = 2.5: must be a whole number"),
         ({"executor_memory": 1}, "executor_memory = 1: must be a JVM memory size such as "),
         ({"batch_interval": math.nan}, "batch_interval = nan: must be a finite number"),
-        ({"report_every": "2h"}, "report_every = '2h': must be at most 3600"),
+        ({"report_every": "2h"}, "report_every = '2h': must be at most 1 h"),
         ({"deps": "raw"}, "deps = 'raw': must be a list, such as ['raw']"),
         ({"key_prefix": "web"}, "key_prefix = 'web': must be a list, such as ['web']"),
         ({"key_prefix": [""]}, "key_prefix.0 = '': must be text that is not empty"),
