@@ -57,10 +57,14 @@ def set_by(limits: Sequence[LimitInForce]) -> str:
     """The limits that are not as they are declared as a table, with who set each. Empty where all
     are."""
     lines = [
-        f"|{fitted(each.name, _NAME)} |{_number(each.value)}|{fitted(each.in_words, _REASON)} |"
+        f"|{fitted(each.name, _NAME)} |{_in_force(each)}|{fitted(each.in_words, _REASON)} |"
         for each in limits
     ]
     return fitting("limit|number|set", lines, "limits") if lines else ""
+
+
+def _in_force(limit: LimitInForce) -> str:
+    return _number(limit.value) if limit.records is None else limit.number
 
 
 def _line(limit: Limit, query: Query | None) -> str:

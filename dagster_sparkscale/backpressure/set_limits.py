@@ -21,7 +21,7 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.records.store import Limited
 from dagster_sparkscale.clusters.requests import Refused, alive, newest_now
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.in_force.limits import live
+from dagster_sparkscale.in_force.limits import LimitInForce, live
 from dagster_sparkscale.in_force.live_limits import SetRates
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 
@@ -197,7 +197,7 @@ def _request(
     for limit in seen.limits:
         tell(f"before: {in_words(limit)}")
     for each in live(lease.record).values():
-        tell(f"before: set for {each.name} {each.in_words}")
+        tell(f"before: {set_for(each)}")
     try:
         answer = cluster.change(driver, SetRates(rates), lease=lease)
     except StaleEpoch:
@@ -227,7 +227,8 @@ def _remember_who(lease: Lease, request: Request, source: str | None) -> None:
             tuning = replace(
                 tuning,
                 rates=_but(tuning.rates, source),
-                rates_before=_but(tuning.rates_before, source),
+                # One of its own, put back, would lift from a source what is set for all.
+                rates_before={} if source == EVERY else _but(tuning.rates_before, source),
             )
     lease.write(replace(record, limited_at=now, limited=limited, tuning=tuning))
 
@@ -331,6 +332,12 @@ def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
             f"{story.source}: it has not shown whether it heeds the limit: no batch with records "
             "has begun since, or it does not tell"
         )
+
+
+def set_for(limit: LimitInForce) -> str:
+    """A limit that is not as declared, and who set it."""
+    number = f" to {limit.number}" if limit.number else ""
+    return f"{limit.name} set{number} {limit.in_words}"
 
 
 def limits_in_words(limits: Mapping[str, float] | None) -> str:

@@ -12,12 +12,15 @@ from dagster_sparkscale.backpressure.set_limits import (
     Story,
     in_words,
     limits_in_words,
+    set_for,
     set_limits,
 )
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.records.overtaking import Requester
+from dagster_sparkscale.declare.rates import ENABLED
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
+from dagster_sparkscale.in_force.limits import not_as_declared
 from dagster_sparkscale.in_force.tuned import in_force
 from dagster_sparkscale.observe.status import Limit
 from dagster_sparkscale.operations import Operation, OperationConfig, Report, Streams
@@ -59,7 +62,8 @@ def _carry_out(
     )
     cluster = streams.cluster(context)
     story = set_limits(cluster, stream, request, requester.of(config.source))
-    return _report(story, read_at_a_start(cluster, stream))
+    set_by = who_set(cluster, stream)
+    return _report(story, read_at_a_start(cluster, stream), set_by)
 
 
 def read_at_a_start(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
@@ -69,13 +73,20 @@ def read_at_a_start(cluster: ClusterManager, stream: Stream) -> dict[str, str]:
     return {
         name.removeprefix(SOURCE_OPTIONS): value
         for name, value in settings.items()
-        if name != BACKPRESSURE
+        # With a policy that is off always: Spark's own estimator, and not backpressure.
+        if name != BACKPRESSURE and not (name == ENABLED and stream.backpressure is not None)
     }
 
 
-def _report(story: Story, read_once: Mapping[str, str]) -> Report:
+def who_set(cluster: ClusterManager, stream: Stream) -> list[str]:
+    """Of each limit that is not as declared who set it, since when and until when."""
+    limits = not_as_declared(stream, cluster.store().read(stream.name))
+    return [set_for(each) for each in limits]
+
+
+def _report(story: Story, read_once: Mapping[str, str], set_by: Sequence[str]) -> Report:
     return Report(
-        _line(story, read_once),
+        _line(story, read_once, set_by),
         {
             "source": story.source,
             "ending": story.ending,
@@ -90,9 +101,10 @@ def _report(story: Story, read_once: Mapping[str, str]) -> Report:
     )
 
 
-def _line(story: Story, read_once: Mapping[str, str]) -> str:
+def _line(story: Story, read_once: Mapping[str, str], set_by: Sequence[str]) -> str:
     if story.ending == "told":
         said = [in_words(limit) for limit in story.after] or [NONE_TOLD]
+        said += set_by
         if read_once:
             each = ", ".join(f"{name} {value}" for name, value in read_once.items())
             said.append(f"read at a start: {each}")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from dagster_sparkscale.backpressure.set_limits import NONE_TOLD, in_words
-from dagster_sparkscale.backpressure.set_limits_job import read_at_a_start
+from dagster_sparkscale.backpressure.set_limits_job import read_at_a_start, who_set
 from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
 from dagster_sparkscale.cli.numbers import Finite
 from dagster_sparkscale.cli.runs import carry_out
@@ -270,13 +270,15 @@ def _limits_of(deployed: Deployed, stream: Stream, source: str | None) -> list[s
                 f"{stream.name!r} is {state}: `sparkscale start {stream.name}` starts it"
             )
         told = cluster.status(driver, window=0).limits
-        read_once = read_at_a_start(cluster, stream)
+        read_once, set_by = read_at_a_start(cluster, stream), who_set(cluster, stream)
     limits = [limit for limit in told if source in (None, limit.source)]
     if source is not None and not limits:
         known = f"there is {', '.join(repr(each.source) for each in told)}" if told else NONE_TOLD
         raise click.ClickException(f"source = {source!r}: there is no such source; {known}")
     lines = [in_words(limit) for limit in limits] or [NONE_TOLD]
-    return lines + [f"read at a start: {name} {value}" for name, value in read_once.items()]
+    return (
+        lines + set_by + [f"read at a start: {name} {value}" for name, value in read_once.items()]
+    )
 
 
 @click.command()

@@ -27,13 +27,14 @@ from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import parse_duration
 from dagster_sparkscale.in_force import receiver_counts
-from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE, declared_limits
+from dagster_sparkscale.in_force.tuned import MAX_RATE_LIVE, declared_limits, without
 from dagster_sparkscale.in_force.tuned import in_force as settings_in_force
 from dagster_sparkscale.observe.evaluation import PERSON, Evaluation
 from dagster_sparkscale.observe.status import Status
 
 By = Literal["declared", "tuned", "person"]
 
+MAX_RECORDS_LIVE = "maxRecordsPerTrigger"
 MAX_OFFSETS = "maxOffsetsPerTrigger"
 MAX_DELAY = "maxTriggerDelay"
 POLICY = "backpressure."
@@ -64,6 +65,15 @@ class LimitInForce:
     """Seconds since the epoch; None: not known, as of what is declared."""
     until: str = "another is declared"
     """What ends it, for people."""
+    records: float | None = None
+    """The records of a batch, where a live limit counts these."""
+
+    @property
+    def number(self) -> str:
+        """What it is, for people; empty: no limit."""
+        value = [] if self.value is None else [f"{self.value:,.12g}"]
+        batch = [] if self.records is None else [f"{self.records:,.12g} records a batch"]
+        return " and ".join(value + batch)
 
     @property
     def in_words(self) -> str:
@@ -124,7 +134,7 @@ def tuned_rates(record: Record) -> dict[str, float]:
 
 def set_by_a_person(record: Record) -> dict[str, LimitInForce]:
     """The live limits that a person has set and that stand, by source."""
-    tuned = tuned_rates(record)
+    tuned = record.tuning.rates if record.tuning is not None else {}
     return {
         source: LimitInForce(
             source,
@@ -133,9 +143,9 @@ def set_by_a_person(record: Record) -> dict[str, LimitInForce]:
             record.limited[source].by if source in record.limited else "a person",
             record.limited[source].at if source in record.limited else None,
             "it is taken away (sparkscale limits --none)",
+            limits.get(MAX_RECORDS_LIVE),
         )
-        for source, limits in (record.rates or {}).items()
-        if source not in tuned
+        for source, limits in (without(record.rates, tuned) or {}).items()
     }
 
 
@@ -207,10 +217,16 @@ def attributed(
     else:
         mine = _bounding(stream, record, evaluation.throttled_by)
     for by, called in (("person", "set"), ("tuned", "tuned")):
-        for each in mine:
-            if each.by == by:
-                return replace(evaluation, throttled_by=called, throttled_who=each.in_words)
+        # Whoever raises one of two limits has to know of the other.
+        if who := list(dict.fromkeys(each.in_words for each in mine if each.by == by)):
+            more = f"; and {len(who) - _MOST} more" if len(who) > _MOST else ""
+            whose = "; ".join(who[:_MOST]) + more
+            return replace(evaluation, throttled_by=called, throttled_who=whose)
     return evaluation
+
+
+_MOST = 2
+"""Limits of which a decision says who set them."""
 
 
 def _bounding(stream: Stream, record: Record, by: str | None) -> list[LimitInForce]:

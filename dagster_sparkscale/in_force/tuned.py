@@ -90,15 +90,22 @@ def at_start(record: Record, stream: Stream, now: float) -> tuple[Record, tuple[
     rates, ours = record.rates, tuning.rates
     if BACKPRESSURE in gone:
         rates, ours = without(rates, ours), {}
+    settings = standing(tuning, declared)
+    by = "a changed declaration"
+    if settings or ours:  # who has set what is left
+        by = f"{tuning.by.removesuffix(_LEFT) or 'a person'}{_LEFT}"
     left = Tuning(
-        settings=standing(tuning, declared),
-        by="a changed declaration",
+        settings=settings,
+        by=by,
         at=now,
         by_hand=True,
         declared=declared,
         rates=ours,
     )
     return replace(record, tuning=left, rates=rates), lines
+
+
+_LEFT = " (as far as it stands beside what is declared since)"
 
 
 def without(

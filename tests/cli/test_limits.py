@@ -39,6 +39,15 @@ def test_without_a_limit_it_shows_what_there_is(limited: Terminal) -> None:
     assert limited.runs() == []  # who only looks needs no run
 
 
+def test_it_shows_who_set_a_limit_and_until_when(limited: Terminal) -> None:
+    limited.ask("limits", "clicks", "--rate", "50")
+    shown = limited.ask("limits", "clicks").stdout.splitlines()
+    assert shown[0] == "clicks: 50 records/s (set), heeded"
+    run = limited.run().run_id[:8]
+    assert shown[1].startswith(f"clicks set to 50 by set_limits run {run} since 20")
+    assert shown[1].endswith(" UTC, until it is taken away (sparkscale limits --none)")
+
+
 def test_what_can_not_be_shown_says_why(limited: Terminal) -> None:
     unknown = limited.ask("limits", "clicks", "--source", "cliks")
     assert unknown.exit_code == 1

@@ -76,6 +76,7 @@ class TestLive:
         found = live(record)
         assert {name: each.value for name, each in found.items()} == {"a": 50, "b": None}
         assert set_by_a_person(record) == found and tuned_rates(record) == {}
+        assert [each.number for each in found.values()] == ["50", "7 records a batch"]
         assert found["a"].in_words == (
             "by set_limits run 2 since 1970-01-01 00:02 UTC, until it is taken away (sparkscale "
             "limits --none)"
@@ -128,6 +129,19 @@ class TestWhoBoundsTheInput:
         who = "by set_limits run 2 since 1970-01-01 00:02 UTC"
         assert self.told(LIVE, by_hand(a={"maxRate": 50.0}), "set") == ("set", who)
         assert self.told(LIVE, by_hand(**{"*": {"maxRate": 50.0}}), "set") == ("set", who)
+
+    def test_each_of_two_people_who_bound_one_query(self) -> None:
+        """Whoever raises the one limit has to know of the other."""
+        record = by_hand(a={"maxRate": 7.0}, **{"*": {"maxRate": 40.0}})
+        other = Limited("set_limits run 3", 180.0)
+        record = replace(record, limited={**record.limited, "*": other})
+        limits = tuple(Limit(name, query="q", rate=9, by="set") for name in "abc")
+        found = attributed(LIVE, record, status(limits=limits), at_limit("set"))
+        assert found.throttled_by == "set"
+        assert [each.partition(" since")[0] for each in found.throttled_who.split("; ")] == [
+            "by set_limits run 2",
+            "by set_limits run 3",
+        ]
 
     def test_a_retuning(self) -> None:
         who = "by run 1 since 1970-01-01 00:01 UTC"

@@ -101,12 +101,18 @@ class TestAtAStart:
         )
         assert after.tuning == Tuning(
             {ORDERS: "88"},
-            by="a changed declaration",
+            by="somebody (as far as it stands beside what is declared since)",
             at=100.0,
             by_hand=True,
             declared=declared_limits(two(clicks=1001)),
             rates={"clicks": 5.0},
         )
+
+    def test_who_tuned_what_is_left_stays_known_over_further_changes(self):
+        after, _ = at_start(record(tuning()), two(clicks=1001), 100.0)
+        again, _ = at_start(after, two(clicks=1002), 200.0)
+        assert again.tuning is not None and after.tuning is not None
+        assert (again.tuning.by, again.tuning.settings) == (after.tuning.by, {ORDERS: "88"})
 
     def test_another_policy_ends_the_live_limits_that_were_tuned(self):
         stream = structured(backpressure=BackpressurePolicy())
