@@ -1,6 +1,8 @@
+import shutil
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale import rescale as rescale_module
@@ -14,15 +16,26 @@ from tests.fakes import scaled
 SAMPLE = Path(__file__).parents[2] / "dagster.yaml"
 
 
+@pytest.fixture(scope="session")
+def made_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of Dagster with its databases, to copy: to make them costs more than most commands."""
+    home = tmp_path_factory.mktemp("made") / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", str(home))
+        dg.DagsterInstance.get().dispose()
+    return home
+
+
 @pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+def terminal(made_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """`clicks` runs on 2 executors, `orders` was never started; Dagster has a home."""
     for module in (rescale_module, reconcile_module, trial_module):
         monkeypatch.setattr(module, "_POLL", 0)
     monkeypatch.setattr(logs_module, "PAUSE", 0)
     home = tmp_path / "home"
-    home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    shutil.copytree(made_home, home)
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -34,7 +34,8 @@ class Deployment:
         ending = "" if self.cluster_key == "spark_cluster" else f"_{self.cluster_key}"
         self.sensor = self.defs.resolve_sensor_def(f"autoscaler{ending}")
 
-    def tick(self):
+    def tick(self, *, stored: bool = True):
+        """One tick; its events are stored, as the daemon does, unless nothing reads them later."""
         with dg.build_sensor_context(
             instance=self.instance,
             definitions=self.defs,
@@ -43,7 +44,7 @@ class Deployment:
         ) as context:
             data = self.sensor.evaluate_tick(context)
         self.cursor = data.cursor
-        for event in data.asset_events:  # as the daemon does
+        for event in data.asset_events if stored else ():
             self.instance.report_runless_asset_event(event)
         return Tick(data)
 
