@@ -56,6 +56,41 @@ def parse(argv: Sequence[str]) -> Options:
     Raises:
         SystemExit: with code 2, after saying what is wrong, as argparse does.
     """
+    parser = _parser()
+    ours, arguments = _split(argv)
+    given = parser.parse_args(ours)
+
+    if not Path(given.program).is_file():
+        parser.error(f"program: {given.program}: no such file")
+    try:
+        token, tls = _token(given.token_file), tls_of(given.certificate, given.key)
+        _need_files(given)
+    except ValueError as error:
+        parser.error(str(error))
+    return Options(
+        stream=given.stream,
+        epoch=given.epoch,
+        interval_ms=given.interval_ms,
+        initial_executors=given.initial_executors,
+        max_executors=given.max_executors,
+        token=token,
+        announce=Path(given.announce) if given.announce else None,
+        bind=given.bind,
+        port=given.port,
+        advertise=given.advertise,
+        tls=tls,
+        record=given.record,
+        last_words=Path(given.last_words) if given.last_words else None,
+        succeeds=given.succeeds,
+        outwait=given.outwait,
+        begun=Path(given.begun) if given.begun else None,
+        term_seconds=given.term_seconds,
+        program=Path(given.program),
+        arguments=tuple(arguments),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m dagster_sparkscale.driver",
         description="Run a PySpark streaming program with an agent that reports on it and scales "
@@ -96,51 +131,36 @@ def parse(argv: Sequence[str]) -> Options:
     )
     parser.add_argument("program", help="the PySpark program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    ours, arguments = _split(argv)
-    given = parser.parse_args(ours)
+    return parser
 
-    program = Path(given.program)
-    if not program.is_file():
-        parser.error(f"program: {given.program}: no such file")
+
+def _token(file: str) -> str:
+    """The token in a file.
+
+    Raises:
+        ValueError: the file can't be read, or holds no token; the text names the option.
+    """
     try:
-        token = Path(given.token_file).read_text(encoding="ascii").strip()
+        token = Path(file).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "must be ASCII text"
-        parser.error(f"--token-file: {given.token_file}: {reason}")
+        raise ValueError(f"--token-file: {file}: {reason}") from None
     if len(token) < 16 or not token.isprintable() or " " in token:
-        parser.error(
-            f"--token-file: {given.token_file}: must hold one token of at least 16 characters"
-        )
-    try:
-        tls = tls_of(given.certificate, given.key)
-    except ValueError as error:
-        parser.error(str(error))
+        raise ValueError(f"--token-file: {file}: must hold one token of at least 16 characters")
+    return token
+
+
+def _need_files(given: argparse.Namespace) -> None:
+    """See that the files and folders exist that the driver is to read and to write in.
+
+    Raises:
+        ValueError: one does not; the text names the option.
+    """
     if given.begun and not os.path.isfile(given.begun):
-        parser.error(f"--begun: {given.begun}: no such file")
+        raise ValueError(f"--begun: {given.begun}: no such file")
     for option, file in (("--announce", given.announce), ("--last-words", given.last_words)):
         if file and not os.path.isdir(os.path.dirname(file) or "."):
-            parser.error(f"{option}: {file}: its folder does not exist")
-    return Options(
-        stream=given.stream,
-        epoch=given.epoch,
-        interval_ms=given.interval_ms,
-        initial_executors=given.initial_executors,
-        max_executors=given.max_executors,
-        token=token,
-        announce=Path(given.announce) if given.announce else None,
-        bind=given.bind,
-        port=given.port,
-        advertise=given.advertise,
-        tls=tls,
-        record=given.record,
-        last_words=Path(given.last_words) if given.last_words else None,
-        succeeds=given.succeeds,
-        outwait=given.outwait,
-        begun=Path(given.begun) if given.begun else None,
-        term_seconds=given.term_seconds,
-        program=program,
-        arguments=tuple(arguments),
-    )
+            raise ValueError(f"{option}: {file}: its folder does not exist")
 
 
 def tls_of(certificate: str | None, key: str | None) -> ssl.SSLContext | None:

@@ -21,7 +21,7 @@ from dagster_sparkscale.driver.spark.looks import first_line
 from dagster_sparkscale.driver.spark.releases import TooOld, need
 
 from . import compare, layout, plans
-from .fingerprint import Fingerprint, Keyless, fingerprint, stores
+from .fingerprint import Fingerprint, Keyless, Store, fingerprint, stores
 from .folder import Folder
 from .journal import Begun, Journal
 from .logs import read_logs
@@ -148,6 +148,47 @@ def _begin(
         Refusal: the change can't be made; nothing was touched.
     """
     told.step("checking")
+    checked = _refuse_what_cannot_be(session, folder, journal, plan, told, version)
+    if checked is None:
+        return None
+    logs, of, key_groups = checked
+
+    _refuse_to_be_cut(stopping)
+    told.step("measuring")
+    was = logs.bound.partitions
+    assert was is not None
+    try:
+        before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
+    except Keyless as error:
+        raise Refusal(str(error)) from None
+    told.measured(before, key_groups)
+    if faults := compare.faults_of(before):
+        raise Refusal(faults[0])
+
+    _refuse_to_be_cut(stopping)
+    told.step("writing down")
+    noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
+    if missing := layout.unlisted(noted.files, logs.batch, {operator for operator, _ in of}, was):
+        # What is not in it would be deleted if the change is undone.
+        raise NotNow(f"its file system lists only some of its files, and not {missing[0]}")
+    try:
+        journal.begin(noted)
+    except Exception:
+        with suppress(Exception):  # it may be there, whole, all the same
+            journal.close()
+        raise
+    return before, noted
+
+
+def _refuse_what_cannot_be(
+    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+) -> tuple[layout.Logs, tuple[Store, ...], int] | None:
+    """The logs of the query, its state stores and its key groups; None: it has the number of
+    partitions already.
+
+    Raises:
+        Refusal: the change can't be made.
+    """
     try:
         need("changing the partitions of state", LEAST, version)
     except TooOld as error:
@@ -172,31 +213,7 @@ def _begin(
     of = stores(session, folder.path)
     if not of:
         raise Refusal("it keeps no state")
-
-    _refuse_to_be_cut(stopping)
-    told.step("measuring")
-    was = logs.bound.partitions
-    try:
-        before = fingerprint(session, folder.path, of, logs.batch, was, key_groups)
-    except Keyless as error:
-        raise Refusal(str(error)) from None
-    told.measured(before, key_groups)
-    if faults := compare.faults_of(before):
-        raise Refusal(faults[0])
-
-    _refuse_to_be_cut(stopping)
-    told.step("writing down")
-    noted = Begun(plan.id, logs.batch, was, plan.partitions, files_of(folder))
-    if missing := layout.unlisted(noted.files, logs.batch, {operator for operator, _ in of}, was):
-        # What is not in it would be deleted if the change is undone.
-        raise NotNow(f"its file system lists only some of its files, and not {missing[0]}")
-    try:
-        journal.begin(noted)
-    except Exception:
-        with suppress(Exception):  # it may be there, whole, all the same
-            journal.close()
-        raise
-    return before, noted
+    return logs, of, key_groups
 
 
 def _rewrite(
