@@ -46,6 +46,9 @@ class InForce:
 class Limiter:
     """The limits of all sources of a driver. Safe for threads.
 
+    One class, though long: what is set, what is estimated and what is stated are read and written
+    under one lock, so that nobody states a limit that another has just replaced.
+
     Args:
         interval_ms: the declared batch interval, for sources of which no batch was seen yet.
     """

@@ -69,6 +69,8 @@ KEPT = 200
 class Work:
     """The rate of all sources of a query together.
 
+    One class, though long: each step of the estimator reads what the step before has found.
+
     Args:
         min_rate: records per second; no limit is below.
         max_rate: records per second; no limit is above. None: as far as the work fits.

@@ -146,6 +146,8 @@ class TrackedQuery:
 class Queries:
     """All queries of an application, fed with the JSON of their events. Safe for threads.
 
+    One class, though long: each event and each question takes the one lock, and little more.
+
     Args:
         interval_ms: stands in where a trigger has no interval of its own, milliseconds.
         completed: is told of each batch, and adds to it. It must not wait: Spark's bus of events

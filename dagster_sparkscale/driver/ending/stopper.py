@@ -27,6 +27,8 @@ REPOLL = 0.5
 class Stopper:
     """Ends the driver on request, once and for all.
 
+    One class, though long: three threads settle between them, under one lock, who ends the driver.
+
     Args:
         tell: called with how it has ended.
     """

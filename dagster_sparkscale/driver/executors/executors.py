@@ -48,7 +48,8 @@ class Executors:
     """Brings the executors of one SparkContext to an absolute number, again and again.
 
     Uses `org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend`. For one thread. Takes
-    none of streaming's locks.
+    none of streaming's locks. One class, though long: observing, choosing and killing share the
+    list of those that are leaving.
     """
 
     def __init__(

@@ -45,6 +45,9 @@ WATCHFUL, QUIET = 0.1, 1.0
 class Mover:
     """Moves receivers of the program's current SparkContext. `look` and `pause` are for one thread.
 
+    One class, though long: what is asked for, what is evacuated and what is stuck are weighed
+    against one picture of one look, and no two of them may send one receiver.
+
     Args:
         registered: the executors that were last registered, with their cores.
         clock: seconds since the epoch.
