@@ -15,7 +15,7 @@ failed batches are: the others follow from the load. Better is believed only und
 comparable. What was measured before and is not any more is no improvement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,33 +65,50 @@ def measured(minutes: Sequence[Minute]) -> dict[str, float]:
         and (minute.epoch == first or minute.at - began[minute.epoch] >= SETTLING)
     ]
     told = [minute for minute in running if minute.ratio is not None or minute.overdue is not None]
-    found = {"minutes": float(len(told))}
-    if should:
-        failed = sum(1 for minute in should if minute.state == "failed")
-        found["down"] = failed / len(should)
-    if told:
-        over = sum(1 for minute in told if (minute.ratio or 0) >= 1 or minute.overdue is not None)
-        found["over"] = over / len(told)
-        at_limit = sum(1 for minute in told if minute.throttled is not None)
-        found["throttled"] = at_limit / len(told)
+    found: dict[str, float | None] = {
+        "minutes": float(len(told)),
+        "down": _share(should, lambda minute: minute.state == "failed"),
+        "over": _share(told, lambda each: (each.ratio or 0) >= 1 or each.overdue is not None),
+        "throttled": _share(told, lambda minute: minute.throttled is not None),
+    }
+    found |= {name: figure(running) for name, figure in _OF_RUNNING.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _share(minutes: Sequence[Minute], so: Callable[[Minute], bool]) -> float | None:
+    """The share of these minutes in which it is so; None: there are none."""
+    return sum(map(so, minutes)) / len(minutes) if minutes else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _lag(running: Sequence[Minute]) -> float | None:
     lags = sorted(minute.lag for minute in running if minute.lag is not None)
-    if lags:
-        found["lag"] = float(quantile(lags, 0.95))
-    inputs = [minute.input_rate for minute in running if minute.input_rate is not None]
-    if inputs:
-        found["input"] = sum(inputs) / len(inputs)
-    busy = [minute.processed_rate for minute in running if minute.processed_rate is not None]
-    if busy:
-        found["processed"] = sum(busy) / len(busy)
+    return float(quantile(lags, 0.95)) if lags else None
+
+
+def _failed(running: Sequence[Minute]) -> float | None:
     batches = [
         (minute.completed + minute.failed, minute.failed)
         for minute in running
         if minute.completed is not None and minute.failed is not None
     ]
-    if all_of_them := sum(count for count, _ in batches):
-        lost = sum(failed for _, failed in batches)
-        found["failed"] = lost / all_of_them if lost >= _LEAST_FAILED else 0.0
-    return found
+    if not (every := sum(count for count, _ in batches)):
+        return None
+    failed = sum(failed for _, failed in batches)
+    return failed / every if failed >= _LEAST_FAILED else 0.0
+
+
+_OF_RUNNING: Mapping[str, Callable[[Sequence[Minute]], float | None]] = {
+    "lag": _lag,
+    "input": lambda running: _mean(minute.input_rate for minute in running),
+    "processed": lambda running: _mean(minute.processed_rate for minute in running),
+    "failed": _failed,
+}
+"""The numbers of the minutes in which the stream ran, each None where it was not measured."""
 
 
 def verdict(

@@ -110,6 +110,7 @@ def reconfigure(
     following = Following(cluster, request.id, queries, tell, begun + request.within)
     now = following.until_through(new)
     notes: tuple[str, ...] = ()
+    cut = ""
     if now.epoch != new.epoch or not now.state.alive:
         cut = _cut(new, now)
         tell(cut)
@@ -123,7 +124,7 @@ def reconfigure(
             )
         notes = (f"{cut}; driver {now.epoch} went on from there",)
     if why := _faults(following):
-        cut_off = f"{notes[0].partition('; ')[0]}. " if notes else ""
+        cut_off = f"{cut}. " if cut else ""
         raise NotDone(f"{cut_off}{why}. {_what_runs(now, following)}")
     results = tuple(following.results[each] for each in sorted(following.results))
     return Story(found, now, results, time.monotonic() - begun, notes)
