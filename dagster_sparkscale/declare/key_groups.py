@@ -8,7 +8,7 @@ key groups, only its plain hash: every key may move.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd, lcm
+from math import lcm
 
 from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.faults import shown
@@ -100,32 +100,6 @@ class KeyGroups:
             "State(plain_hash=True) allows any other, for which every key may move"
         )
 
-    def partition_of(self, group: int, partitions: int) -> int:
-        """The partition that has this key group.
-
-        Raises:
-            ValueError: there is no such key group, or none is whole with so many partitions.
-        """
-        self._check_whole(partitions)
-        _check_index("group", group, self.count)
-        return group % partitions
-
-    def groups_of(self, partition: int, partitions: int) -> range:
-        """The key groups that this partition has, ascending.
-
-        Raises:
-            ValueError: there is no such partition, or key groups are not whole with so many.
-        """
-        self._check_whole(partitions)
-        _check_index("partition", partition, partitions)
-        return range(partition, self.count, partitions)
-
-    def group_skew(self, partitions: int) -> float:
-        """How even whole key groups can be dealt out: the most in a partition over their mean. 1
-        where the number of partitions divides theirs, which is one reason to have it so."""
-        self._check(partitions)
-        return -(-self.count // partitions) * partitions / self.count
-
     def moves(self, before: int, after: int) -> Moves:
         """What a change from `before` to `after` partitions moves. A query that was taken over may
         have more partitions than there are key groups.
@@ -139,23 +113,6 @@ class KeyGroups:
         # Of the hashes of one cycle, as many as the smaller number has partitions stay.
         staying = min(before, after) / lcm(before, after)
         return Moves(before, after, self.count, 1 - staying)
-
-    def rows(self, group_rows: Sequence[int], partitions: int) -> tuple[float, ...]:
-        """The rows of each partition, from the rows of each key group. Where key groups are not
-        whole, as many as are to be expected: each is spread evenly over those it can be in.
-
-        Raises:
-            ValueError: not as many numbers as key groups, or there can't be so many partitions.
-        """
-        self._check(partitions)
-        if len(group_rows) != self.count:
-            raise ValueError(
-                f"group_rows: {len(group_rows)} numbers: must be {self.count}, one a key group"
-            )
-        # Hashes that are alike modulo both numbers are alike modulo this.
-        common = gcd(self.count, partitions)
-        totals = [sum(group_rows[first::common]) for first in range(common)]
-        return tuple(totals[each % common] * common / partitions for each in range(partitions))
 
     def covering(self, tasks: int) -> int:
         """The number of partitions that gives `tasks` tasks at a time something to do: the smallest
@@ -177,14 +134,6 @@ class KeyGroups:
         counts = self.counts()
         return max(n for n in counts if n <= number), min(n for n in counts if n >= number)
 
-    def _check(self, partitions: int) -> None:
-        if why := self.why_not(partitions, plain_hash=True):
-            raise ValueError(f"partitions = {shown(partitions)}: {why}")
-
-    def _check_whole(self, partitions: int) -> None:
-        if why := self.why_not(partitions):
-            raise ValueError(f"partitions = {shown(partitions)}: {why}")
-
 
 def skew(rows: Sequence[float] | None) -> float | None:
     """The largest over the mean: 1 is even. None: they are not known, or there are no rows."""
@@ -194,8 +143,3 @@ def skew(rows: Sequence[float] | None) -> float | None:
 
 def _is_whole(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
-
-
-def _check_index(name: str, number: int, count: int) -> None:
-    if not _is_whole(number) or not 0 <= number < count:
-        raise ValueError(f"{name} = {shown(number)}: must be from 0 to {count - 1}")

@@ -11,7 +11,6 @@ from dagster_sparkscale.declare.declaration import DeclarationError
 from dagster_sparkscale.declare.key_groups import KeyGroups, Moves, skew
 
 COUNTS = st.one_of(st.integers(1, 60), st.sampled_from([120, 128, 360, 720]))
-HASHES = st.integers(-(2**31), 2**31 - 1)
 """Of keys, as Spark's are: 32 bits with a sign."""
 
 
@@ -72,35 +71,9 @@ def test_plain_hash_allows_any_number_but_more_than_key_groups() -> None:
     assert KeyGroups(128).why_not(129, plain_hash=True) is not None
 
 
-@given(COUNTS.flatmap(lambda count: st.tuples(st.just(count), fitting(count))), HASHES)
-def test_a_key_lies_where_spark_looks_for_it(sizes: tuple[int, int], hashed: int) -> None:
-    count, partitions = sizes
-    assert KeyGroups(count).partition_of(hashed % count, partitions) == hashed % partitions
-
-
-@given(COUNTS.flatmap(lambda count: st.tuples(st.just(count), fitting(count))))
-def test_every_key_group_is_in_one_partition(sizes: tuple[int, int]) -> None:
-    count, partitions = sizes
-    groups = KeyGroups(count)
-    lying = {p: groups.groups_of(p, partitions) for p in range(partitions)}
-    assert sorted(group for held in lying.values() for group in held) == list(range(count))
-    for partition, held in lying.items():
-        assert len(held) == count // partitions
-        assert all(groups.partition_of(group, partitions) == partition for group in held)
-
-
 @pytest.mark.parametrize(
     ("method", "arguments", "said"),
     [
-        ("partition_of", (12, 4), "group = 12: must be from 0 to 11"),
-        ("partition_of", (-1, 4), "group = -1: must be from 0 to 11"),
-        ("groups_of", (4, 4), "partition = 4: must be from 0 to 3"),
-        ("groups_of", (0.5, 4), "partition = 0.5: must be from 0 to 3"),
-        ("partition_of", (0, 5), "partitions = 5: must divide 12, the number of key groups"),
-        ("groups_of", (0, 5), "partitions = 5: must divide 12, the number of key groups"),
-        ("group_skew", (13,), "partitions = 13: must be at most 12"),
-        ("rows", ([1] * 12, 0), "partitions = 0: must be a whole number of at least 1"),
-        ("rows", ([1] * 11, 4), "group_rows: 11 numbers: must be 12, one a key group"),
         ("moves", (0, 4), "before = 0: must be at least 1"),
         ("moves", (4, True), "after = True: must be at least 1"),
         ("covering", (0,), "tasks = 0: must be at least 1"),
@@ -110,16 +83,6 @@ def test_what_is_asked_in_vain(method: str, arguments: tuple[Any, ...], said: st
     with pytest.raises(ValueError) as refused:
         getattr(KeyGroups(12), method)(*arguments)
     assert str(refused.value).startswith(said)
-
-
-@given(COUNTS.flatmap(lambda count: st.tuples(st.just(count), st.integers(1, count))))
-def test_whole_key_groups_are_even_exactly_for_numbers_that_divide_theirs(
-    sizes: tuple[int, int],
-) -> None:
-    count, partitions = sizes
-    held = [len(range(first, count, partitions)) for first in range(partitions)]
-    assert KeyGroups(count).group_skew(partitions) == pytest.approx(max(held) * partitions / count)
-    assert (KeyGroups(count).group_skew(partitions) == 1) is (count % partitions == 0)
 
 
 @given(COUNTS, st.integers(1, 24), st.integers(1, 24))
@@ -141,9 +104,7 @@ def test_between_numbers_that_divide_theirs_that_is_the_share_of_key_groups(
 ) -> None:
     count, before, after = sizes
     groups = KeyGroups(count)
-    moved = sum(
-        groups.partition_of(g, before) != groups.partition_of(g, after) for g in range(count)
-    )
+    moved = sum(g % before != g % after for g in range(count))
     assert groups.moves(before, after).share == pytest.approx(moved / count)
 
 
@@ -154,8 +115,8 @@ def test_partitions_split_and_merge_whole(sizes: tuple[int, int, int]) -> None:
     count, before, after = sizes
     groups = KeyGroups(count)
     moves = groups.moves(before, after)
-    came = [{g % before for g in groups.groups_of(p, after)} for p in range(after)]
-    went = [{g % after for g in groups.groups_of(p, before)} for p in range(before)]
+    came = [{g % before for g in range(p, count, after)} for p in range(after)]
+    went = [{g % after for g in range(p, count, before)} for p in range(before)]
     assert moves.whole
     if before == after:
         assert moves.splits is moves.merges is None
@@ -197,31 +158,6 @@ def test_one_number_that_does_not_divide_them_is_enough_for_every_key_to_move() 
         moves = KeyGroups(12).moves(before, after)
         assert (moves.whole, moves.splits, moves.merges) == (False, None, None)
     assert Moves(6, 12, 12, 0.5).whole
-
-
-@given(
-    st.integers(1, 24).flatmap(
-        lambda count: st.tuples(
-            st.lists(st.integers(0, 1000), min_size=count, max_size=count), st.integers(1, count)
-        )
-    )
-)
-def test_the_rows_of_partitions_are_those_of_their_hashes(
-    case: tuple[list[int], int],
-) -> None:
-    """Each key group's rows spread evenly over the hashes that are in it."""
-    group_rows, partitions = case
-    count = len(group_rows)
-    cycle = lcm(count, partitions)
-    expected = [0.0] * partitions
-    for hashed in range(cycle):
-        expected[hashed % partitions] += group_rows[hashed % count] / (cycle // count)
-    assert KeyGroups(count).rows(group_rows, partitions) == pytest.approx(expected)
-
-
-def test_the_rows_of_whole_key_groups_are_exact() -> None:
-    assert KeyGroups(6).rows([1, 2, 3, 40, 50, 60], 3) == (41, 52, 63)
-    assert KeyGroups(6).rows([1, 2, 3, 40, 50, 60], 1) == (156,)
 
 
 @pytest.mark.parametrize(
