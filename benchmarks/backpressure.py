@@ -30,7 +30,7 @@ from typing import NamedTuple
 from benchmarks import backpressure_spark
 from benchmarks.figures import Figure
 from dagster_sparkscale.driver.backpressure.estimators import estimator_of
-from dagster_sparkscale.driver.backpressure.plan import Plan
+from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
 from dev.load_measures import converge, lost, over, overshoot, too_high
 from dev.load_simulation import Run, Stream, always, ramp, simulate, steps
 
@@ -166,7 +166,7 @@ def jumped(factor: float, overhead: float, noise: float, queues: bool, seed: int
         fastest=5 / JUMP_COST,
     )
     run = simulate(stream, estimator_of("work"), down + 100, seed)
-    least = Plan().min_rate
+    least = EstimatorPlan().min_rate
     return max(too_high(run, up, down, least), too_high(run, down, down + 100, least))
 
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dagster_sparkscale.driver.backpressure.estimators import Estimator, Seen
+from dagster_sparkscale.driver.backpressure.estimators import Estimator, MeasuredBatch
 
 OverTime = Callable[[float], float]
 """A number that depends on the seconds since the start."""
@@ -219,7 +219,7 @@ class _Simulation:
         self._done.append(done)
         queues = self._stream.queues
         self._estimator.completed(
-            Seen(
+            MeasuredBatch(
                 completed_at=done.ended,
                 records=done.records,
                 processing_ms=round(done.took * 1000),

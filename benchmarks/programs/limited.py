@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.streaming import StreamingContext
 from pyspark.streaming.listener import StreamingListener
 
-from dagster_sparkscale.driver.backpressure.estimators import Seen, estimator_of
+from dagster_sparkscale.driver.backpressure.estimators import MeasuredBatch, estimator_of
 
 INTERVAL = 2
 FIRST_RATE = 100
@@ -49,7 +49,7 @@ class Limiter(StreamingListener):  # type: ignore[misc]
                 return
             cold, self._cold = self._cold and records > 0, self._cold and records == 0
             self._estimator.completed(
-                Seen(ended / 1000, records, took, 1000 * INTERVAL, waited, cold=cold)
+                MeasuredBatch(ended / 1000, records, took, 1000 * INTERVAL, waited, cold=cold)
             )
             tracker = self._streaming._jssc.ssc().scheduler().receiverTracker()
             tracker.sendRateUpdate(0, int(self._estimator.rate))

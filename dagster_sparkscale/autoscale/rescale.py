@@ -31,7 +31,7 @@ _POLL = 0.5
 
 
 @dataclass(frozen=True)
-class Request:
+class RescaleRequest:
     stream: str
     target: int | None = None
     """Executors wanted, absolute."""
@@ -43,7 +43,7 @@ class Request:
 
 
 @dataclass
-class Story:
+class Rescaled:
     """What happened, as it happens. The run's page is made of this."""
 
     driver: Driver
@@ -88,7 +88,7 @@ class Story:
         return self.target - self.registered_after
 
 
-def target_of(request: Request, bounds: Bounds, registered: int) -> int:
+def target_of(request: RescaleRequest, bounds: Bounds, registered: int) -> int:
     """The absolute target of `request`.
 
     Args:
@@ -125,8 +125,8 @@ def target_of(request: Request, bounds: Bounds, registered: int) -> int:
 
 
 def rescale(
-    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
-) -> Story:
+    cluster: ClusterManager, stream: Stream, request: RescaleRequest, requester: Requester
+) -> Rescaled:
     """Carry out `request` and follow it until the executors are there, or it is clear they won't.
 
     Raises:
@@ -164,10 +164,10 @@ def rescale(
 def _request(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
+    request: RescaleRequest,
     requester: Requester,
     lease: Lease,
-) -> tuple[Story, int | None]:
+) -> tuple[Rescaled, int | None]:
     """Ask for the executors. The story until then, and how many shards the sources read."""
     driver = _running(cluster, stream, requester.epoch)
     before = cluster.status(driver, window=0)
@@ -187,7 +187,7 @@ def _request(
         f"requesting {target}"
     )
     asked = cluster.change(driver, SetExecutors(target), lease=lease)
-    story = Story(
+    story = Rescaled(
         driver=driver,
         registered_before=before.registered,
         requested_before=before.requested,
@@ -224,7 +224,7 @@ def _running(cluster: ClusterManager, stream: Stream, epoch: int | None) -> Driv
 
 
 def _follow(
-    cluster: ClusterManager, story: Story, deadline: float, tell: Callable[[str], None]
+    cluster: ClusterManager, story: Rescaled, deadline: float, tell: Callable[[str], None]
 ) -> None:
     """Wait until the target is reached, overtaken or out of time; sets `story.ending`."""
     silent = False
@@ -267,7 +267,7 @@ def _follow(
         time.sleep(_POLL)
 
 
-def _see_receivers(story: Story, status: Status, tell: Callable[[str], None]) -> None:
+def _see_receivers(story: Rescaled, status: Status, tell: Callable[[str], None]) -> None:
     """Note where the receivers are, and which were away since."""
     story.spread_after = spread(status)
     if status.receivers is None or story.seen_before is None:
@@ -282,7 +282,7 @@ def _see_receivers(story: Story, status: Status, tell: Callable[[str], None]) ->
     story.relaunches = told
 
 
-def _explain_receivers(story: Story, status: Status | None) -> None:
+def _explain_receivers(story: Rescaled, status: Status | None) -> None:
     """Describe receivers that have not come back, and why they left."""
     story.notes.append(
         f"{story.receivers_after} of {story.receivers_before} receivers run: not all have come back"
@@ -292,7 +292,7 @@ def _explain_receivers(story: Story, status: Status | None) -> None:
         story.notes.append(f"receiver {each.stream_id} runs nowhere{of}")
 
 
-def _explain_shortfall(cluster: ClusterManager, stream: Stream, story: Story) -> None:
+def _explain_shortfall(cluster: ClusterManager, stream: Stream, story: Rescaled) -> None:
     missing = story.missing or 0
     if missing > 0:
         story.notes.append(

@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
+from dagster_sparkscale.autoscale.rescale import Rescaled, RescaleRequest, rescale
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.decisions import ScaleTo
 from dagster_sparkscale.declare.stream import Stream
@@ -48,7 +48,7 @@ def _carry_out(
     config: RescaleConfig,
     requester: Requester,
 ) -> Report:
-    request = Request(
+    request = RescaleRequest(
         stream=stream.name,
         target=config.target,
         delta=config.delta,
@@ -59,7 +59,7 @@ def _carry_out(
     return _report(story)
 
 
-def _report(story: Story) -> Report:
+def _report(story: Rescaled) -> Report:
     line = (
         f"{story.registered_before} -> {story.registered_after} executors, target "
         f"{story.target}: {story.ending} after {story.seconds or 0:.1f} s"
@@ -90,7 +90,7 @@ def _report(story: Story) -> Report:
     )
 
 
-def _of_receivers(story: Story) -> dict[str, Any]:
+def _of_receivers(story: Rescaled) -> dict[str, Any]:
     """What became of receivers; nothing where there are none, or it is not known of any."""
     if not story.receivers_before:
         return {}

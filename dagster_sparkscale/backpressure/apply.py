@@ -28,7 +28,7 @@ FOLLOW = 60.0
 
 
 @dataclass(frozen=True)
-class Story:
+class Applied:
     """What happened. The run's page is made of this."""
 
     driver: Driver | None
@@ -60,7 +60,7 @@ def apply(
     tuning: Tuning,
     how: How,
     requester: Requester,
-) -> Story:
+) -> Applied:
     """Have what was tuned, as `how` says.
 
     Raises:
@@ -78,7 +78,7 @@ def apply(
         _live(cluster, stream, looked, tuning, requester)
         done = "remembered for the next start" if how == "start" else f"limits set: {tuning.rates}"
         requester.tell(done)
-    return Story(driver, how, time.monotonic() - begun, tuning.verify_at)
+    return Applied(driver, how, time.monotonic() - begun, tuning.verify_at)
 
 
 def _live(
@@ -154,7 +154,7 @@ def start_again(
     stream: Stream,
     failed: Driver,
     requester: Requester,
-) -> Story:
+) -> Applied:
     """Start a stream that has failed of what was tuned, with what is remembered by now. Its
     recovery may have given up, and would leave it so.
 
@@ -172,9 +172,9 @@ def start_again(
     )
     if outcome.reason is not None:
         requester.tell(outcome.reason)
-        return Story(failed, "start", time.monotonic() - begun, None)
+        return Applied(failed, "start", time.monotonic() - begun, None)
     requester.tell(f"driver {outcome.driver.epoch} was started with them")
-    return Story(outcome.driver, "restart", time.monotonic() - begun, None)
+    return Applied(outcome.driver, "restart", time.monotonic() - begun, None)
 
 
 def _follow(cluster: ClusterManager, driver: Driver) -> None:

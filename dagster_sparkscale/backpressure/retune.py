@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dagster_sparkscale.backpressure.apply import Story, apply, start_again, unchanged
+from dagster_sparkscale.backpressure.apply import Applied, apply, start_again, unchanged
 from dagster_sparkscale.backpressure.fallback import AGAIN
 from dagster_sparkscale.backpressure.plan import Present, present, way_back
 from dagster_sparkscale.backpressure.preflight import Looked, rules, running
@@ -34,7 +34,7 @@ class Verified:
     verdict: Verdict | None
     """None: nothing was to be verified."""
     said: str
-    put_back: Story | None = None
+    put_back: Applied | None = None
     verify_at: float | None = None
     """When it is looked at again."""
 
@@ -46,7 +46,7 @@ def retune(
     requester: Requester,
     *,
     now: float,
-) -> Story:
+) -> Applied:
     """Carry out what `look` has found.
 
     Args:
@@ -92,7 +92,7 @@ def put_back(
     now: float,
     why: str = "",
     expected: Tuning | None = None,
-) -> Story:
+) -> Applied:
     """Have what was in force before the last tuning; of a stream that does not run, from its next
     start on. One that has failed of the harm that was done is started.
 
@@ -119,7 +119,7 @@ def put_back(
         requester.tell(f"{stream.name!r} is {state}: its next start has the limits of before")
         if why and newest is not None and newest.state is DriverState.FAILED:
             return start_again(cluster, stream, newest, requester)
-        return Story(newest, "start", 0.0, None)
+        return Applied(newest, "start", 0.0, None)
     live = dict(back.rates) != dict(tuning.rates)
     how = way_back(stream, here, {**back.declared, **back.settings}, live)
     driver, status, record = running(cluster, stream, requester.epoch)

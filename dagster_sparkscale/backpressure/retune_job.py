@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_sparkscale.backpressure.advice import Recommendation, shown
-from dagster_sparkscale.backpressure.apply import Story
+from dagster_sparkscale.backpressure.apply import Applied
 from dagster_sparkscale.backpressure.plan import Change, How, present
 from dagster_sparkscale.backpressure.preflight import Looked, look, rules
 from dagster_sparkscale.backpressure.retune import Verified, put_back, retune, verify
@@ -148,7 +148,7 @@ def _in_force(cluster: ClusterManager, stream: Stream) -> Mapping[str, float | N
 
 
 def _was_put_back(
-    story: Story,
+    story: Applied,
     before: Mapping[str, float | None],
     after: Mapping[str, float | None],
 ) -> Report:
@@ -192,7 +192,7 @@ def _planned(looked: Looked, change: Change) -> Report:
     )
 
 
-def _done(looked: Looked, change: Change, story: Story) -> Report:
+def _done(looked: Looked, change: Change, story: Applied) -> Report:
     return Report(
         f"changed {change.in_short}: {_ENDINGS[story.how]}",
         {
@@ -216,7 +216,7 @@ def _of(each: Recommendation) -> dict[str, Any]:
     }
 
 
-def _of_story(story: Story) -> dict[str, Any]:
+def _of_story(story: Applied) -> dict[str, Any]:
     return {
         "how": story.how,
         "seconds": round(story.seconds, 3),

@@ -44,7 +44,7 @@ Rates = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Request:
+class LimitsRequest:
     """What is to be set. With neither rate nor records nor `none` nothing is: it is only told what
     there is."""
 
@@ -67,7 +67,7 @@ class Request:
 
 
 @dataclass
-class Story:
+class LimitsSet:
     """What happened, as it happens. The run's page is made of this."""
 
     driver: Driver
@@ -87,7 +87,7 @@ def known(limits: Sequence[Limit]) -> tuple[str, ...]:
 
 
 def wanted(
-    request: Request, has: Mapping[str, Mapping[str, float]], limits: Sequence[Limit]
+    request: LimitsRequest, has: Mapping[str, Mapping[str, float]], limits: Sequence[Limit]
 ) -> tuple[str | None, Rates]:
     """The source that is meant, None for all of them, and all limits that are to be set then.
 
@@ -159,8 +159,8 @@ def _those(names: Sequence[str]) -> str:
 
 
 def set_limits(
-    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
-) -> Story:
+    cluster: ClusterManager, stream: Stream, request: LimitsRequest, requester: Requester
+) -> LimitsSet:
     """Carry out `request`, and see whether the source heeds it.
 
     Raises:
@@ -181,17 +181,17 @@ def set_limits(
 def _request(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
+    request: LimitsRequest,
     lease: Lease,
     tell: Callable[[str], None],
-) -> tuple[Story, Status | None]:
+) -> tuple[LimitsSet, Status | None]:
     """Set what is asked for. The story until then, and what the agent answered; None: nothing was
     to be set."""
     driver = alive(stream.name, cluster.find(stream.name), "set its limits")
     seen = cluster.status(driver, window=0)
     has: Mapping[str, Mapping[str, float]] = seen.rates or {}
     source, rates = wanted(request, has, seen.limits)
-    story = Story(driver, source, has, has, seen.limits, seen.limits)
+    story = LimitsSet(driver, source, has, has, seen.limits, seen.limits)
     if not request.changes:  # the run's page and its last line tell what there is
         return story, None
     for limit in seen.limits:
@@ -216,7 +216,7 @@ def _request(
     return story, answer
 
 
-def _remember_who(lease: Lease, request: Request, source: str | None) -> None:
+def _remember_who(lease: Lease, request: LimitsRequest, source: str | None) -> None:
     """What a person sets is no retuning's any more, whatever the number: none puts it back."""
     record, now = lease.record, time.time()
     limited = {name: each for name, each in record.limited.items() if name in (record.rates or {})}
@@ -239,7 +239,7 @@ def _but(rates: Mapping[str, float], source: str) -> dict[str, float]:
 
 def _follow(
     cluster: ClusterManager,
-    story: Story,
+    story: LimitsSet,
     asked: Status,
     deadline: float,
     tell: Callable[[str], None],
@@ -278,8 +278,8 @@ _WHOSE = {
 
 
 def heeded(source: str, seen: Status, since: float, over: bool) -> str | None:
-    """Whether a source heeds the limits that were set at `since`, as `Story.ending`; None: that is
-    still to be seen.
+    """Whether a source heeds the limits that were set at `since`, as `LimitsSet.ending`; None: it
+    does not show yet.
 
     Args:
         source: `*` for all.
@@ -311,7 +311,7 @@ def _collected_from(batch: Batch, interval: float) -> float:
     return batch.completed_at - batch.processing_ms / 1000
 
 
-def _conclude(story: Story, ending: str, tell: Callable[[str], None]) -> None:
+def _conclude(story: LimitsSet, ending: str, tell: Callable[[str], None]) -> None:
     story.ending = ending
     for limit in story.after:
         if story.source in (EVERY, limit.source):

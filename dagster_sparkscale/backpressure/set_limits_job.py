@@ -8,8 +8,8 @@ from pydantic import Field
 
 from dagster_sparkscale.backpressure.set_limits import (
     NONE_TOLD,
-    Request,
-    Story,
+    LimitsRequest,
+    LimitsSet,
     in_words,
     limits_in_words,
     set_for,
@@ -52,7 +52,7 @@ def _carry_out(
     config: SetLimitsConfig,
     requester: Requester,
 ) -> Report:
-    request = Request(
+    request = LimitsRequest(
         stream=stream.name,
         source=config.source,
         rate=config.rate,
@@ -84,7 +84,7 @@ def who_set(cluster: ClusterManager, stream: Stream) -> list[str]:
     return [set_for(each) for each in limits]
 
 
-def _report(story: Story, read_once: Mapping[str, str], set_by: Sequence[str]) -> Report:
+def _report(story: LimitsSet, read_once: Mapping[str, str], set_by: Sequence[str]) -> Report:
     return Report(
         _line(story, read_once, set_by),
         {
@@ -101,7 +101,7 @@ def _report(story: Story, read_once: Mapping[str, str], set_by: Sequence[str]) -
     )
 
 
-def _line(story: Story, read_once: Mapping[str, str], set_by: Sequence[str]) -> str:
+def _line(story: LimitsSet, read_once: Mapping[str, str], set_by: Sequence[str]) -> str:
     if story.ending == "told":
         said = [in_words(limit) for limit in story.after] or [NONE_TOLD]
         said += set_by

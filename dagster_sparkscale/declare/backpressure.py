@@ -18,7 +18,7 @@ from dagster_sparkscale.declare.rates import (
     in_text,
     is_on,
 )
-from dagster_sparkscale.driver.backpressure.plan import Plan
+from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
 from dagster_sparkscale.driver.wire import BACKPRESSURE, DECLARED_FIRST_RATE, RATES, RECEIVER
 from dagster_sparkscale.durations import in_units
 
@@ -122,7 +122,7 @@ class BackpressurePolicy(Declaration, Part):
         return receivers > 0 and (not self.sources or len(named) >= receivers)
 
     def settings(self, stream: StreamOfParts) -> dict[str, str]:
-        plan = Plan(**self.model_dump())
+        plan = EstimatorPlan(**self.model_dump())
         made = {BACKPRESSURE: plan.to_json()}
         if stream.kind != "dstream":
             return made

@@ -22,7 +22,7 @@ from dagster_sparkscale.declare.drift import until_restart
 from dagster_sparkscale.declare.limits import SourceLimits, StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.streams import DStream, StructuredStream
-from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
+from dagster_sparkscale.driver.backpressure.plan import BadEstimatorPlan, plan_of
 from dagster_sparkscale.driver.live_limits import EVERY
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 from dagster_sparkscale.durations import parse_duration
@@ -102,7 +102,7 @@ def values_of(stream: Stream, settings: Mapping[str, str]) -> dict[str, float | 
     if stream.backpressure is not None:
         of: Any = stream.backpressure
         if (text := settings.get(BACKPRESSURE)) is not None:
-            with suppress(BadPlan):
+            with suppress(BadEstimatorPlan):
                 of = plan_of(text)
         found |= {name: getattr(of, name.removeprefix(POLICY)) for name in RATES}
     return found

@@ -14,7 +14,7 @@ from dataclasses import replace
 from dagster_sparkscale.clusters.records.store import Record, Tuning
 from dagster_sparkscale.declare.limits import StreamingLimits
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.driver.backpressure.plan import BadPlan, plan_of
+from dagster_sparkscale.driver.backpressure.plan import BadEstimatorPlan, plan_of
 from dagster_sparkscale.driver.wire import BACKPRESSURE, SOURCE_OPTIONS
 
 _RATES = (BACKPRESSURE, *StreamingLimits.spark_settings.values())
@@ -154,7 +154,7 @@ def _same(setting: str, one: str | None, other: str | None) -> bool:
         return one == other
     try:
         return plan_of(one) == plan_of(other)
-    except BadPlan:
+    except BadEstimatorPlan:
         return False
 
 

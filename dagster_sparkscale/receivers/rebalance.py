@@ -33,7 +33,7 @@ _POLL = 0.25
 
 
 @dataclass(frozen=True)
-class Request:
+class RebalanceRequest:
     """What is to be moved; with neither receiver nor executor: what balances them."""
 
     stream: str
@@ -49,7 +49,7 @@ class Request:
 
 
 @dataclass
-class Story:
+class Rebalanced:
     """What happened, as it happens. The run's page is made of this."""
 
     driver: Driver
@@ -71,8 +71,8 @@ class Story:
 
 
 def rebalance(
-    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
-) -> Story:
+    cluster: ClusterManager, stream: Stream, request: RebalanceRequest, requester: Requester
+) -> Rebalanced:
     """Carry out `request`, and see each receiver run where it was sent.
 
     Raises:
@@ -84,14 +84,14 @@ def rebalance(
     """
     receiving(stream)
     begun, tell = time.monotonic(), requester.tell
-    story: Story | None = None
+    story: Rebalanced | None = None
     while True:
         try:
             with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
                 driver, status, move = _next(cluster, stream, request, requester, story)
                 if story is None:
                     there = active(status) or 0
-                    story = Story(driver, len(status.receivers or ()), spread(status), there)
+                    story = Rebalanced(driver, len(status.receivers or ()), spread(status), there)
                     tell(f"before: receivers of executors {story.spread_before}")
                 story.receivers_after, story.spread_after = active(status), spread(status)
                 if move is None:
@@ -122,9 +122,9 @@ def rebalance(
 def _next(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
+    request: RebalanceRequest,
     requester: Requester,
-    story: Story | None,
+    story: Rebalanced | None,
 ) -> tuple[Driver, Status, Move | None]:
     """The driver, what it tells, and the move that is due; None: none is."""
     asking = requester if story is None else requester.about(story.driver.epoch)
@@ -144,7 +144,7 @@ def _next(
     return driver, status, found[0] if found else None
 
 
-def _left(stream: Stream, request: Request, status: Status) -> list[str]:
+def _left(stream: Stream, request: RebalanceRequest, status: Status) -> list[str]:
     """Why nothing is moved, where that is not because they are balanced."""
     if request.by_hand:
         return [f"receiver {request.receiver} runs on executor {request.executor} already"]
@@ -153,7 +153,7 @@ def _left(stream: Stream, request: Request, status: Status) -> list[str]:
     return [why] if why else []
 
 
-def by_hand(request: Request, status: Status) -> Move | None:
+def by_hand(request: RebalanceRequest, status: Status) -> Move | None:
     """The move that a person asks for; None: the receiver is there.
 
     Raises:
@@ -198,7 +198,7 @@ def _ask_for(cluster: ClusterManager, driver: Driver, move: Move, lease: Lease) 
 
 def _follow(
     cluster: ClusterManager,
-    story: Story,
+    story: Rebalanced,
     move: Move,
     asked: Status,
     number: int,
@@ -231,7 +231,12 @@ def _follow(
 
 
 def _moved(
-    story: Story, move: Move, told: Relaunch | None, place: str | None, ending: str, last: Status
+    story: Rebalanced,
+    move: Move,
+    told: Relaunch | None,
+    place: str | None,
+    ending: str,
+    last: Status,
 ) -> Status:
     if told is None:
         told = Relaunch(move.stream_id, "move", move.from_executor or None, last.now)

@@ -14,7 +14,7 @@ from dagster_sparkscale.operations import (
     Streams,
     rounded,
 )
-from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
+from dagster_sparkscale.receivers.rebalance import Rebalanced, RebalanceRequest, rebalance
 
 
 class RebalanceConfig(DecidedConfig):
@@ -42,7 +42,7 @@ def _carry_out(
     config: RebalanceConfig,
     requester: Requester,
 ) -> Report:
-    request = Request(
+    request = RebalanceRequest(
         stream=stream.name,
         receiver=config.receiver,
         executor=config.executor,
@@ -53,7 +53,7 @@ def _carry_out(
     return _report(story)
 
 
-def _report(story: Story) -> Report:
+def _report(story: Rebalanced) -> Report:
     return Report(
         _line(story),
         {
@@ -71,7 +71,7 @@ def _report(story: Story) -> Report:
     )
 
 
-def _line(story: Story) -> str:
+def _line(story: Rebalanced) -> str:
     if story.ending == "balanced":
         why = "; ".join(story.notes) or f"receivers of executors {story.spread_before}"
         return f"nothing to do: {why}"

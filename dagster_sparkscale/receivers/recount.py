@@ -28,15 +28,15 @@ from dagster_sparkscale.observe.receivers import active
 from dagster_sparkscale.observe.status import Status
 from dagster_sparkscale.receivers.decide import asked_of, most_executors
 from dagster_sparkscale.receivers.preflight import receiving, running
-from dagster_sparkscale.receivers.recount_follow import NeverRan, Story, follow
-from dagster_sparkscale.receivers.recount_restart import Request, go_back, restart
+from dagster_sparkscale.receivers.recount_follow import NeverRan, Recounted, follow
+from dagster_sparkscale.receivers.recount_restart import RecountRequest, go_back, restart
 
-__all__ = ["Request", "Story", "recount"]
+__all__ = ["RecountRequest", "Recounted", "recount"]
 
 
 def recount(
-    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
-) -> Story:
+    cluster: ClusterManager, stream: Stream, request: RecountRequest, requester: Requester
+) -> Recounted:
     """Carry out `request`, and follow it until so many receivers run.
 
     Raises:
@@ -56,7 +56,7 @@ def recount(
     driver = running(cluster, stream.name, requester)
     status = ask(cluster, driver)
     before = asked_of(driver, declared)
-    story = Story(before, request.receivers, driver)
+    story = Recounted(before, request.receivers, driver)
     runs = active(status) if status is not None else None
     if before == request.receivers:
         story.after = runs
@@ -72,7 +72,7 @@ def recount(
     return story
 
 
-def _checked(stream: Stream, request: Request) -> tuple[DStream, ReceiverCount]:
+def _checked(stream: Stream, request: RecountRequest) -> tuple[DStream, ReceiverCount]:
     """The stream, and how its number of receivers may be.
 
     Raises:
@@ -118,8 +118,8 @@ def _fits(stream: DStream, receivers: int, status: Status | None) -> None:
 
 
 def _remember(
-    cluster: ClusterManager, stream: DStream, request: Request, requester: Requester
-) -> Story:
+    cluster: ClusterManager, stream: DStream, request: RecountRequest, requester: Requester
+) -> Recounted:
     """The number for the next start of a stream that does not run."""
     with cluster.lease(stream.name, requester, requester.lease_wait) as lease:
         driver = cluster.find(stream.name)
@@ -130,7 +130,7 @@ def _remember(
                 f"{stream.name!r}: asked for driver {requester.epoch}, and driver {driver.epoch} "
                 f"is {driver.state.value} by now"
             )
-        story = Story(asked_of(driver, stream), request.receivers, driver, ended=driver.ending)
+        story = Recounted(asked_of(driver, stream), request.receivers, driver, ended=driver.ending)
         if story.before == request.receivers:
             return story
         if not driver.drained and not request.accept_loss:

@@ -22,7 +22,7 @@ class NeverRan(Exception):
 
 
 @dataclass
-class Story:
+class Recounted:
     """What happened, as it happens. The run's page is made of this."""
 
     before: int
@@ -51,7 +51,7 @@ class Story:
 
 def follow(
     cluster: ClusterManager,
-    story: Story,
+    story: Recounted,
     outcome: Outcome,
     deadline: float,
     tell: Callable[[str], None],
@@ -92,7 +92,7 @@ def follow(
 
 
 def _ended(
-    cluster: ClusterManager, story: Story, new: Driver, came: trial.Followed, ran: bool
+    cluster: ClusterManager, story: Recounted, new: Driver, came: trial.Followed, ran: bool
 ) -> Exception:
     """What the end of a driver with another number means."""
     newest = came.driver
@@ -115,7 +115,7 @@ def _has_run(status: Status) -> bool:
     return status.last_seq > 0 or any(q.active for q in status.queries)
 
 
-def _say_short(story: Story, last: Status | None) -> None:
+def _say_short(story: Recounted, last: Status | None) -> None:
     """Note that not all receivers came up, and why."""
     if last is None or last.receivers is None:
         story.ending = "not known"

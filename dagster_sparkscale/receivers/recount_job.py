@@ -13,7 +13,7 @@ from dagster_sparkscale.operations import (
     Streams,
     rounded,
 )
-from dagster_sparkscale.receivers.recount import Request, Story, recount
+from dagster_sparkscale.receivers.recount import Recounted, RecountRequest, recount
 
 
 class SetReceiversConfig(DecidedConfig):
@@ -41,7 +41,7 @@ def _carry_out(
     config: SetReceiversConfig,
     requester: Requester,
 ) -> Report:
-    request = Request(
+    request = RecountRequest(
         stream=stream.name,
         receivers=config.receivers,
         accept_loss=config.accept_loss,
@@ -52,7 +52,7 @@ def _carry_out(
     return _report(story)
 
 
-def _report(story: Story) -> Report:
+def _report(story: Recounted) -> Report:
     return Report(
         _line(story),
         {
@@ -71,7 +71,7 @@ def _report(story: Story) -> Report:
     )
 
 
-def _line(story: Story) -> str:
+def _line(story: Recounted) -> str:
     change = f"{story.before} -> {story.wanted} receivers"
     if story.ending == "unchanged":
         return f"nothing to do: {story.before} receivers are set already"

@@ -15,11 +15,11 @@ from dagster_sparkscale.in_force.receiver_counts import changed, put_back
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Outcome, Start, reconcile
 from dagster_sparkscale.receivers.count import CHANGED, KEPT
-from dagster_sparkscale.receivers.recount_follow import NeverRan, Story
+from dagster_sparkscale.receivers.recount_follow import NeverRan, Recounted
 
 
 @dataclass(frozen=True)
-class Request:
+class RecountRequest:
     stream: str
     receivers: int
     """Wanted."""
@@ -33,8 +33,8 @@ def restart(
     cluster: ClusterManager,
     stream: DStream,
     policy: ReceiverCount,
-    request: Request,
-    story: Story,
+    request: RecountRequest,
+    story: Recounted,
     driver: Driver,
     requester: Requester,
 ) -> tuple[Outcome, Record]:
@@ -93,8 +93,8 @@ def restart(
 def go_back(
     cluster: ClusterManager,
     stream: DStream,
-    request: Request,
-    story: Story,
+    request: RecountRequest,
+    story: Recounted,
     before: Record,
     error: Exception,
     requester: Requester,
@@ -124,7 +124,12 @@ def go_back(
 
 
 def _said(
-    came: trial.PutBack, request: Request, story: Story, said: str, stay: str, error: Exception
+    came: trial.PutBack,
+    request: RecountRequest,
+    story: Recounted,
+    said: str,
+    stay: str,
+    error: Exception,
 ) -> str:
     """What is so now, once the number of before was to be put back."""
     again = f"{said}: {story.before} are remembered again"

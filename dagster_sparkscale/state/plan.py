@@ -12,7 +12,7 @@ from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.declare.waves import recommend
 from dagster_sparkscale.driver.spark.releases import is_before
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.observe.evaluation import evaluate
 from dagster_sparkscale.observe.state import in_progress, last_change, stateful, untold
 from dagster_sparkscale.observe.status import Query, QueryState, Status
@@ -71,7 +71,7 @@ class OfQuery:
 class Change:
     """What is to be done."""
 
-    plan: Plan
+    plan: StatePlan
     queries: tuple[OfQuery, ...]
     """The queries that would be changed."""
     left: tuple[OfQuery, ...] = ()
@@ -157,7 +157,7 @@ def aim(
         return Settled("; ".join(_settled(each) for each in wanted))
     chosen, left = _of_one_number(changes)
     names = tuple(each.query for each in chosen)
-    plan = Plan(id, chosen[0].after, state.key_groups, state.plain_hash, names)
+    plan = StatePlan(id, chosen[0].after, state.key_groups, state.plain_hash, names)
     reverted = _reverted(state, asked)
     return Change(plan, chosen, left, tuple(barred), reverted, longest)
 

@@ -33,7 +33,7 @@ CAUSE = "reconfigure state"
 
 
 @dataclass(frozen=True)
-class Request:
+class ReconfigureRequest:
     asked: Asked
     id: str
     """The id of the plan."""
@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Story:
+class Reconfigured:
     """What happened. The run's page is made of this."""
 
     change: Change
@@ -77,8 +77,8 @@ def look(
 
 
 def reconfigure(
-    cluster: ClusterManager, stream: Stream, request: Request, requester: Requester
-) -> Story | Settled:
+    cluster: ClusterManager, stream: Stream, request: ReconfigureRequest, requester: Requester
+) -> Reconfigured | Settled:
     """Carry out `request`, and follow it until the stream is through.
 
     Raises:
@@ -127,13 +127,13 @@ def reconfigure(
         cut_off = f"{cut}. " if cut else ""
         raise NotDone(f"{cut_off}{why}. {_what_runs(now, following)}")
     results = tuple(following.results[each] for each in sorted(following.results))
-    return Story(found, now, results, time.monotonic() - begun, notes)
+    return Reconfigured(found, now, results, time.monotonic() - begun, notes)
 
 
 def _restart(
     cluster: ClusterManager,
     stream: Stream,
-    request: Request,
+    request: ReconfigureRequest,
     change: Change,
     driver: Driver,
     requester: Requester,

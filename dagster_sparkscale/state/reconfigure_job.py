@@ -21,7 +21,7 @@ from dagster_sparkscale.operations import (
 )
 from dagster_sparkscale.state.follow import in_words
 from dagster_sparkscale.state.plan import Asked, Barred, Change, OfQuery, Settled
-from dagster_sparkscale.state.reconfigure import Request, Story, look, reconfigure
+from dagster_sparkscale.state.reconfigure import Reconfigured, ReconfigureRequest, look, reconfigure
 
 NAME = "reconfigure_state"
 _MOST_LISTED = 1024
@@ -77,7 +77,7 @@ def _carry_out(
     came = reconfigure(
         cluster,
         stream,
-        Request(asked, id, within),
+        ReconfigureRequest(asked, id, within),
         requester.of(config.query),
     )
     if isinstance(came, Settled):
@@ -106,7 +106,7 @@ def _planned(change: Change) -> Report:
     )
 
 
-def _done(story: Story) -> Report:
+def _done(story: Reconfigured) -> Report:
     line = "; ".join(f"query {each.query!r}: {in_words(each)}" for each in story.results)
     return Report(
         f"{line}; the first batch was through after {story.seconds:.1f} s",

@@ -20,7 +20,7 @@ from dagster_sparkscale.watch.fleet.memory import FleetMemory
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """What the last event said of a stream, as far as a change of it is news."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # for the news of capabilities
@@ -41,7 +41,7 @@ class Told:
     """When something was told of last that may come and go."""
 
 
-NOTHING = Told()
+NOTHING = Reported()
 
 
 @dataclass
@@ -50,7 +50,7 @@ class StreamMemory:
 
     decided_at: FiniteFloat = 0.0
     """When the tick began in which a policy last decided, seconds since the epoch."""
-    told: Told = NOTHING
+    told: Reported = NOTHING
     """What the last event said."""
     shown: str = ""
     """The headline of the last materialization, which Overview shows, and whether a status was."""
@@ -125,13 +125,13 @@ class Memory:
         return b64encode(zlib.compress(text.encode(errors="replace"), level=1)).decode()
 
 
-def _flat(one: StreamMemory | Told, of_capabilities: str) -> dict[str, Any]:
+def _flat(one: StreamMemory | Reported, of_capabilities: str) -> dict[str, Any]:
     """The fields for JSON, and beside them what capabilities keep there, under their own keys."""
     fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
     return {**fields, **fields.pop(of_capabilities)}
 
 
-def _beside(one: StreamMemory | Told) -> dict[str, Any]:
+def _beside(one: StreamMemory | Reported) -> dict[str, Any]:
     """What a cursor has beside the fields: of capabilities, or of another release."""
     return {key: value for key, value in vars(one).items() if key not in one.__dataclass_fields__}
 

@@ -13,7 +13,7 @@ import pytest
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
-from dagster_sparkscale.driver.backpressure.estimators import Estimate, Seen, estimator_of
+from dagster_sparkscale.driver.backpressure.estimators import Estimate, MeasuredBatch, estimator_of
 from dagster_sparkscale.observe.evaluation import Evaluation, evaluate
 from dagster_sparkscale.observe.status import Batch, Limit, Query, Spark, Status
 from dev.load_simulation import Run, Stream, always, simulate, steps
@@ -57,7 +57,7 @@ class Autoscaled:
     def requested(self) -> int:
         return self._changes[-1][1]
 
-    def completed(self, seen: Seen) -> Estimate | None:
+    def completed(self, seen: MeasuredBatch) -> Estimate | None:
         self._taken += seen.records
         behind = None
         if self._arrivals is not None:

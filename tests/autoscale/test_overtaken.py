@@ -2,7 +2,7 @@
 
 import pytest
 
-from dagster_sparkscale.autoscale.rescale import Request, rescale
+from dagster_sparkscale.autoscale.rescale import RescaleRequest, rescale
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import AgentUnreachable, Overtaken
 from dagster_sparkscale.clusters.records.overtaking import Requester
@@ -14,7 +14,7 @@ STREAM = scaled(min_executors=1, max_executors=20)
 
 
 def decided(world: World, target: int = 3) -> None:
-    request = Request("clicks", target=target, wait=0)
+    request = RescaleRequest("clicks", target=target, wait=0)
     rescale(world.cluster, STREAM, request, Requester("rescale run 1", epoch=1, decided=True))
 
 

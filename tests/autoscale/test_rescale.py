@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale import rescale as module
-from dagster_sparkscale.autoscale.rescale import Request, rescale, target_of
+from dagster_sparkscale.autoscale.rescale import RescaleRequest, rescale, target_of
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import (
     AgentRefused,
@@ -32,15 +32,17 @@ def no_pauses(monkeypatch):
     monkeypatch.setattr(module, "_POLL", 0)
 
 
-def asked(target=None, delta=None, **fields) -> Request:
-    return Request("clicks", target=target, delta=delta, **fields)
+def asked(target=None, delta=None, **fields) -> RescaleRequest:
+    return RescaleRequest("clicks", target=target, delta=delta, **fields)
 
 
 def run(**fields) -> Requester:
     return Requester("rescale run 1", **fields)
 
 
-def carry_out(world: World, request: Request, stream=STREAM, lines: list | None = None, **how):
+def carry_out(
+    world: World, request: RescaleRequest, stream=STREAM, lines: list | None = None, **how
+):
     tell = [].append if lines is None else lines.append
     return rescale(world.cluster, stream, request, run(tell=tell, **how))
 

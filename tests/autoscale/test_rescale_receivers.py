@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from dagster_sparkscale.autoscale import rescale as module
-from dagster_sparkscale.autoscale.rescale import Request, Story, rescale
+from dagster_sparkscale.autoscale.rescale import Rescaled, RescaleRequest, rescale
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.names import STORY
@@ -56,9 +56,9 @@ def five() -> World:
 
 def carry_out(
     world: World, target: int, look: Callable[[Kept], None], stream: Any = STREAM, **fields: Any
-) -> Story:
+) -> Rescaled:
     world.on_look = look
-    request = Request("clicks", target=target, **{"wait": 60.0, **fields})
+    request = RescaleRequest("clicks", target=target, **{"wait": 60.0, **fields})
     return rescale(world.cluster, stream, request, Requester("the test"))
 
 

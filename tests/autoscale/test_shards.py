@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale import rescale as module
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
-from dagster_sparkscale.autoscale.rescale import Request, rescale
+from dagster_sparkscale.autoscale.rescale import RescaleRequest, rescale
 from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.declare.bounds import Bounds
 from dagster_sparkscale.declare.decisions import Hold, ScaleTo
@@ -220,7 +220,7 @@ class TestByHand:
             queries = (Query(QUERY, active=True, source_shards=shards),)
             stream = scaled(**{"max_executors": 10} | fields)
             world.run(stream, queries=queries)
-            request = Request("clicks", target=executors)
+            request = RescaleRequest("clicks", target=executors)
             story = rescale(world.cluster, stream, request, Requester("x"))
             assert (story.ending, story.registered_after) == ("reached", executors)
             return story.notes

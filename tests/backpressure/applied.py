@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dagster_sparkscale.backpressure.apply import Story
+from dagster_sparkscale.backpressure.apply import Applied
 from dagster_sparkscale.backpressure.preflight import look
 from dagster_sparkscale.backpressure.retune import retune
 from dagster_sparkscale.clusters.records.store import Record
@@ -31,7 +31,7 @@ def carry_out(
     tell: Callable[[str], None] = lambda line: None,
     meanwhile: Callable[[], Any] = lambda: None,
     **asked: Any,
-) -> Story:
+) -> Applied:
     """What a person asks for; `meanwhile` happens once it was looked at."""
     requester = requester_of({"tell": tell, **asked}, "run 1")
     values = {KNOB: 9000.0} if values is None else values

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dagster_sparkscale.backpressure import retune
 from dagster_sparkscale.backpressure.preflight import look
-from dagster_sparkscale.backpressure.set_limits import Request as Asks
+from dagster_sparkscale.backpressure.set_limits import LimitsRequest as Asks
 from dagster_sparkscale.backpressure.set_limits import set_limits
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.overtaking import Requester

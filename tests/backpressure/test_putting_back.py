@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.backpressure.apply import CAUSE, Story, start_again
+from dagster_sparkscale.backpressure.apply import CAUSE, Applied, start_again
 from dagster_sparkscale.backpressure.retune import put_back
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.clusters.errors import StaleEpoch
@@ -67,7 +67,7 @@ class TestStartedAgain:
 
 
 class TestPutBack:
-    def put_back(self, world: World, tell: Callable[[str], None], **more: Any) -> Story:
+    def put_back(self, world: World, tell: Callable[[str], None], **more: Any) -> Applied:
         requester = Requester("run 2", lease_wait=7.0, tell=tell)
         return put_back(world.cluster, STREAM, requester, **{"now": 9000.0, **more})
 

@@ -7,7 +7,7 @@ import pytest
 from dagster_sparkscale.backpressure import set_limits as module
 from dagster_sparkscale.backpressure.set_limits import (
     ENOUGH_BATCHES,
-    Request,
+    LimitsRequest,
     heeded,
     in_words,
     set_limits,
@@ -37,8 +37,8 @@ def no_pauses(monkeypatch):
     monkeypatch.setattr(module, "_POLL", 0)
 
 
-def asks(**fields) -> Request:
-    return Request("clicks", **fields)
+def asks(**fields) -> LimitsRequest:
+    return LimitsRequest("clicks", **fields)
 
 
 class TestWanted:
@@ -204,7 +204,7 @@ class TestOperation:
 
     def carry_out(self, world, lines=None, **fields):
         tell = [].append if lines is None else lines.append
-        given = Request("clicks", **{"wait": 0.0} | fields)
+        given = LimitsRequest("clicks", **{"wait": 0.0} | fields)
         requester = Requester("set_limits run 1", lease_wait=0, tell=tell)
         return set_limits(world.cluster, STREAM, given, requester)
 
@@ -267,7 +267,7 @@ class TestOperation:
         running.on_look = lambda kept: setattr(kept, "limits", (CLICKS, ORDERS))
 
         def ask(run: str, source: str, **fields) -> None:
-            given = Request("clicks", source=source, wait=0.0, **fields)
+            given = LimitsRequest("clicks", source=source, wait=0.0, **fields)
             set_limits(running.cluster, STREAM, given, Requester(run, lease_wait=0))
 
         def whose() -> dict[str, str]:

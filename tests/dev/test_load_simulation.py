@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.estimators import Estimate, Seen, estimator_of
+from dagster_sparkscale.driver.backpressure.estimators import Estimate, MeasuredBatch, estimator_of
 from dev.load_measures import converge, lost, over, overshoot
 from dev.load_simulation import Done, Run, Stream, always, ramp, simulate, steps
 
@@ -16,9 +16,9 @@ class Given:
     def __init__(self, first: float | None, *then: float) -> None:
         self.rate = first
         self._then = list(then)
-        self.seen: list[Seen] = []
+        self.seen: list[MeasuredBatch] = []
 
-    def completed(self, seen: Seen) -> Estimate | None:
+    def completed(self, seen: MeasuredBatch) -> Estimate | None:
         self.seen.append(seen)
         if self._then:
             self.rate = self._then.pop(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.plan import Plan
+from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
 from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES
 from dagster_sparkscale.observe.status import Batch, Limit, Status
 from tests.driver.conftest import PROGRAMS
@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
-PLAN = Plan(initial_rate=100, min_rate=20)
+PLAN = EstimatorPlan(initial_rate=100, min_rate=20)
 LIMITED = {
     BACKPRESSURE: PLAN.to_json(),
     # As the declaration makes it: Spark's receivers begin with it, backpressure of its own or not.
@@ -170,7 +170,7 @@ class TestReceivers:
 
     @pytest.mark.clusters
     def test_sparks_own_estimator_in_our_place(self, tmp_path: Path, flood: Flood) -> None:
-        plan = Plan("pid", min_rate=20, initial_rate=100)
+        plan = EstimatorPlan("pid", min_rate=20, initial_rate=100)
         settings = {**LIMITED, BACKPRESSURE: plan.to_json()}
         with flooded(tmp_path, flood, **settings) as driver:
             seen = driver.wait(

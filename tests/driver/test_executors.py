@@ -24,7 +24,7 @@ from dagster_sparkscale.driver.executors.executors import (
 from dagster_sparkscale.driver.executors.guard import Going, Held
 from dagster_sparkscale.driver.executors.target import (
     PLACING_WITHIN,
-    Bound,
+    ExecutorContext,
     Keeper,
     rule_of,
 )
@@ -141,7 +141,7 @@ class Cluster:
         self._look.begin()
         private = PrivateSpark()
         executors = Executors(jvm_of(self.spark), private, self.clock)
-        bound = Bound(executors, None, None, "4.3.0", rule)
+        bound = ExecutorContext(executors, None, None, "4.3.0", rule)
         self.to_go = Going()
         self.keeper = Keeper(self, private, self.clock)
         self.keeper._current = lambda: bound

@@ -13,7 +13,7 @@ from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.live_limits import live_limits
 from dagster_sparkscale.driver.part import Core
-from dagster_sparkscale.driver.spark.looks import Seen
+from dagster_sparkscale.driver.spark.looks import Reading
 from dagster_sparkscale.driver.wire import BACKPRESSURE, RATES, RATES_FILE, Batch, Executor, Spark
 from tests.driver.serving import options
 
@@ -29,7 +29,7 @@ def rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rates:
 def at_work(rates: Rates, **settings: str) -> BackpressurePart:
     core = Core(options())
     spark = Spark(registered=3, executors=(Executor("0", "here", 12),))
-    core.executors.look._seen = Seen(time.monotonic(), spark)
+    core.executors.look._seen = Reading(time.monotonic(), spark)
     made = BackpressurePart(core, rates)
     made.take_up(settings)
     return made

@@ -10,7 +10,7 @@ import pytest
 
 from dagster_sparkscale.driver.receivers.move_request import CannotMove
 from dagster_sparkscale.driver.receivers.mover import Mover
-from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, Bound, Receivers
+from dagster_sparkscale.driver.receivers.tracker import NO_RECEIVERS, ReceiverContext, Receivers
 from dagster_sparkscale.driver.receivers.watch import Placement
 from dagster_sparkscale.driver.request import NotReady
 from dagster_sparkscale.driver.spark.features import PrivateSpark
@@ -87,7 +87,7 @@ class Spark:
     def be(self, **more: Any) -> None:
         tracker: Any = self.tracker
         made = {"local": False, "logged": False, "task_cpus": 1, "scala": "2.13.18", **more}
-        bound = Bound(tracker, **made)
+        bound = ReceiverContext(tracker, **made)
         self.mover._per_context = SimpleNamespace(get=lambda: bound)  # type: ignore[assignment]
 
     def look(self, after: float = 0.0) -> Receivers:

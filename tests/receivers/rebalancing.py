@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dagster_sparkscale.receivers.rebalance import Request, Story, rebalance
+from dagster_sparkscale.receivers.rebalance import Rebalanced, RebalanceRequest, rebalance
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import arrive
 from tests.receivers.streams import receiving, spread_over
@@ -13,10 +13,10 @@ STREAM = receiving()
 
 def carry_out(
     world: World, stream: Any = STREAM, lines: list[str] | None = None, **asked: Any
-) -> Story:
+) -> Rebalanced:
     asked = {"tell": ([] if lines is None else lines).append, "wait": 0.05, **asked}
     requester = requester_of(asked)
-    return rebalance(world.cluster, stream, Request("clicks", **asked), requester)
+    return rebalance(world.cluster, stream, RebalanceRequest("clicks", **asked), requester)
 
 
 def moved(world: World) -> list[str]:

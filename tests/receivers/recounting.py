@@ -4,7 +4,7 @@ from typing import Any
 
 from dagster_sparkscale.clusters.records.store import Record
 from dagster_sparkscale.observe.status import Executor, Receiver
-from dagster_sparkscale.receivers.recount import Request, Story, recount
+from dagster_sparkscale.receivers.recount import Recounted, RecountRequest, recount
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
 from tests.receivers.streams import counting
@@ -20,10 +20,10 @@ def carry_out(
     lines: list[str] | None = None,
     stream: Any = STREAM,
     **asked: Any,
-) -> Story:
+) -> Recounted:
     asked = {"tell": ([] if lines is None else lines).append, "wait": 0.05, **asked}
     requester = requester_of(asked)
-    return recount(world.cluster, stream, Request("clicks", receivers, **asked), requester)
+    return recount(world.cluster, stream, RecountRequest("clicks", receivers, **asked), requester)
 
 
 def record(world: World) -> Record:

@@ -16,7 +16,7 @@ from dagster_sparkscale.clusters.errors import (
 from dagster_sparkscale.clusters.requests import Refused
 from dagster_sparkscale.observe.receivers import in_words
 from dagster_sparkscale.observe.status import Receiver, Relaunch
-from dagster_sparkscale.receivers.rebalance import Story
+from dagster_sparkscale.receivers.rebalance import Rebalanced
 from tests.fakes import structured
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept, arrive
@@ -248,7 +248,7 @@ class TestNotNow:
 
 
 class TestWhatCameOfIt:
-    def sent(self, world: World, look: Callable[[Kept], None], **asked: Any) -> Story:
+    def sent(self, world: World, look: Callable[[Kept], None], **asked: Any) -> Rebalanced:
         world.on_look = look
         return carry_out(world, receiver=2, executor="2", **asked)
 

@@ -1,7 +1,7 @@
 """One run of a change of state partitions, on a cluster in memory."""
 
 from dagster_sparkscale.state.plan import Asked
-from dagster_sparkscale.state.reconfigure import Request, reconfigure
+from dagster_sparkscale.state.reconfigure import ReconfigureRequest, reconfigure
 from tests.requesting import requester_of
 from tests.state.saying import stateful
 from tests.waiting import HANGS
@@ -16,7 +16,7 @@ class Run:
         self.lines: list[str] = []
         asked = {"owner": "here", "tell": self.lines.append, **asked}
         requester = requester_of(asked, "reconfigure_state run 1")
-        request = Request(Asked(**asked), "p1", within)
+        request = ReconfigureRequest(Asked(**asked), "p1", within)
         self.came = reconfigure(world.cluster, stream, request, requester)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from dagster_sparkscale.clusters.base import DriverState
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.streams import StructuredStream
-from dagster_sparkscale.driver.state.plans import Plan, plan_of
+from dagster_sparkscale.driver.state.plans import StatePlan, plan_of
 from dagster_sparkscale.driver.wire import PLAN
 from dagster_sparkscale.observe.status import Query, QueryState, Reconfiguration
 from tests.fakes import QUERY, structured
@@ -44,7 +44,7 @@ def change(
     return Reconfiguration(id, query, step, 1_800_000_000.0, **plain | fields)
 
 
-def plan(kept: Kept) -> Plan | None:
+def plan(kept: Kept) -> StatePlan | None:
     """The plan that a driver was started with."""
     return plan_of(kept.settings[PLAN]) if PLAN in kept.settings else None
 

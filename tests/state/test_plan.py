@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.autoscale.ratio import RatioPolicy
 from dagster_sparkscale.clusters.base import DriverState
-from dagster_sparkscale.driver.state.plans import Plan, plan_of
+from dagster_sparkscale.driver.state.plans import StatePlan, plan_of
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.state.plan import Aim, Asked, Barred, Change, Settled, aim
 from tests.fakes import QUERY, batch, driver, dstream, status, structured
@@ -46,7 +46,7 @@ def settled(*args, **fields) -> str:
 class TestAChange:
     def test_is_to_what_is_declared(self):
         found = changed()
-        assert found.plan == Plan("p1", 8, 16, False, (QUERY,))
+        assert found.plan == StatePlan("p1", 8, 16, False, (QUERY,))
         assert plan_of(found.plan.to_json()) == found.plan
         (one,) = found.queries
         assert (one.query, one.before, one.after, one.why) == (QUERY, 4, 8, "declared")
@@ -83,7 +83,7 @@ class TestAChange:
 
     def test_may_move_every_key_where_that_is_declared(self):
         found = changed(stateful(plain_hash=True), asked=Asked(partitions=5))
-        assert found.plan == Plan("p1", 5, 16, True, (QUERY,))
+        assert found.plan == StatePlan("p1", 5, 16, True, (QUERY,))
         assert found.queries[0].moves.startswith("every key may move")
 
     def test_is_fine_for_a_query_whose_key_groups_are_not_remembered_yet(self):
@@ -166,7 +166,7 @@ class TestSeveralQueries:
             kept_by("as_large", rows=1_500_000, partitions=4),
         ]
         found = changed(stream, *queries, requested=1)
-        assert found.plan == Plan("p1", 16, 16, False, ("large", "as_large"))
+        assert found.plan == StatePlan("p1", 16, 16, False, ("large", "as_large"))
         assert [(each.query, each.after) for each in found.left] == [("a_few", 8)]
 
     @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dagster_sparkscale.clusters.records.overtaking import Requester
 from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.observe.status import Query
 from dagster_sparkscale.state.plan import Asked, Settled
-from dagster_sparkscale.state.reconfigure import CAUSE, Request, reconfigure
+from dagster_sparkscale.state.reconfigure import CAUSE, ReconfigureRequest, reconfigure
 from tests.fakes import QUERY
 from tests.in_memory.cluster import World
 from tests.state.following import STREAM, Run, submissions
@@ -74,7 +74,7 @@ class TestDone:
             lines.append(line)
             stopped_at.append("stop clicks gracefully" in world.calls)
 
-        request = Request(Asked(), "p1", HANGS)
+        request = ReconfigureRequest(Asked(), "p1", HANGS)
         reconfigure(world.cluster, STREAM, request, Requester("x", tell=tell))
         assert lines[0].startswith("query 'counts': 4 -> 8 partitions, as declared")
         assert stopped_at[:2] == [False, False]

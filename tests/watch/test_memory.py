@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dagster_sparkscale.observe.minutes import Minute, pack
 from dagster_sparkscale.watch.coverage import Evaluated
-from dagster_sparkscale.watch.memory import Memory, StreamMemory, Told
+from dagster_sparkscale.watch.memory import Memory, Reported, StreamMemory
 
 times = st.floats(allow_nan=False, allow_infinity=False)
 minutes = st.lists(
@@ -18,7 +18,7 @@ minutes = st.lists(
 remembered = st.builds(
     StreamMemory,
     decided_at=times,
-    told=st.builds(Told, times, st.text(), st.none() | st.integers()),
+    told=st.builds(Reported, times, st.text(), st.none() | st.integers()),
     shown=st.text(),
     advanced=st.booleans(),
     checks=st.dictionaries(st.text(), st.text()),

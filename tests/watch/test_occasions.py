@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.memory import NOTHING, Told
+from dagster_sparkscale.watch.memory import NOTHING, Reported
 from dagster_sparkscale.watch.page.occasions import late_from, occasion, said
 
 NOON = 1_800_000_000
@@ -41,24 +41,28 @@ def at(number, **fields):
 
 class TestTold:
     def test_all_that_is_news_later(self):
-        assert said(NOTHING, QUIET, "running", LATE) == Told(NOON, "running", 1, 2, 2, False, False)
+        assert said(NOTHING, QUIET, "running", LATE) == Reported(
+            NOON, "running", 1, 2, 2, False, False
+        )
         busy = replace(QUIET, ratio=1.0, lag=60.0)
-        assert said(NOTHING, busy, "running", LATE) == Told(NOON, "running", 1, 2, 2, True, True)
+        assert said(NOTHING, busy, "running", LATE) == Reported(
+            NOON, "running", 1, 2, 2, True, True
+        )
 
     def test_what_cannot_be_told_now_is_as_it_was(self):
-        before = Told(NOON, "running", 1, 2, 3, True, True)
+        before = Reported(NOON, "running", 1, 2, 3, True, True)
         silent = Minute(NOON + 60, "unknown", epoch=1)
-        assert said(before, silent, "unknown", LATE) == Told(
+        assert said(before, silent, "unknown", LATE) == Reported(
             NOON + 60, "unknown", 1, 2, 3, True, True
         )
 
     def test_nothing_is_known_of_the_executors_of_another_driver(self):
-        before = Told(NOON, "running", 1, 2, 3)
+        before = Reported(NOON, "running", 1, 2, 3)
         now = said(before, Minute(NOON + 60, "starting", epoch=2), "starting", LATE)
         assert (now.epoch, now.registered, now.requested) == (2, None, None)
 
     def test_no_executors_are_not_unknown_ones(self):
-        before = Told(NOON, "running", 1, 2, 3)
+        before = Reported(NOON, "running", 1, 2, 3)
         now = said(before, replace(QUIET, registered=0, requested=0), "running", LATE)
         assert (now.registered, now.requested) == (0, 0)
 
@@ -96,7 +100,7 @@ def test_what_lag_is_news(max_lag, interval, seconds):
 
 
 class TestOccasions:
-    TOLD = Told(FIRST, "running", 1, 2, 2)
+    TOLD = Reported(FIRST, "running", 1, 2, 2)
 
     def now(self, **fields):
         return replace(self.TOLD, at=FIRST + 60, **fields)
@@ -164,7 +168,7 @@ class TestNowAndThen:
         st.floats(1, 3600),
     )
     def test_none_waits_longer_than_its_pause(self, stream, before, gap, every):
-        told = Told(before, "running", 1, 2, 2)
+        told = Reported(before, "running", 1, 2, 2)
         if why(told, replace(told, at=before + gap), stream, report_every=every) is None:
             assert abs(gap) < every + 1e-3
 
@@ -175,7 +179,7 @@ class TestNowAndThen:
         ticks = Counter()
         for number in range(1000):
             stream = f"stream_{number}"
-            told = Told(NOON, "running", 1, 2, 2)
+            told = Reported(NOON, "running", 1, 2, 2)
             for tick in range(1, 11):
                 now = replace(told, at=NOON + 60 * tick)
                 if why(told, now, stream) is not None:

@@ -6,7 +6,7 @@ has no clock: all that it knows is what it is given.
 
 from typing import Protocol
 
-from .measured import Estimate, Seen
+from .measured import Estimate, MeasuredBatch
 from .pid import Pid, PidRateEstimator
 from .work import Work
 
@@ -22,7 +22,7 @@ class Estimator(Protocol):
         there are."""
         ...
 
-    def completed(self, seen: Seen) -> Estimate | None:
+    def completed(self, seen: MeasuredBatch) -> Estimate | None:
         """What a batch has taught; None: nothing, and `rate` is as it was.
 
         Batches in the order in which they have completed.
@@ -68,4 +68,4 @@ def estimator_of(
     raise ValueError(f"estimator = {kind!r}: must be one of {', '.join(KINDS)}")
 
 
-__all__ = ["KINDS", "Estimate", "Estimator", "PidRateEstimator", "Seen", "estimator_of"]
+__all__ = ["KINDS", "Estimate", "Estimator", "MeasuredBatch", "PidRateEstimator", "estimator_of"]

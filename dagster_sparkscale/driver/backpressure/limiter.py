@@ -19,8 +19,8 @@ from dagster_sparkscale.driver.live_limits import ESTIMATED
 from dagster_sparkscale.driver.wire import Batch, Limit
 
 from .estimators import Estimator, estimator_of
-from .measured import Estimate, Seen
-from .plan import Plan
+from .measured import Estimate, MeasuredBatch
+from .plan import EstimatorPlan
 from .sharing import Want, share
 from .source import EVERY, Given, Source, is_receiver, receivers_first, set_rate, set_records
 
@@ -56,7 +56,7 @@ class Limiter:
     def __init__(self, interval_ms: int, clock: Callable[[], float] = time.time) -> None:
         self._interval_ms, self._clock = interval_ms, clock
         self._lock = threading.Lock()
-        self._plan: Plan | None = None
+        self._plan: EstimatorPlan | None = None
         self._receivers_begin: float | None = None
         self._receivers_most: float | None = None
         self.receivers_free: float | None = None
@@ -77,7 +77,7 @@ class Limiter:
 
     def begin(
         self,
-        plan: Plan | None,
+        plan: EstimatorPlan | None,
         receivers_begin: float | None = None,
         receivers_most: float | None = None,
         receivers_free: float | None = None,
@@ -225,12 +225,17 @@ class Limiter:
         receivers = sum(s.receiver and s.query == batch.query for s in self._sources.values())
         return max(1, self.cores - receivers * self.task_cpus)
 
-    def _limited(self, plan: Plan, inputs: Sequence[Input]) -> list[Source]:
+    def _limited(self, plan: EstimatorPlan, inputs: Sequence[Input]) -> list[Source]:
         names = {each.source for each in inputs if each.source and plan.limits(each.source)}
         return [self._sources[name] for name in sorted(names)]
 
     def _estimate_each(
-        self, plan: Plan, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
+        self,
+        plan: EstimatorPlan,
+        batch: Batch,
+        interval_ms: int,
+        inputs: Sequence[Input],
+        queues: bool,
     ) -> None:
         """Feed an estimator for each source with its records alone, as Spark does."""
         for source in self._limited(plan, inputs):
@@ -242,7 +247,12 @@ class Limiter:
                 source.estimated(found.rate, batch.completed_at, found.reason)
 
     def _estimate_all(
-        self, plan: Plan, batch: Batch, interval_ms: int, inputs: Sequence[Input], queues: bool
+        self,
+        plan: EstimatorPlan,
+        batch: Batch,
+        interval_ms: int,
+        inputs: Sequence[Input],
+        queues: bool,
     ) -> None:
         """One estimator for all sources of the query, whose total they share."""
         limited = self._limited(plan, inputs)
@@ -266,7 +276,7 @@ class Limiter:
             why = _why(found, source.name, shares, others)
             source.estimated(plan.bounded(shares[source.name]), batch.completed_at, why)
 
-    def _estimator(self, key: str, sources: int, plan: Plan) -> Estimator:
+    def _estimator(self, key: str, sources: int, plan: EstimatorPlan) -> Estimator:
         known = self._estimators.pop(key, None)
         if known is not None and known[:2] == (sources, plan.max_rate):
             self._estimators[key] = known  # the latest is last
@@ -369,8 +379,10 @@ def _as_limited(each: Input) -> Input:
     return replace(each, records=each.limit)
 
 
-def _seen(batch: Batch, interval_ms: int, records: int, queues: bool, cores: int | None) -> Seen:
-    return Seen(
+def _seen(
+    batch: Batch, interval_ms: int, records: int, queues: bool, cores: int | None
+) -> MeasuredBatch:
+    return MeasuredBatch(
         completed_at=batch.completed_at,
         records=records,
         processing_ms=batch.processing_ms,

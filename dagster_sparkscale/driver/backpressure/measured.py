@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MeasuredBatch:
     """A completed batch, of one source or of all sources of a query together.
 
     Raises:

@@ -21,7 +21,7 @@ from dagster_sparkscale.driver.wire import (
 )
 
 from .limiter import Limiter
-from .plan import BadPlan, plan_of
+from .plan import BadEstimatorPlan, plan_of
 from .rates import BadRates, Rates, rates_of
 from .receiver_limits import ReceiverLimits
 from .source import receivers_first
@@ -69,7 +69,7 @@ class BackpressurePart(Part):
         try:
             if text := settings.get(BACKPRESSURE):
                 plan = plan_of(text)
-        except BadPlan as error:
+        except BadEstimatorPlan as error:
             self._trouble(f"backpressure is off: {BACKPRESSURE}: {error}")
         try:
             if text := settings.get(RATES):

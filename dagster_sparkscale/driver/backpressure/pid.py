@@ -14,7 +14,7 @@ fixed costs of a batch outweigh its records, have a low one.
 
 import math
 
-from .measured import Estimate, Seen, check_rates
+from .measured import Estimate, MeasuredBatch, check_rates
 
 
 class PidRateEstimator:
@@ -119,7 +119,7 @@ class Pid:
     def rate(self) -> float | None:
         return self._rate
 
-    def completed(self, seen: Seen) -> Estimate | None:
+    def completed(self, seen: MeasuredBatch) -> Estimate | None:
         if seen.interval_ms != self._interval:
             # It knows one interval only. Another one is that of another program.
             self._estimator = PidRateEstimator(seen.interval_ms, *self._weights)

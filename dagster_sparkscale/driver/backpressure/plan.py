@@ -10,12 +10,12 @@ LARGEST_RATE = 1e12
 """Records per second. More is a mistake."""
 
 
-class BadPlan(ValueError):
+class BadEstimatorPlan(ValueError):
     """The text is no plan; the error names the field, its value and what would be right."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class EstimatorPlan:
     """What is declared of backpressure, by the fields of `declare.backpressure.BackpressurePolicy`.
     Rates are records per second of one source."""
 
@@ -53,32 +53,32 @@ _OPTIONAL = ("initial_rate", "max_rate")
 _WEIGHTS = ("proportional", "integral", "derivative")
 
 
-def plan_of(text: str) -> Plan:
-    """What `Plan.to_json` made; a field that is missing has its default. One that there is not here
-    is passed over: a newer release may have written it.
+def plan_of(text: str) -> EstimatorPlan:
+    """Read the JSON of `EstimatorPlan.to_json`. A missing field has its default; an unknown one, of
+    a newer release, is passed over.
 
     Raises:
-        BadPlan: the text is something else, or a value makes no sense.
+        BadEstimatorPlan: the text is something else, or a value makes no sense.
     """
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadPlan(f"it is no JSON: {error}") from None
+        raise BadEstimatorPlan(f"it is no JSON: {error}") from None
     if not isinstance(told, dict):
-        raise BadPlan(f"{_shown(told)}: must be an object")
-    given = {field.name: told[field.name] for field in fields(Plan) if field.name in told}
+        raise BadEstimatorPlan(f"{_shown(told)}: must be an object")
+    given = {field.name: told[field.name] for field in fields(EstimatorPlan) if field.name in told}
     for name, value in given.items():
         _check(name, value)
-    plan = Plan(**{**given, "sources": tuple(given.get("sources", ()))})
+    plan = EstimatorPlan(**{**given, "sources": tuple(given.get("sources", ()))})
     for name, least, most in (
         ("max_rate", plan.min_rate, None),
         ("initial_rate", plan.min_rate, plan.max_rate),
     ):
         rate = getattr(plan, name)
         if rate is not None and rate < least:
-            raise BadPlan(f"{name} = {rate:g}: must be at least min_rate = {least:g}")
+            raise BadEstimatorPlan(f"{name} = {rate:g}: must be at least min_rate = {least:g}")
         if rate is not None and most is not None and rate > most:
-            raise BadPlan(f"{name} = {rate:g}: must be at most max_rate = {most:g}")
+            raise BadEstimatorPlan(f"{name} = {rate:g}: must be at most max_rate = {most:g}")
     return plan
 
 
@@ -96,7 +96,7 @@ def _check(name: str, value: Any) -> None:
         right = _is_number(value) and 0 < value <= LARGEST_RATE
         right, wanted = right or (value is None and name in _OPTIONAL), "records per second above 0"
     if not right:
-        raise BadPlan(f"{name} = {_shown(value)}: must be {wanted}")
+        raise BadEstimatorPlan(f"{name} = {_shown(value)}: must be {wanted}")
 
 
 def _is_number(value: Any) -> bool:

@@ -24,7 +24,7 @@ from collections import deque
 
 from .batch_times import BatchTimes
 from .cost_model import CostModel
-from .measured import Estimate, Seen, check_rates
+from .measured import Estimate, MeasuredBatch, check_rates
 
 DEAD_BAND, STILL = 0.04, 0.01
 """A rate that differs from the allowed one by less than the first share approaches it slowly, and
@@ -115,7 +115,7 @@ class Work:
     def rate(self) -> float:
         return self._rate
 
-    def completed(self, seen: Seen) -> Estimate | None:
+    def completed(self, seen: MeasuredBatch) -> Estimate | None:
         if seen.failed:
             return None
         interval = seen.interval_ms / 1000
@@ -152,7 +152,7 @@ class Work:
             self._shown = int(self._shown / factor)
         self._cores = cores
 
-    def _learn(self, seen: Seen, interval: float) -> CostModel:
+    def _learn(self, seen: MeasuredBatch, interval: float) -> CostModel:
         """What to go by after this batch."""
         seconds = seen.processing_ms / 1000
         if seconds <= interval:
@@ -164,7 +164,7 @@ class Work:
                 self._cheap = seconds <= CHEAP * self._times.model.seconds(tried_from)
         return self._times.learn(seen.records, seconds, interval, tried_from)
 
-    def _look_whether_starved(self, model: CostModel, seen: Seen, interval: float) -> None:
+    def _look_whether_starved(self, model: CostModel, seen: MeasuredBatch, interval: float) -> None:
         """Whether batches of one size may have been taken for slow by their records, again and
         again: a larger one is tried then."""
         lowest = self._capacity <= LOW * self._least
@@ -189,7 +189,9 @@ class Work:
             self._starved, self._tried_at, self._trying = 0, self._capacity, seen.records
             self._tried_rate = self._times_more * self._capacity
 
-    def _look_whether_overhead(self, model: CostModel, seen: Seen, interval: float) -> None:
+    def _look_whether_overhead(
+        self, model: CostModel, seen: MeasuredBatch, interval: float
+    ) -> None:
         """Whether batches have become so slow that their overhead alone seems to take the time: a
         smaller one shows whether it does."""
         full = seen.limit is not None and seen.records >= FULL * seen.limit
@@ -197,7 +199,7 @@ class Work:
             self._trying = seen.records
             self._tried_rate = TRIED_SMALLER * seen.records / interval
 
-    def _settle(self, model: CostModel, seen: Seen, interval: float) -> None:
+    def _settle(self, model: CostModel, seen: MeasuredBatch, interval: float) -> None:
         """Change the capacity, as far as there is reason to."""
         lasts = self._lasts(model, interval, queues=seen.scheduling_ms is not None)
         left = max(0.0, lasts - model.overhead) / interval
@@ -249,7 +251,9 @@ class Work:
                 high = middle
         return low / interval
 
-    def _waiting(self, model: CostModel, seen: Seen, interval: float) -> tuple[float, float]:
+    def _waiting(
+        self, model: CostModel, seen: MeasuredBatch, interval: float
+    ) -> tuple[float, float]:
         """Seconds that the batch which is being formed will wait, by what was formed before it;
         and how much of its interval is over, as a share."""
         busy = ((seen.scheduling_ms or 0) + seen.processing_ms) / 1000

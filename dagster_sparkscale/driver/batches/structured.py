@@ -58,7 +58,7 @@ def nothing_known(
     """Know nothing of a query's state."""
 
 
-class Listener:
+class QueryListener:
     """Implements `org.apache.spark.sql.streaming.PythonStreamingQueryListener` by a py4j proxy.
 
     pyspark's own StreamingQueryListener takes an event apart by dozens of py4j calls; here its
@@ -215,7 +215,7 @@ class StructuredStreaming:
 
         ensure_callback_server_started(context._gateway)
         wrapper = context._jvm.org.apache.spark.sql.streaming
-        listener = Listener(self._queries, lifetime, self._remember_soon)
+        listener = QueryListener(self._queries, lifetime, self._remember_soon)
         manager.addListener(wrapper.PythonStreamingQueryListenerWrapper(listener))
 
     def _forget(self) -> None:

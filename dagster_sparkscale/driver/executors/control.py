@@ -12,7 +12,7 @@ from dagster_sparkscale.driver.spark.looks import ASKED_WITHIN, Look
 from dagster_sparkscale.driver.wire import Executor, Spark
 
 from .guard import Guard, Unguarded
-from .target import Bound, Keeper
+from .target import ExecutorContext, Keeper
 
 
 class ExecutorControl:
@@ -37,7 +37,7 @@ class ExecutorControl:
         return self._keeper.turn(self._target, stopping=self._admission.phase == "stopping")
 
     @property
-    def bound(self) -> Bound | None:
+    def bound(self) -> ExecutorContext | None:
         """What is known of the SparkContext that was looked at last; None: there was none yet."""
         return self._keeper.bound
 

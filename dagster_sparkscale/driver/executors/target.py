@@ -32,7 +32,7 @@ PINS_WITHIN = 2.0
 
 
 @dataclass(frozen=True)
-class Bound:
+class ExecutorContext:
     """What the keeper has of one SparkContext."""
 
     executors: Executors
@@ -65,7 +65,7 @@ class Keeper:
         self.trouble: str | None = None
         """Why the cluster manager has not taken note of a target."""
         self._per_context = PerContext(self._bind)
-        self.bound: Bound | None = None
+        self.bound: ExecutorContext | None = None
         """The bound of the last SparkContext."""
         self._stated_at = 0.0
         self._unsettled_since: float | None = None
@@ -99,7 +99,7 @@ class Keeper:
         lasted = self._clock() - self._unsettled_since
         return HOPELESS if lasted > HOPELESS_AFTER else UNSETTLED
 
-    def _current(self) -> Bound:
+    def _current(self) -> ExecutorContext:
         bound = self._per_context.get()
         if bound is None:
             raise NotReady("the program has stopped its SparkContext")
@@ -107,8 +107,8 @@ class Keeper:
             self.bound, self.stated = bound, None
         return bound
 
-    def _bind(self, context: Any) -> Bound:
-        return Bound(
+    def _bind(self, context: Any) -> ExecutorContext:
+        return ExecutorContext(
             executors=Executors(Jvm(context), self._private),
             app_id=context.applicationId,
             ui_url=context.uiWebUrl,
@@ -163,7 +163,11 @@ class Keeper:
         )
 
     def _shrink(
-        self, bound: Bound, registered: Sequence[Executor], target: int, evacuated: frozenset[str]
+        self,
+        bound: ExecutorContext,
+        registered: Sequence[Executor],
+        target: int,
+        evacuated: frozenset[str],
     ) -> str | None:
         """Have as many executors leave as are too many. Returns why fewer go, if so.
 

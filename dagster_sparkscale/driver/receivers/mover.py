@@ -35,7 +35,7 @@ from .evacuation import (
     to_be_sent,
 )
 from .move_request import CannotMove, MoveRequest
-from .tracker import NO_RECEIVERS, Bound, Receivers, bind
+from .tracker import NO_RECEIVERS, ReceiverContext, Receivers, bind
 from .watch import EVACUATION, MOVE, RESTART, ReceiverWatch, told_of
 
 WATCHFUL, QUIET = 0.1, 1.0
@@ -62,7 +62,7 @@ class Mover:
         self._private, self._registered, self._clock = private, registered, clock
         self._per_context = PerContext(lambda context: bind(context, private))
         self._watch = ReceiverWatch()
-        self._watched: Bound | None = None
+        self._watched: ReceiverContext | None = None
         """The SparkContext that is watched."""
         self._lock = threading.Lock()
         self._requests: list[MoveRequest] = []
@@ -108,12 +108,14 @@ class Mover:
                 request.carry_out(lambda: _raise(NotReady(why)))
             raise
 
-    def _cannot(self, bound: Bound | None) -> None:
+    def _cannot(self, bound: ReceiverContext | None) -> None:
         if bound is None:
             raise NotReady("the program has stopped its SparkContext")
         raise CannotMove("receivers: this Spark lacks what moves them; see its log")
 
-    def _act(self, bound: Bound, seen: Receivers, requests: Sequence[MoveRequest]) -> Receivers:
+    def _act(
+        self, bound: ReceiverContext, seen: Receivers, requests: Sequence[MoveRequest]
+    ) -> Receivers:
         assert seen.placements is not None
         for over in self._watch.see(seen.placements, seen.hosts, self._clock()):
             say(told_of(over))
@@ -138,7 +140,7 @@ class Mover:
             waiting=waiting or in_words(standing, self.going.evacuated, unsettled, self._clock()),
         )
 
-    def _move(self, bound: Bound, seen: Receivers, request: MoveRequest) -> None:
+    def _move(self, bound: ReceiverContext, seen: Receivers, request: MoveRequest) -> None:
         """Send a receiver to where somebody wants it.
 
         Raises:
@@ -190,7 +192,7 @@ class Mover:
             )
         self._send(bound, seen, stream, executor, MOVE, request.operation)
 
-    def _evacuate(self, bound: Bound, seen: Receivers) -> str | None:
+    def _evacuate(self, bound: ReceiverContext, seen: Receivers) -> str | None:
         """Send receivers away from executors that are to go; returns why one can't be sent.
 
         Of those that have been told to leave, too: one may have been sent there just before.
@@ -208,7 +210,7 @@ class Mover:
             f"{', '.join(map(str, lacking))}: theirs wait for that"
         )
 
-    def _rescue(self, bound: Bound, seen: Receivers) -> None:
+    def _rescue(self, bound: ReceiverContext, seen: Receivers) -> None:
         """Send those elsewhere that Spark does not get to run where it wants them."""
         if not bound.local and bound.tracker.streaming:
             standings = list(self._standings().values())
@@ -216,7 +218,7 @@ class Mover:
             self._send_all(bound, seen, streams, None)
 
     def _send_all(
-        self, bound: Bound, seen: Receivers, streams: Sequence[int], cause: str | None
+        self, bound: ReceiverContext, seen: Receivers, streams: Sequence[int], cause: str | None
     ) -> list[int]:
         """Send receivers to executors that stay, spread. Those for which none has a core.
 
@@ -239,7 +241,7 @@ class Mover:
     def _staying(self, seen: Receivers) -> set[str]:
         return set(seen.hosts) - self.going.evacuated - self.going.leaving
 
-    def _send_again(self, bound: Bound, seen: Receivers) -> None:
+    def _send_again(self, bound: ReceiverContext, seen: Receivers) -> None:
         """Send those again that have been on their way for long: what told them may be lost."""
         there = self._staying(seen)
         for stream, order in self._watch.ordered.items():
@@ -248,7 +250,7 @@ class Mover:
 
     def _send(
         self,
-        bound: Bound,
+        bound: ReceiverContext,
         seen: Receivers,
         stream: int,
         executor: str,
@@ -300,7 +302,7 @@ class Mover:
             for each in self._watch.receivers()
         }
 
-    def _tasks(self, bound: Bound) -> dict[str, int]:
+    def _tasks(self, bound: ReceiverContext) -> dict[str, int]:
         """How many tasks each executor runs at once; those of which it is not known are missing."""
         return {each.id: each.cores // bound.task_cpus for each in self._registered()}
 

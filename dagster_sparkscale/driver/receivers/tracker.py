@@ -136,7 +136,7 @@ def placed_receivers(jvm: Jvm, streaming: Any) -> dict[int, str | None]:
 
 
 @dataclass(frozen=True)
-class Bound:
+class ReceiverContext:
     """What moving receivers has to know of one SparkContext."""
 
     tracker: ReceiverTracker
@@ -147,11 +147,11 @@ class Bound:
     scala: str
 
 
-def bind(context: Any, private: PrivateSpark) -> Bound:
+def bind(context: Any, private: PrivateSpark) -> ReceiverContext:
     """What is to be known of a pyspark SparkContext."""
     jvm = Jvm(context)
     conf = jvm.spark.conf()
-    return Bound(
+    return ReceiverContext(
         tracker=ReceiverTracker(jvm, private),
         local=bool(jvm.spark.isLocal()),
         logged=bool(conf.getBoolean(WRITE_AHEAD, False)),

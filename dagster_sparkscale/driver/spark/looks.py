@@ -27,7 +27,7 @@ HANGS_AFTER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(Generic[T]):
+class Reading(Generic[T]):
     """What a look brought."""
 
     at: float
@@ -56,7 +56,7 @@ class Look(Generic[T]):
         self._changed = threading.Condition()
         self._asked = self._answered = 0
         self._began: float | None = None
-        self._seen: Seen[T] | None = None
+        self._seen: Reading[T] | None = None
         self.trouble: str | None = None
         """Why the last look brought nothing; None if it brought something."""
 
@@ -65,7 +65,7 @@ class Look(Generic[T]):
         threading.Thread(target=self._run, name=f"sparkscale-{self.name}", daemon=True).start()
 
     @property
-    def seen(self) -> Seen[T] | None:
+    def seen(self) -> Reading[T] | None:
         """What the last look that ended brought; None before the first."""
         return self._seen
 
@@ -117,7 +117,7 @@ class Look(Generic[T]):
                 asked = self._asked
                 self._began = began = time.monotonic()
             try:
-                seen: Seen[T] | None = Seen(began, self._look())
+                seen: Reading[T] | None = Reading(began, self._look())
                 trouble = None
             except Exception as error:
                 seen, trouble = None, f"{type(error).__name__}: {first_line(error)}"

@@ -13,7 +13,7 @@ from . import layout, plans, reconfigure, sink
 from .folder import Folder
 from .journal import Journal
 from .logs import read_id, read_logs
-from .plans import Plan
+from .plans import StatePlan
 from .reporting import Reporting
 from .unchangeable import why_unchangeable
 
@@ -30,7 +30,7 @@ class Declared:
 
     key_groups: int | None = None
     plain_hash: bool = False
-    plan: Plan | None = None
+    plan: StatePlan | None = None
 
 
 def declared(settings: Mapping[str, str]) -> Declared:
@@ -41,7 +41,7 @@ def declared(settings: Mapping[str, str]) -> Declared:
     if text := settings.get(PLAN):
         try:
             plan = plans.plan_of(text)
-        except plans.BadPlan as error:
+        except plans.BadStatePlan as error:
             say(f"{PLAN}: {error}")
     return Declared(
         int(groups) if groups.isdecimal() and int(groups) else None,

@@ -31,7 +31,7 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True)
-class Bound:
+class QuerySettings:
     """What a batch of a query is bound to, by its entry in the offset log."""
 
     partitions: int | None
@@ -46,7 +46,7 @@ def latest(names: Iterable[str]) -> int | None:
     return max((int(name) for name in names if name.isdecimal()), default=None)
 
 
-def bound(entry: str, where: str) -> Bound:
+def bound(entry: str, where: str) -> QuerySettings:
     """The settings in an entry of the offset log: its second line, as `OffsetSeqLog` writes it.
 
     Raises:
@@ -56,11 +56,11 @@ def bound(entry: str, where: str) -> Bound:
     if len(lines) < 2 or not lines[0].startswith("v"):
         raise Unreadable(f"{where}: is no entry of an offset log")
     if not lines[1].strip():
-        return Bound(None, HDFS)
+        return QuerySettings(None, HDFS)
     try:
         conf: Any = json.loads(lines[1]).get("conf", {})
         partitions = conf.get(PARTITIONS)
-        return Bound(
+        return QuerySettings(
             None if partitions is None else int(partitions),
             str(conf.get(PROVIDER, HDFS)),
             int(conf.get(JOIN_FORMAT, _JOIN_FORMAT)),
@@ -80,7 +80,7 @@ class Logs:
 
     batch: int
     """The last one."""
-    bound: Bound
+    bound: QuerySettings
     """What that batch is bound to."""
     committed: int | None
     """The last one that is done."""

@@ -4,7 +4,7 @@ import json
 
 from . import layout
 from .folder import Folder
-from .layout import Bound, Logs
+from .layout import Logs, QuerySettings
 
 
 def read_latest(folder: Folder, log: str) -> int | None:
@@ -21,7 +21,7 @@ def read_id(folder: Folder) -> str | None:
         return None
 
 
-def read_bound(folder: Folder, batch: int) -> Bound | None:
+def read_bound(folder: Folder, batch: int) -> QuerySettings | None:
     """What a batch is bound to; None where the offset log has no such batch.
 
     Raises:

@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 
-class BadPlan(ValueError):
+class BadStatePlan(ValueError):
     """The setting is no plan; the text says what is wrong."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class StatePlan:
     """One change of state partitions, for the one start that it is given to."""
 
     id: str
@@ -37,26 +37,26 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def plan_of(text: str) -> Plan:
-    """What `Plan.to_json` made.
+def plan_of(text: str) -> StatePlan:
+    """Read the JSON of `StatePlan.to_json`.
 
     Raises:
-        BadPlan: the text is something else.
+        BadStatePlan: the text is something else.
     """
     try:
         read = json.loads(text)
-        told = {field.name: read[field.name] for field in fields(Plan)}
+        told = {field.name: read[field.name] for field in fields(StatePlan)}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadPlan(f"the plan can't be read: {type(error).__name__}: {error}") from None
+        raise BadStatePlan(f"the plan can't be read: {type(error).__name__}: {error}") from None
     for name, kind in _TYPES.items():
         value = told[name]
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise BadPlan(f"{name} = {value!r}: must not be a {type(value).__name__}")
+            raise BadStatePlan(f"{name} = {value!r}: must not be a {type(value).__name__}")
     if not all(isinstance(each, str) for each in told["queries"]):
-        raise BadPlan(f"queries = {told['queries']!r}: must be names of queries")
-    plan = Plan(**{**told, "queries": tuple(told["queries"])})
+        raise BadStatePlan(f"queries = {told['queries']!r}: must be names of queries")
+    plan = StatePlan(**{**told, "queries": tuple(told["queries"])})
     if not 1 <= plan.partitions <= plan.key_groups:
-        raise BadPlan(f"partitions = {plan.partitions}: must be 1 to {plan.key_groups}")
+        raise BadStatePlan(f"partitions = {plan.partitions}: must be 1 to {plan.key_groups}")
     return plan
 
 

@@ -25,7 +25,7 @@ from .fingerprint import Fingerprint, Keyless, Store, fingerprint, stores
 from .folder import Folder
 from .journal import Begun, Journal
 from .logs import read_logs
-from .plans import Plan
+from .plans import StatePlan
 from .reporting import Reporting
 from .tasks import grouped, wait_until_still
 from .unchangeable import why_unchangeable
@@ -83,7 +83,7 @@ def change(
     session: Any,
     folder: Folder,
     journal: Journal,
-    plan: Plan,
+    plan: StatePlan,
     told: Reporting,
     version: str,
     stopping: Callable[[], bool] = lambda: False,
@@ -137,7 +137,7 @@ def _begin(
     session: Any,
     folder: Folder,
     journal: Journal,
-    plan: Plan,
+    plan: StatePlan,
     told: Reporting,
     version: str,
     stopping: Callable[[], bool],
@@ -181,7 +181,7 @@ def _begin(
 
 
 def _refuse_what_cannot_be(
-    session: Any, folder: Folder, journal: Journal, plan: Plan, told: Reporting, version: str
+    session: Any, folder: Folder, journal: Journal, plan: StatePlan, told: Reporting, version: str
 ) -> tuple[layout.Logs, tuple[Store, ...], int] | None:
     """The logs of the query, its state stores and its key groups; None: it has the number of
     partitions already.
@@ -217,7 +217,12 @@ def _refuse_what_cannot_be(
 
 
 def _rewrite(
-    session: Any, folder: Folder, plan: Plan, told: Reporting, before: Fingerprint, noted: Begun
+    session: Any,
+    folder: Folder,
+    plan: StatePlan,
+    told: Reporting,
+    before: Fingerprint,
+    noted: Begun,
 ) -> str | None:
     """Change the state and verify it; why it may not stay, in words; None: it may."""
     told.step("rewriting")

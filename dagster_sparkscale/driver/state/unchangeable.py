@@ -8,7 +8,7 @@ from dagster_sparkscale.driver.begin.fence import without_credentials
 
 from . import layout
 from .folder import Folder
-from .layout import Bound
+from .layout import QuerySettings
 
 _JOINS = 3
 """The last format of the state of joins whose keys Spark 4.3 tells from it."""
@@ -18,7 +18,7 @@ _KEY = b'{"type":"struct","fields":['
 """How the key begins in a file with the schema of a state, which has it first."""
 
 
-def why_unchangeable(folder: Folder, bound: Bound) -> str | None:
+def why_unchangeable(folder: Folder, bound: QuerySettings) -> str | None:
     """Why Spark can't change the partitions of the state in `folder`, in words; None: it can, as
     far as the checkpoint tells.
 
@@ -42,7 +42,7 @@ def why_unchangeable(folder: Folder, bound: Bound) -> str | None:
     return _why_not_these(folder, bound)
 
 
-def _why_not_these(folder: Folder, bound: Bound) -> str | None:
+def _why_not_these(folder: Folder, bound: QuerySettings) -> str | None:
     for number, name in sorted(operators(folder).items()):
         if name == layout.JOIN and bound.join_format > _JOINS:
             # From one partition on, `measuring` would not tell: all keys are where they belong.

@@ -66,7 +66,7 @@ REFUSALS = 3
 
 
 @dataclass(frozen=True)
-class Told(Occurrence):
+class ReportedProblem(Occurrence):
     """An occurrence that people have been told of, or are to be."""
 
     last: FiniteFloat = 0.0
@@ -120,9 +120,9 @@ class Outcome(Enum):
 class AlertMemory:
     """What was told, and what is still to be: a sensor's cursor."""
 
-    told: tuple[Told, ...] = ()
+    told: tuple[ReportedProblem, ...] = ()
     """The problems that stand."""
-    over: tuple[Told, ...] = ()
+    over: tuple[ReportedProblem, ...] = ()
     """Reported problems that have been over for less than `AGAIN`."""
     queue: tuple[Alert, ...] = ()
     refusals: int = 0
@@ -197,15 +197,15 @@ class AlertMemory:
         room = max(0, TOLD - len(listed))
         self.told = (*unlisted[max(0, len(unlisted) - room) :], *listed)
 
-    def _begin(self, new: Sequence[Occurrence], now: float) -> Iterator[Told]:
+    def _begin(self, new: Sequence[Occurrence], now: float) -> Iterator[ReportedProblem]:
         """Queue that there are problems, as far as there is room, and return which."""
         lately = {_what(one) for one in self.over}
         for one in new[: max(0, WAITING - len(self.queue))]:
             self.queue += (Alert("problem", one, now),)
             comes_and_goes = _what(one) in lately and one.problem not in _ENDS_BY_HAND
-            yield Told(**asdict(one), last=now, comes_and_goes=comes_and_goes)
+            yield ReportedProblem(**asdict(one), last=now, comes_and_goes=comes_and_goes)
 
-    def _end(self, over: Iterable[Told], now: float, resolved: bool) -> None:
+    def _end(self, over: Iterable[ReportedProblem], now: float, resolved: bool) -> None:
         """Queue that problems are over, if people were told that there are."""
         lately = {_what(one): one for one in self.over if 0 <= now - one.last < AGAIN}
         for one in over:
@@ -218,11 +218,11 @@ class AlertMemory:
                     self.queue += (Alert("resolved", one.as_news(), now),)
         self.over = tuple(lately.values())[-TOLD:]
 
-    def _waits(self, one: Told) -> bool:
+    def _waits(self, one: ReportedProblem) -> bool:
         """Whether people are still to be told that there is a problem, for certain."""
         return any(_begins(one, each) for each in self.queue[self.tried :])
 
-    def _take_back(self, one: Told) -> None:
+    def _take_back(self, one: ReportedProblem) -> None:
         if _begins(one, self.queue[0]):
             self.refusals = 0
         self.queue = tuple(each for each in self.queue if not _begins(one, each))
@@ -237,7 +237,7 @@ class AlertMemory:
         since = self._silent_from(now)
         lasted = now - since >= after.get("unwatched", math.inf)
         if lasted and _UNWATCHED not in map(_what, self.told):
-            one = Told(*_UNWATCHED, since, _NEVER, "", last=now)
+            one = ReportedProblem(*_UNWATCHED, since, _NEVER, "", last=now)
             self.told += (one,)
             self.queue += (Alert("problem", one, now),)
 
@@ -279,13 +279,13 @@ _MORE = ("fleet", "left_out")
 _UNWATCHED = ("fleet", "unwatched")
 
 
-def _begins(one: Told, alert: Alert) -> bool:
+def _begins(one: ReportedProblem, alert: Alert) -> bool:
     """Whether an alert says that there is this problem."""
     of = alert.occurrence
     return alert.status == "problem" and _what(of) == _what(one) and of.since == one.since
 
 
-def _is_the_same(known: Told, one: Occurrence) -> bool:
+def _is_the_same(known: ReportedProblem, one: Occurrence) -> bool:
     """Whether a problem is one that people know of, though it may be dated otherwise."""
     return _what(one) == _MORE or known.comes_and_goes or abs(one.since - known.since) < SAME
 

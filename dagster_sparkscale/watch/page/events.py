@@ -27,7 +27,7 @@ from dagster_sparkscale.watch.assess import Assessment
 from dagster_sparkscale.watch.checks import dated, severity
 from dagster_sparkscale.watch.fleet.rows import Row
 from dagster_sparkscale.watch.fleet.text import CRASH_LOOPING, called
-from dagster_sparkscale.watch.memory import StreamMemory, Told
+from dagster_sparkscale.watch.memory import Reported, StreamMemory
 from dagster_sparkscale.watch.page import overview
 from dagster_sparkscale.watch.page.occasions import late_from, lesser, occasion, said
 from dagster_sparkscale.watch.page.picture import picture
@@ -101,7 +101,7 @@ def _said_now(
     row: Row,
     minute: Minute,
     memory: StreamMemory,
-) -> Told:
+) -> Reported:
     """What an event of now would say, but for the checks."""
     stream = assessment.situation.stream
     max_lag = stream.autoscale.max_lag if stream.autoscale else None
@@ -123,7 +123,7 @@ def _moves_on(
     return memory.advanced or shows != memory.shown or not _overview_is_ours(instance, stream)
 
 
-def shown_by(now: Told, row: Row) -> str:
+def shown_by(now: Reported, row: Row) -> str:
     """What must not stand in Overview once it is not so any more. A crash loop counts as one thing:
     its restarts are no data that moves on."""
     if now.headline == CRASH_LOOPING:
@@ -194,7 +194,7 @@ def forget_what_is_stored_otherwise(
 
 
 def changed_checks(
-    assessment: Assessment, memory: StreamMemory, now: Told
+    assessment: Assessment, memory: StreamMemory, now: Reported
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluations of the health checks whose outcome is not the one stored last, or that failed by
     something new. What wavers around its threshold goes on failing."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.watch.memory import Told
+from dagster_sparkscale.watch.memory import Reported
 
 OVERLOAD = 1.0
 """R from which batches take longer than they have."""
@@ -27,12 +27,12 @@ def late_from(max_lag: float | None, batch_interval: float) -> float:
 
 
 def said(
-    before: Told,
+    before: Reported,
     minute: Minute,
     headline: str,
     late: float,
     news: Mapping[str, str] = MappingProxyType({}),
-) -> Told:
+) -> Reported:
     """What an event about `minute` says. What can't be told now is as it was,
     but for the load of a stopped stream, which has none.
 
@@ -43,7 +43,7 @@ def said(
         news: what capabilities have to say. What one says no more is as it was said before.
     """
     same, stopped = before.epoch == minute.epoch, minute.state == "stopped"
-    return Told(
+    return Reported(
         at=minute.at,
         headline=headline,
         epoch=minute.epoch,
@@ -56,7 +56,7 @@ def said(
 
 
 def occasion(
-    stream: str, before: Told, now: Told, *, acts: bool, report_every: float
+    stream: str, before: Reported, now: Reported, *, acts: bool, report_every: float
 ) -> str | None:
     """Why a stream is told of now, in words; None: it waits for a later minute.
 
@@ -81,7 +81,7 @@ def occasion(
     return None
 
 
-def lesser(before: Told, now: Told) -> str | None:
+def lesser(before: Reported, now: Reported) -> str | None:
     """What may come and go every minute, as executors do: told of at once, but not again before
     `PAUSE` is over."""
     for name in ("registered", "requested"):

@@ -1,6 +1,6 @@
 import pytest
 
-from dagster_sparkscale.driver.backpressure.measured import Seen
+from dagster_sparkscale.driver.backpressure.measured import MeasuredBatch
 from dagster_sparkscale.driver.backpressure.work import Work
 from tests.driver.backpressure.fed import Fed
 
@@ -21,6 +21,8 @@ def queueing() -> Work:
     for number in range(60):
         records = int(work.rate)
         took = 0.1 + 0.0002 * records
-        work.completed(Seen(number + 1 + took, records, int(1000 * took), 1000, 0, limit=records))
+        work.completed(
+            MeasuredBatch(number + 1 + took, records, int(1000 * took), 1000, 0, limit=records)
+        )
     assert work.rate == pytest.approx(4000, rel=0.03)
     return work

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dagster_sparkscale.driver.backpressure.measured import Seen
+from dagster_sparkscale.driver.backpressure.measured import MeasuredBatch
 from dagster_sparkscale.driver.backpressure.work import Work
 
 PER_SECOND = 1e12
@@ -34,7 +34,9 @@ class Fed:
         self.at += max(1.0, took)
         self.work.completed(
             replace(
-                Seen(self.at, records, max(1, round(1000 * took)), 1000, limit=self.work.rate),
+                MeasuredBatch(
+                    self.at, records, max(1, round(1000 * took)), 1000, limit=self.work.rate
+                ),
                 **more,
             )
         )
@@ -44,8 +46,8 @@ class Fed:
         return [self.batch(**more) for _ in range(number)]
 
 
-def queued(waits: list[float], rate: float = 4000.0, took: float = 0.9) -> Iterator[Seen]:
+def queued(waits: list[float], rate: float = 4000.0, took: float = 0.9) -> Iterator[MeasuredBatch]:
     """Batches of a DStream, one a second, that had to wait."""
     for number, wait in enumerate(waits, 1):
         ended = 100.0 + number + wait + took
-        yield Seen(ended, int(rate), int(1000 * took), 1000, int(1000 * wait), limit=rate)
+        yield MeasuredBatch(ended, int(rate), int(1000 * took), 1000, int(1000 * wait), limit=rate)

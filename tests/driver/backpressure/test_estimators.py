@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.driver.backpressure.estimators import KINDS, estimator_of
-from dagster_sparkscale.driver.backpressure.measured import Seen
+from dagster_sparkscale.driver.backpressure.measured import MeasuredBatch
 from dagster_sparkscale.driver.backpressure.pid import Pid
 from dagster_sparkscale.driver.backpressure.work import Work
 
@@ -24,7 +24,7 @@ def test_each_gets_what_is_declared_for_it():
     bounds = {"min_rate": 10.0, "max_rate": 5000.0, "initial_rate": 700.0}
     for kind in KINDS:
         assert estimator_of(kind, **bounds).rate == 700.0
-    batches = [Seen(float(n), 9000, 900, 1000, scheduling_ms=2000) for n in range(1, 4)]
+    batches = [MeasuredBatch(float(n), 9000, 900, 1000, scheduling_ms=2000) for n in range(1, 4)]
     pid = estimator_of("pid", min_rate=10.0, proportional=0.5, integral=0.1, derivative=0.25)
     plain = estimator_of("pid", min_rate=10.0)
     for estimator in (pid, plain):
@@ -36,7 +36,7 @@ def test_each_gets_what_is_declared_for_it():
     slow = estimator_of("work", **bounds, target_ratio=0.5)
     fast = estimator_of("work", **bounds)
     for estimator in (slow, fast):
-        estimator.completed(Seen(1.0, 700, 700, 1000))
+        estimator.completed(MeasuredBatch(1.0, 700, 700, 1000))
     assert slow.rate < fast.rate
 
 
@@ -82,11 +82,11 @@ PLAIN = {"completed_at": 1.0, "records": 10, "processing_ms": 100, "interval_ms"
 )
 def test_a_batch_that_can_not_be_is_refused(field, value, least):
     with pytest.raises(ValueError, match=f"^{field} = {value}: must be a number, {least} or above"):
-        Seen(**PLAIN | {field: value})
+        MeasuredBatch(**PLAIN | {field: value})
 
 
 def test_what_is_not_known_of_a_batch_need_not_be_told():
-    batch = Seen(**PLAIN)
+    batch = MeasuredBatch(**PLAIN)
     assert batch.scheduling_ms is batch.cores is batch.limit is None
     assert not (batch.failed or batch.cold)
-    Seen(0.0, 0, 0, 1, scheduling_ms=0, cores=0, limit=0.0)
+    MeasuredBatch(0.0, 0, 0, 1, scheduling_ms=0, cores=0, limit=0.0)

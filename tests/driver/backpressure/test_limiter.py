@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dagster_sparkscale.driver.backpressure.limiter import MOST_SOURCES, Limiter
-from dagster_sparkscale.driver.backpressure.plan import Plan
+from dagster_sparkscale.driver.backpressure.plan import EstimatorPlan
 from dagster_sparkscale.driver.batches.reports import Input
 from dagster_sparkscale.driver.wire import Batch, Limit
 
@@ -112,17 +112,23 @@ class TestSet:
 
 class TestEstimates:
     def test_before_the_first_batch_each_source_has_a_limit(self):
-        assert Stream(Plan(), declared_ms=2000).file == {"*": {RECORDS: 200, "estimated": True}}
-        assert Stream(Plan(initial_rate=300)).file == {"*": {RECORDS: 300, "estimated": True}}
-        assert Stream(Plan("pid")).file == {}, "as Spark has it"
+        assert Stream(EstimatorPlan(), declared_ms=2000).file == {
+            "*": {RECORDS: 200, "estimated": True}
+        }
+        assert Stream(EstimatorPlan(initial_rate=300)).file == {
+            "*": {RECORDS: 300, "estimated": True}
+        }
+        assert Stream(EstimatorPlan("pid")).file == {}, "as Spark has it"
 
     def test_receivers_begin_with_one_too(self):
-        stream = Stream(Plan(initial_rate=300))
+        stream = Stream(EstimatorPlan(initial_rate=300))
         assert stream.limiter.receivers([0, 3], "dstream") == {0: 300, 3: 300}
         assert {each.by for each in stream.limiter.limits()} == {"start"}
 
     def test_a_source_begins_with_what_was_set_for_it_where_that_is_less(self):
-        stream = Stream(Plan(), given={"clicks": {RECORDS: 20, SPAN: 3}, "orders": {SPAN: 3}})
+        stream = Stream(
+            EstimatorPlan(), given={"clicks": {RECORDS: 20, SPAN: 3}, "orders": {SPAN: 3}}
+        )
         assert stream.file == {
             "*": {RECORDS: 100, "estimated": True},
             "clicks": {RECORDS: 20, SPAN: 3},
@@ -130,7 +136,7 @@ class TestEstimates:
         }
 
     def test_the_limit_follows_what_batches_can_take(self):
-        stream = Stream(Plan())
+        stream = Stream(EstimatorPlan())
         for _ in range(12):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=records // 5)
@@ -142,7 +148,7 @@ class TestEstimates:
         assert stream.file["clicks"] == {RECORDS: int(told.rate), "estimated": True}
 
     def test_what_is_set_holds_below_the_estimate_and_the_estimate_above_it(self):
-        stream = Stream(Plan(), given={"clicks": {RATE: 2000}})
+        stream = Stream(EstimatorPlan(), given={"clicks": {RATE: 2000}})
         for _ in range(12):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=records // 5)
@@ -155,7 +161,7 @@ class TestEstimates:
         assert "estimated" not in stream.file["clicks"], "somebody has set more than that"
 
     def test_a_limit_that_could_be_higher_but_for_what_is_declared_says_so(self):
-        stream = Stream(Plan(max_rate=3000))
+        stream = Stream(EstimatorPlan(max_rate=3000))
         for number in range(12):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=records // 5)
@@ -166,7 +172,7 @@ class TestEstimates:
         assert (stream.told().rate, stream.told().by) == (400, "set")
 
     def test_sources_share_what_their_query_can_take(self):
-        stream = Stream(Plan())
+        stream = Stream(EstimatorPlan())
         for _ in range(15):
             of = {name: stream.file.get(name, stream.file["*"])[RECORDS] for name in ("a", "b")}
             calm = min(of["b"], 150)
@@ -178,7 +184,7 @@ class TestEstimates:
         assert "this source's share" in a.reason
 
     def test_sources_that_can_t_be_limited_leave_less_to_those_that_can(self):
-        stream = Stream(Plan())
+        stream = Stream(EstimatorPlan())
         for _ in range(15):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             given = clicks(records, records), Input(None, 2000)
@@ -189,14 +195,14 @@ class TestEstimates:
     @pytest.mark.parametrize("estimator", ["work", "pid"])
     def test_records_that_spark_counts_twice_are_once_what_the_source_kept_to(self, estimator):
         """Each action of a foreachBatch reads them, and each side of a self-join."""
-        stream = Stream(Plan(estimator, initial_rate=100))
+        stream = Stream(EstimatorPlan(estimator, initial_rate=100))
         for _ in range(25):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(2 * records, records), ms=max(10, records // 5))
         assert 3000 <= stream.told().rate <= 5100, "0.2 ms a record that the source gives"
 
     def test_the_highest_rate_of_a_source_is_not_that_of_those_beside_it(self):
-        stream = Stream(Plan(max_rate=1000))
+        stream = Stream(EstimatorPlan(max_rate=1000))
         for _ in range(15):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             given = clicks(records, records), Input(None, 2000)
@@ -204,7 +210,7 @@ class TestEstimates:
         assert (stream.told().rate, stream.told().by) == (1000, "max_rate"), "4,500 fit in all"
 
     def test_what_is_known_of_a_query_is_kept_however_many_others_come_and_go(self):
-        stream = Stream(Plan())
+        stream = Stream(EstimatorPlan())
         for number in range(2 * MOST_SOURCES):
             may = stream.file.get("clicks", stream.file["*"])[RECORDS]
             records = may if number < 20 else 10
@@ -213,7 +219,7 @@ class TestEstimates:
         assert stream.told().rate > 4000
 
     def test_queries_are_estimated_one_by_one(self):
-        stream = Stream(Plan())
+        stream = Stream(EstimatorPlan())
         for _ in range(12):
             for name, cost in (("a", 5), ("b", 50)):
                 records = stream.file.get(name, stream.file["*"])[RECORDS]
@@ -225,7 +231,7 @@ class TestEstimates:
         assert stream.told("b").rate > 5 * stream.told("a").rate
 
     def test_spark_s_estimator_looks_at_each_source_by_itself(self):
-        stream = Stream(Plan("pid"))
+        stream = Stream(EstimatorPlan("pid"))
         given = clicks(5000, source="a"), clicks(1000, source="b")
         stream.batch(*given, ms=500)
         assert stream.told("a").estimate is None, "its first batch gives none"
@@ -234,7 +240,7 @@ class TestEstimates:
         assert (stream.told("a").by, stream.told("a").estimator) == ("estimator", "pid")
 
     def test_only_sources_that_are_named_are_limited_where_some_are(self):
-        stream = Stream(Plan(sources=("clicks", "receiver-1")))
+        stream = Stream(EstimatorPlan(sources=("clicks", "receiver-1")))
         assert stream.file == {"clicks": {RECORDS: 100, "estimated": True}}
         assert stream.limiter.receivers([0, 1], "dstream") == {0: None, 1: 100}
         stream.batch(clicks(100, 100), clicks(50, source="orders"))
@@ -243,7 +249,7 @@ class TestEstimates:
         assert stream.told().estimator == "work"
 
     def test_a_batch_of_which_nothing_is_known_teaches_nothing(self):
-        stream = Stream(Plan())
+        stream = Stream(EstimatorPlan())
         stream.batch()
         stream.batch(Input(None, 5000))
         assert stream.file == {"*": {RECORDS: 100, "estimated": True}}
@@ -252,7 +258,7 @@ class TestEstimates:
     def test_batches_of_dstreams_that_wait_lower_it_and_others_do_not_wait(self):
         rates = {}
         for queues in (True, False):
-            stream = Stream(Plan())
+            stream = Stream(EstimatorPlan())
             for _ in range(8):
                 records = stream.file.get("clicks", stream.file["*"])[RECORDS]
                 stream.batch(clicks(records, records), ms=records // 5, queues=queues)
@@ -272,7 +278,7 @@ class TestEstimates:
         assert rates[True] < 0.7 and rates[False] > 0.9
 
     def test_the_limit_never_leaves_its_bounds(self):
-        stream = Stream(Plan(min_rate=50, max_rate=400))
+        stream = Stream(EstimatorPlan(min_rate=50, max_rate=400))
         for _ in range(6):
             records = stream.file.get("clicks", stream.file["*"])[RECORDS]
             stream.batch(clicks(records, records), ms=1)
@@ -350,7 +356,7 @@ class TestLimitOfABatch:
         assert stream.batch().limit is None
 
     def test_of_receivers_it_is_what_they_were_told(self):
-        stream = Stream(Plan(), interval_ms=4000, receivers_begin=50.0)
+        stream = Stream(EstimatorPlan(), interval_ms=4000, receivers_begin=50.0)
         given = received(200, 0), received(200, 1)
         assert stream.batch(*given, queues=True).limit == 400, "that is what Spark's settings say"
         for each in (0, 1):
@@ -362,7 +368,7 @@ class TestLimitOfABatch:
         assert stream.batch(*given, queues=True).limit is None
 
     def test_receivers_never_take_more_than_spark_s_settings_say(self):
-        stream = Stream(Plan(), receivers_begin=500.0, receivers_most=80.0)
+        stream = Stream(EstimatorPlan(), receivers_begin=500.0, receivers_most=80.0)
         assert stream.batch(received(80), queues=True).limit == 80
         stream.limiter.told(0, 1000.0)
         stream.batch(received(80), queues=True)
@@ -383,7 +389,7 @@ def test_a_receiver_without_a_limit_goes_back_to_what_spark_s_settings_say():
 
 def test_there_is_something_to_tell_receivers_while_a_limit_is_or_was_there():
     assert not Stream().limiter.has_receivers_to_tell
-    assert Stream(Plan()).limiter.has_receivers_to_tell
+    assert Stream(EstimatorPlan()).limiter.has_receivers_to_tell
     stream = Stream(given={"receiver-0": {RATE: 5}})
     assert stream.limiter.has_receivers_to_tell
     stream.limiter.told(0, 5.0)
@@ -412,7 +418,7 @@ def test_a_first_rate_of_spark_s_settings_alone_is_left_to_spark():
 
 
 def test_names_that_programs_make_up_do_not_pile_up():
-    stream = Stream(Plan())
+    stream = Stream(EstimatorPlan())
     for number in range(2 * MOST_SOURCES):
         stream.batch(clicks(1, source=f"s{number}"), query=f"q{number}")
     assert len(stream.limiter.limits()) == MOST_SOURCES
@@ -423,7 +429,7 @@ def test_names_that_programs_make_up_do_not_pile_up():
 def test_a_receiver_reaches_its_limit_however_low_it_is(rate):
     """It takes a whole number of records per second: what it is told, what its batches' limit says
     and what is shown are one number."""
-    stream = Stream(Plan(min_rate=rate, initial_rate=rate), interval_ms=5000)
+    stream = Stream(EstimatorPlan(min_rate=rate, initial_rate=rate), interval_ms=5000)
     told = stream.limiter.receivers([0], "dstream")
     assert told == {0: int(rate)}
     stream.limiter.told(0, told[0])
@@ -436,14 +442,14 @@ def test_a_receiver_reaches_its_limit_however_low_it_is(rate):
 
 def test_no_receiver_is_told_less_than_a_record_a_second():
     """Spark takes 0 for no limit at all."""
-    stream = Stream(Plan(min_rate=0.2))
+    stream = Stream(EstimatorPlan(min_rate=0.2))
     assert stream.limiter.receivers([0], "dstream") == {0: 1}
 
 
 @pytest.mark.parametrize("task_cpus", [1, 2])
 def test_receivers_take_cores_that_batches_do_not_have(task_cpus):
     """Of 5 executors of 4 cores to 2: from 15 cores for batches to 3, and not to two fifths."""
-    stream = Stream(Plan(min_rate=5))
+    stream = Stream(EstimatorPlan(min_rate=5))
     stream.limiter.task_cpus = task_cpus
     stream.limiter.receivers(range(5), "q")
     five = [received(500, number) for number in range(5)]

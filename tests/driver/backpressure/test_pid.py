@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.measured import Seen
+from dagster_sparkscale.driver.backpressure.measured import MeasuredBatch
 from dagster_sparkscale.driver.backpressure.pid import Pid, PidRateEstimator
 
 
@@ -84,8 +84,8 @@ class TestByHand:
             PidRateEstimator(**{"interval_ms": 1000} | arguments)
 
 
-def seen(at: float, records: int, processing_ms: int, **more: Any) -> Seen:
-    return Seen(at, records, processing_ms, **{"interval_ms": 1000} | more)
+def seen(at: float, records: int, processing_ms: int, **more: Any) -> MeasuredBatch:
+    return MeasuredBatch(at, records, processing_ms, **{"interval_ms": 1000} | more)
 
 
 class TestAtWork:

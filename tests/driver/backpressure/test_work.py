@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.measured import Seen
+from dagster_sparkscale.driver.backpressure.measured import MeasuredBatch
 from dagster_sparkscale.driver.backpressure.work import Work
 from tests.driver.backpressure.fed import Fed, queued
 
@@ -43,7 +43,7 @@ class TestTheStart:
 
     def test_nor_does_one_that_took_no_time(self):
         work = Work()
-        assert work.completed(Seen(1.0, 100, 0, 1000)) is None
+        assert work.completed(MeasuredBatch(1.0, 100, 0, 1000)) is None
         assert work.rate == 100.0
 
 
@@ -163,21 +163,23 @@ class TestTheCostOfRecords:
 class TestFailedBatches:
     def test_they_teach_nothing(self, steady):
         before = steady.work.rate
-        assert steady.work.completed(Seen(99.0, 1, 99_000, 1000, failed=True)) is None
+        assert steady.work.completed(MeasuredBatch(99.0, 1, 99_000, 1000, failed=True)) is None
         assert steady.work.rate == before
 
     def test_it_is_as_if_they_had_not_been(self):
         failing, other = Fed(), Fed()
         for number in range(20):
             if number % 3 == 0:
-                failing.work.completed(Seen(1.0, 5, 60_000, 1000, 9000, cores=9, failed=True))
+                failing.work.completed(
+                    MeasuredBatch(1.0, 5, 60_000, 1000, 9000, cores=9, failed=True)
+                )
             assert failing.batch(cores=2) == other.batch(cores=2)
 
 
 class TestReasons:
     def test_say_what_it_goes_by(self):
         work = Work()
-        found = work.completed(Seen(1.0, 100, 200, 1000))
+        found = work.completed(MeasuredBatch(1.0, 100, 200, 1000))
         assert found is not None
         assert found.rate == work.rate
         assert found.reason == (
@@ -193,7 +195,7 @@ class TestReasons:
     def test_say_that_a_larger_batch_is_tried(self):
         fed = Fed(1.2, cost=0.001)
         fed.batches(9)
-        found = fed.work.completed(Seen(fed.at + 2.0, 100, 1300, 1000, limit=100.0))
+        found = fed.work.completed(MeasuredBatch(fed.at + 2.0, 100, 1300, 1000, limit=100.0))
         assert found is not None
         assert found.rate == 200.0
         assert "100 records/s; 200 are tried once" in found.reason

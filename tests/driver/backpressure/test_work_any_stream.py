@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_sparkscale.driver.backpressure.measured import Seen
+from dagster_sparkscale.driver.backpressure.measured import MeasuredBatch
 from dagster_sparkscale.driver.backpressure.work import Work
 
 batches = st.builds(
-    Seen,
+    MeasuredBatch,
     completed_at=st.floats(0, 1e10),
     records=st.integers(0, 3) | st.integers(0, 10**6) | st.integers(0, 2**62),
     processing_ms=st.integers(0, 5000) | st.integers(0, 2**53),
@@ -54,7 +54,7 @@ def test_it_finds_what_fits_whatever_the_stream_is_like(interval, overhead, fitt
         took = overhead + cost * records
         largest = max(largest, took)
         at = (number + 1) * interval + took
-        work.completed(Seen(at, records, round(1000 * took), round(1000 * interval)))
+        work.completed(MeasuredBatch(at, records, round(1000 * took), round(1000 * interval)))
     assert work.rate == pytest.approx(fitting, rel=0.05)
     assert largest <= 4 / 3 * interval
 
@@ -65,7 +65,7 @@ def run(takes: Callable[[int], float], number: int) -> list[float]:
     for count in range(number):
         records = int(work.rate)
         took = takes(records)
-        work.completed(Seen(count + took, records, round(1000 * took), 1000))
+        work.completed(MeasuredBatch(count + took, records, round(1000 * took), 1000))
         rates.append(work.rate)
     return rates
 
@@ -85,7 +85,7 @@ def test_streams_that_are_not_quite_so_find_a_rate_that_fits_too(takes):
     assert max(took) < 1.1
 
 
-def history(interval: float = 1.0) -> Iterator[Seen]:
+def history(interval: float = 1.0) -> Iterator[MeasuredBatch]:
     """Batches of a DStream whose records become dearer, then cheaper, with slow ones among them.
 
     Args:
@@ -96,7 +96,7 @@ def history(interval: float = 1.0) -> Iterator[Seen]:
         records = [200, 1500, 3000, 3600][min(number // 3, 3)] - number % 7 * 100
         cost = 0.0002 * (1 + (40 <= number < 70)) * chance.uniform(0.9, 1.1)
         took = 0.1 + cost * records * (2.5 if number in (20, 85) else 1)
-        yield Seen(
+        yield MeasuredBatch(
             1000.0 + (number + waited + took) * interval,
             round(records * interval),
             round(1000 * took * interval),
@@ -108,7 +108,7 @@ def history(interval: float = 1.0) -> Iterator[Seen]:
         waited = max(0.0, waited + took - 1)
 
 
-def rates(batches: Iterator[Seen]) -> list[float]:
+def rates(batches: Iterator[MeasuredBatch]) -> list[float]:
     work = Work()
     found = []
     for batch in batches:

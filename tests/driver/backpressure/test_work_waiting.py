@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dagster_sparkscale.driver.backpressure.measured import Seen
+from dagster_sparkscale.driver.backpressure.measured import MeasuredBatch
 from dagster_sparkscale.driver.backpressure.work import Work
 from tests.driver.backpressure.fed import queued
 
@@ -40,7 +40,7 @@ class TestBatchesThatWait:
         other = Work()
         for number in range(60):
             took = 0.1 + 0.0002 * int(other.rate)
-            batch = Seen(number + 1 + took, int(other.rate), int(1000 * took), 1000, 0)
+            batch = MeasuredBatch(number + 1 + took, int(other.rate), int(1000 * took), 1000, 0)
             other.completed(replace(batch, limit=float(batch.records)))
         queueing.completed(full)
         other.completed(replace(part, processing_ms=180))
@@ -50,7 +50,7 @@ class TestBatchesThatWait:
         before = queueing.rate
         queueing.completed(next(queued([5.0])))
         assert queueing.rate == 100.0
-        queueing.completed(Seen(200.0, 0, 50, 1000, 0))
+        queueing.completed(MeasuredBatch(200.0, 0, 50, 1000, 0))
         assert queueing.rate == pytest.approx(before, rel=0.02)
 
     def test_where_none_can_wait_it_does_not_matter(self, queueing):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from dagster_sparkscale.driver.state import hook, layout
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN, Reconfiguration
 from dagster_sparkscale.observe.status import Status
@@ -58,7 +58,7 @@ class Drivers:
     @contextlib.contextmanager
     def started(
         self,
-        plan: Plan | None = None,
+        plan: StatePlan | None = None,
         hold_at: str = "",
         settings: Mapping[str, str] | None = None,
         providers: Mapping[str, str] | None = None,
@@ -106,7 +106,7 @@ class Drivers:
         driver.stop()
         driver.exit_code(HANGS)
 
-    def killed_at(self, step: str, plan: Plan | None = None) -> None:
+    def killed_at(self, step: str, plan: StatePlan | None = None) -> None:
         """A driver that is killed when it begins that step."""
         with self.started(plan, hold_at=step) as driver:
             driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == step, step)

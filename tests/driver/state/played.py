@@ -12,12 +12,12 @@ from unittest.mock import patch
 from dagster_sparkscale.driver.state import layout, reconfigure
 from dagster_sparkscale.driver.state.fingerprint import Fingerprint, Group, Partition, Rows, Store
 from dagster_sparkscale.driver.state.journal import Journal
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import Reporting
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import Disk, rewrite
 
-PLAN = Plan("plan", partitions=8, key_groups=8, queries=("counts",))
+PLAN = StatePlan("plan", partitions=8, key_groups=8, queries=("counts",))
 STORE = (0, "default")
 
 
@@ -177,7 +177,7 @@ class Came:
 def changed(
     disk: Disk,
     spark: Spark | None = None,
-    plan: Plan = PLAN,
+    plan: StatePlan = PLAN,
     stopping: Callable[[], bool] = lambda: False,
     version: str = "4.3.0",
 ) -> Came:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from tests.driver.state.drivers import GROUPS
 from tests.driver.state.test_file_sink import EVERY, NAMES, Filing, changed_after, goes_on
 from tests.waiting import HANGS
@@ -21,7 +21,7 @@ def test_also_where_the_driver_is_killed_before_its_sink_knows(cluster, tmp_path
         filing.feed(driver)
         driver.stop()
         driver.exit_code(HANGS)
-    with filing.driver(Plan("up", 8, GROUPS, queries=NAMES), hold_at="closing") as driver:
+    with filing.driver(StatePlan("up", 8, GROUPS, queries=NAMES), hold_at="closing") as driver:
         driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == "closing", "closing")
         driver.kill()
     with filing.driver() as driver:

@@ -8,7 +8,7 @@ import pytest
 from dagster_sparkscale.driver.state import layout
 from dagster_sparkscale.driver.state.fingerprint import Keyless, Partition, Rows
 from dagster_sparkscale.driver.state.journal import Journal
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from tests.driver.state.disk import Disk, checkpoint, content, entry, put
 from tests.driver.state.played import PLAN, Spark, changed
 
@@ -22,7 +22,7 @@ def disk(tmp_path) -> Disk:
 def refused(
     disk: Disk,
     spark: Spark | None = None,
-    plan: Plan = PLAN,
+    plan: StatePlan = PLAN,
     version: str = "4.3.0",
     outcome: str = "refused",
 ) -> tuple[str, bool]:

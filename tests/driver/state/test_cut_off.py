@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from tests.driver.running import Cluster
 from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, the_one
 
@@ -23,7 +23,7 @@ def cut_off(
         drivers.count(driver)
         drivers.end(driver)
     was = counting.files()
-    plan = Plan("from 4 to 16", 16, GROUPS, queries=("counts",))
+    plan = StatePlan("from 4 to 16", 16, GROUPS, queries=("counts",))
     if step == "undoing":  # only what was cut off before it gets there
         drivers.killed_at("verifying", plan)
         drivers.killed_at(step)

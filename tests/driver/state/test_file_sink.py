@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import HOLD_AT
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAN
 from tests.conftest import PROGRAMS
@@ -27,7 +27,7 @@ class Filing:
         self._start, self._folder, self._lives, self._keys = start, folder, 0, 0
         self.data = folder / "data"
 
-    def driver(self, plan: Plan | None = None, hold_at: str = ""):
+    def driver(self, plan: StatePlan | None = None, hold_at: str = ""):
         self._lives += 1
         return self._start(
             self._folder / str(self._lives),
@@ -100,7 +100,7 @@ def changed_after(start: Start, folder: Path, batches: int) -> None:
             filing.feed(driver)
         driver.stop()
         driver.exit_code(HANGS)
-    with filing.driver(Plan("up", 8, GROUPS, queries=NAMES)) as driver:
+    with filing.driver(StatePlan("up", 8, GROUPS, queries=NAMES)) as driver:
         goes_on(filing, driver)
         assert [r.outcome for r in driver.status().reconfigurations] == ["changed", "changed"]
         driver.stop()

@@ -7,12 +7,12 @@ import pytest
 from dagster_sparkscale.driver.state import hook, layout, reconfigure
 from dagster_sparkscale.driver.state.hook import MOST_TOLD, Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.undo import files_of
 from dagster_sparkscale.driver.wire import Reconfiguration
 from tests.driver.state.disk import Disk, checkpoint, entry, put, rewrite
 
-PLAN = Plan("plan", 16, 16, queries=("counts",))
+PLAN = StatePlan("plan", 16, 16, queries=("counts",))
 
 
 class Session:
@@ -105,7 +105,7 @@ def test_a_program_that_tries_for_ever_is_told_of_once(tmp_path, monkeypatch):
 
 def test_key_groups_are_those_from_before_the_plan(tmp_path):
     checkpoint(tmp_path)
-    its = StateHook("4.3.0", Declared(16, False, Plan("plan", 32, 32, queries=("counts",))))
+    its = StateHook("4.3.0", Declared(16, False, StatePlan("plan", 32, 32, queries=("counts",))))
     started(its, tmp_path)
     (told,) = its.reconfigurations
     assert told.outcome == "refused"

@@ -11,7 +11,7 @@ from dagster_sparkscale.driver.state import hook, layout
 from dagster_sparkscale.driver.state.hook import Declared, StateHook
 from dagster_sparkscale.driver.state.journal import Begun, Journal
 from dagster_sparkscale.driver.state.logs import read_logs
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.undo import files_of
 from dagster_sparkscale.driver.wire import QueryState
 from tests.driver.state.disk import Disk, checkpoint, content, entry, put, rewrite
@@ -86,7 +86,7 @@ class TestWhichCheckpoint:
 
 class TestWhoIsMeant:
     def outcomes(self, place: Path, query: str, **options: str) -> list[tuple[str, str]]:
-        its = StateHook("4.3.0", Declared(8, False, Plan("plan", 8, 8, queries=(query,))))
+        its = StateHook("4.3.0", Declared(8, False, StatePlan("plan", 8, 8, queries=(query,))))
         before_start(its, Spark(Disk(place)), place, **options)
         return [(each.query, each.outcome or "") for each in its.reconfigurations]
 
@@ -97,7 +97,7 @@ class TestWhoIsMeant:
     def test_one_of_two_of_one_name_as_the_agent_calls_it(self, tmp_path, meant, changes):
         """Of two sessions: the one that starts later is told apart by its id."""
         queries = Queries(History(), 1000)
-        its = StateHook("4.3.0", Declared(8, False, Plan("plan", 8, 8, queries=(meant,))))
+        its = StateHook("4.3.0", Declared(8, False, StatePlan("plan", 8, 8, queries=(meant,))))
         ids = ("a1b2c3d4-0000", "d2f1a3b4-0000")
         for id in ids:
             checkpoint(tmp_path / id)
@@ -299,7 +299,7 @@ class TestNoted:
         self, place, partitions, is_noted
     ):
         its = StateHook(
-            "4.3.0", Declared(8, False, Plan("plan", partitions, 8, queries=("counts",)))
+            "4.3.0", Declared(8, False, StatePlan("plan", partitions, 8, queries=("counts",)))
         )
         before_start(its, Spark(Disk(place)), place)
         assert (Journal(Disk(place)).last() is not None) == is_noted

@@ -3,14 +3,14 @@
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.layout import Bound, Logs, Unreadable
+from dagster_sparkscale.driver.state.layout import Logs, QuerySettings, Unreadable
 from tests.driver.state.disk import entry
 
 
 def test_the_settings_of_a_batch():
-    assert layout.bound(entry(16), "offsets/3") == Bound(16, layout.ROCKSDB)
+    assert layout.bound(entry(16), "offsets/3") == QuerySettings(16, layout.ROCKSDB)
     told = layout.bound('v1\n{"conf":{"spark.sql.shuffle.partitions":"5"}}\n{}', "offsets/3")
-    assert told == Bound(5, layout.HDFS), "Spark's default, where nothing is noted"
+    assert told == QuerySettings(5, layout.HDFS), "Spark's default, where nothing is noted"
     assert told.join_format == 1
     joins = 'v2\n{"conf":{"spark.sql.streaming.join.stateFormatVersion":"3"}}\n{}'
     assert layout.bound(joins, "offsets/3").join_format == 3
@@ -36,7 +36,7 @@ def test_the_latest_batch_is_the_highest_number():
     [(3, 3, None), (3, None, "batch 3 is in progress"), (3, 2, "batch, 3, was cut off")],
 )
 def test_the_last_batch_must_be_done(batch, committed, why):
-    told = layout.why_not_settled(Logs(batch, Bound(4, layout.ROCKSDB), committed))
+    told = layout.why_not_settled(Logs(batch, QuerySettings(4, layout.ROCKSDB), committed))
     assert (told is None) if why is None else (told is not None and why in told)
 
 

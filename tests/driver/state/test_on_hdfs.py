@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dev.hdfs.rig import Address, tethered
 from tests.driver.state.drivers import BEGIN, GROUPS, Drivers
 
@@ -28,11 +28,11 @@ def test_a_change_that_was_cut_off_is_undone_and_done_again(cluster, tmp_path, h
     was = counting.files()
     assert counting.partitions() == BEGIN
 
-    drivers.killed_at("verifying", Plan("first", AFTER, GROUPS, queries=("counts",)))
+    drivers.killed_at("verifying", StatePlan("first", AFTER, GROUPS, queries=("counts",)))
     assert counting.partitions() == AFTER and was.keys() < counting.files().keys()
 
     go_on = tmp_path / "go on"
-    second = Plan("second", AFTER, GROUPS, queries=("counts",))
+    second = StatePlan("second", AFTER, GROUPS, queries=("counts",))
     with drivers.started(second, hold_at=f"measuring={go_on}") as driver:
         status = driver.wait(
             lambda s: s.reconfiguring and s.reconfiguring.step == "measuring", "the second change"

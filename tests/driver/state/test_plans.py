@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_sparkscale.driver.state.hook import declared
-from dagster_sparkscale.driver.state.plans import BadPlan, Plan, misfit, plan_of
+from dagster_sparkscale.driver.state.plans import BadStatePlan, StatePlan, misfit, plan_of
 from dagster_sparkscale.driver.wire import KEY_GROUPS, PLAIN_HASH, PLAN
 
-PLAN_OF_8 = Plan("run-1", 8, 64, queries=("counts", "sums"))
+PLAN_OF_8 = StatePlan("run-1", 8, 64, queries=("counts", "sums"))
 
 
 def test_a_plan_comes_back_from_its_text():
@@ -32,13 +32,13 @@ def test_a_plan_comes_back_from_its_text():
     ],
 )
 def test_what_is_no_plan_is_told(field, value, told):
-    with pytest.raises(BadPlan, match=told):
+    with pytest.raises(BadStatePlan, match=told):
         plan_of(json.dumps({**json.loads(PLAN_OF_8.to_json()), field: value}))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"id": "x"}', "{" * 5000])
 def test_what_can_t_be_read_is_told(text):
-    with pytest.raises(BadPlan, match="can't be read"):
+    with pytest.raises(BadStatePlan, match="can't be read"):
         plan_of(text)
 
 

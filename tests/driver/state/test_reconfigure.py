@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dagster_sparkscale.driver.state import layout
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.wire import KEY_GROUPS
 from tests.driver.running import local_driver
 from tests.driver.state.drivers import BEGIN, GROUPS, Drivers, the_one
@@ -41,7 +41,7 @@ def unchanged(drivers: Drivers, was: dict[str, dict[str, bytes]], *names: str) -
 
 
 def one_that_is_new_is_left(drivers: Drivers) -> None:
-    plan = Plan("early", 8, GROUPS, queries=("old",))
+    plan = StatePlan("early", 8, GROUPS, queries=("old",))
     with drivers.started(plan, providers={"old": layout.HDFS}) as driver:
         report = the_one(drivers.count(driver))
         assert report.outcome == "refused" and "has not run a batch yet" in (report.reason or "")
@@ -57,7 +57,7 @@ def one_that_is_new_is_left(drivers: Drivers) -> None:
 
 def key_groups_that_are_declared_otherwise_are_refused(drivers: Drivers) -> None:
     with drivers.started(
-        Plan("other", 8, 32, queries=QUERIES), settings={KEY_GROUPS: "32"}
+        StatePlan("other", 8, 32, queries=QUERIES), settings={KEY_GROUPS: "32"}
     ) as driver:
         status = drivers.count(driver)
         assert [each.query for each in status.reconfigurations] == list(drivers.queries)
@@ -77,7 +77,7 @@ def key_groups_that_are_declared_otherwise_are_refused(drivers: Drivers) -> None
 
 def a_state_that_is_not_as_it_was_is_put_back(drivers: Drivers, go_on: Path) -> None:
     """What Spark wrote is spoiled while the driver waits: a partition has the rows of another."""
-    plan, orders = Plan("spoiled", 8, GROUPS, queries=("orders",)), drivers.queries["orders"]
+    plan, orders = StatePlan("spoiled", 8, GROUPS, queries=("orders",)), drivers.queries["orders"]
     with drivers.started(plan, hold_at=f"verifying={go_on}") as driver:
         driver.wait(lambda s: s.reconfiguring and s.reconfiguring.step == "verifying", "the step")
         state = orders.checkpoint / "state" / "0"
@@ -93,7 +93,7 @@ def a_state_that_is_not_as_it_was_is_put_back(drivers: Drivers, go_on: Path) -> 
 
 
 def one_is_changed_by_itself(drivers: Drivers) -> None:
-    with drivers.started(Plan("one", 8, GROUPS, queries=("orders",))) as driver:
+    with drivers.started(StatePlan("one", 8, GROUPS, queries=("orders",))) as driver:
         report = the_one(drivers.count(driver))
         assert (report.query, report.outcome, report.before, report.after) == (
             *("orders", "changed", BEGIN, 8),
@@ -104,7 +104,7 @@ def one_is_changed_by_itself(drivers: Drivers) -> None:
 
 
 def of_all_those_are_changed_that_can_be(drivers: Drivers) -> None:
-    with drivers.started(Plan("all", 8, GROUPS, queries=QUERIES)) as driver:
+    with drivers.started(StatePlan("all", 8, GROUPS, queries=QUERIES)) as driver:
         clicks, orders, old = drivers.count(driver).reconfigurations
         assert (clicks.outcome, orders.outcome, old.outcome) == ("changed", "unchanged", "refused")
         assert "only those of RocksDBStateStoreProvider" in (old.reason or "")

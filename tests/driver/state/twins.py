@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from dagster_sparkscale.driver.state import layout, reconfigure
 from dagster_sparkscale.driver.state.folder import Folder
 from dagster_sparkscale.driver.state.journal import Journal
-from dagster_sparkscale.driver.state.plans import Plan
+from dagster_sparkscale.driver.state.plans import StatePlan
 from dagster_sparkscale.driver.state.reporting import Reporting
 from tests.driver.state.operators import CHUNKS, ENDLESS, OPERATORS, SCHEMA, chunk
 
@@ -44,7 +44,7 @@ def change(spark: Any, checkpoint: str, partitions: int, key_groups: int) -> dic
     """Change the partitions of a query that does not run; what that came to."""
     folder = Folder(spark, checkpoint)
     told = Reporting(f"to {partitions}", "twin", before=None, after=partitions)
-    plan = Plan(told.told.id, partitions, key_groups, plain_hash=bool(key_groups % partitions))
+    plan = StatePlan(told.told.id, partitions, key_groups, plain_hash=bool(key_groups % partitions))
     reconfigure.change(spark, folder, Journal(folder), plan, told, spark.version)
     return asdict(told.told)
 
