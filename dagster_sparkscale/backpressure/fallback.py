@@ -37,7 +37,14 @@ def is_set(cluster: ClusterManager, stream: str, tuning: Tuning, error: ClusterE
             f"{stream!r}: whether these limits are set can't be told ({unknown}); if so, they stay "
             f"set. The start with them was not seen through: {error}"
         ) from error
-    return record is not None and record.tuning == tuning
+    return record is not None and _is_same(record.tuning, tuning)
+
+
+def _is_same(found: Tuning | None, tuning: Tuning) -> bool:
+    """Whether `found` is `tuning`, with or without the live limits that a person has set since."""
+    return found is not None and tuning == replace(
+        found, rates=tuning.rates, rates_before=tuning.rates_before
+    )
 
 
 def go_back(
@@ -56,13 +63,17 @@ def go_back(
     """
 
     def back(record: Record) -> Record:
-        if record.tuning != tuning:
+        if record.tuning is None or not _is_same(record.tuning, tuning):
             raise NotDone(
                 f"{stream.name!r}: a start with these limits failed, and others were set in the "
                 f"meantime. It failed of: {error}"
             )
         why = " ".join(str(error).split())[:300]
         before = looked.record.tuning
+        if before is not None:  # but for what a person has set since
+            theirs = tuning.rates_before.keys() - record.tuning.rates_before.keys()
+            rates = {name: rate for name, rate in before.rates.items() if name not in theirs}
+            before = replace(before, rates=rates)
         return with_tuning(record, _back(before, requester.name, tuning, why, time.time()))
 
     came = trial.put_back(

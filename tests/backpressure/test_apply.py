@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dagster_sparkscale.backpressure import apply
+from dagster_sparkscale.backpressure import apply, set_limits
 from dagster_sparkscale.backpressure.apply import CAUSE
 from dagster_sparkscale.backpressure.preflight import look
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
@@ -18,6 +18,7 @@ from dagster_sparkscale.clusters.requests import NotDone, Refused
 from dagster_sparkscale.in_force.tuned import declared_limits
 from dagster_sparkscale.lifecycle import trial
 from dagster_sparkscale.lifecycle.reconcile import Start, reconcile
+from dagster_sparkscale.observe.status import Limit
 from tests.backpressure.applied import (
     LIVE,
     STREAM,
@@ -30,7 +31,7 @@ from tests.backpressure.applied import (
 )
 from tests.backpressure.retuning import KNOB, SETTING, tuned_before
 from tests.clusters.running import stop
-from tests.fakes import batch
+from tests.fakes import QUERY, batch
 from tests.in_memory.cluster import World
 from tests.in_memory.driver import Kept
 
@@ -168,6 +169,24 @@ class TestBeforeItIsPutBack:
         assert "and others were set in the meantime. It failed of: driver 2 of 'clicks'" in said
         assert record(world).tuning == theirs
         assert causes(world) == ["manual", CAUSE]
+
+    def test_a_limit_that_a_person_sets_meanwhile_stands_and_bars_no_way_back(self) -> None:
+        world = World(on_submit=lambda kept: setattr(kept, "limits", (Limit("clicks", QUERY),)))
+        kept = world.run(LIVE)
+        kept.limits, kept.batch_seconds = (Limit("clicks", QUERY),), 1.0
+        carry_out(world, LIVE, {"backpressure.max_rate": 1000.0})
+        assert record(world).rates == {"clicks": {"maxRate": 1000}}
+
+        def tell(line: str) -> None:
+            if line == "driver 2 was started with these limits":
+                asked = set_limits.Request("clicks", rate=50, wait=0)
+                set_limits.set_limits(world.cluster, LIVE, asked, Requester("run 2"))
+                world.end("clicks")
+
+        with pytest.raises(NotDone, match="those of before are in force again"):
+            carry_out(world, LIVE, {"backpressure.max_rate": 9000.0}, tell=tell)
+        assert record(world).rates == world.streams["clicks"].rates == {"clicks": {"maxRate": 50}}
+        assert settings(world) == {} and causes(world) == ["manual", CAUSE, CAUSE]
 
     def test_a_stream_that_is_stopped_stays_so(self, world: World) -> None:
         said = self.said(world, lambda: stop(world.cluster, "clicks"))
