@@ -10,21 +10,22 @@ makes it `UNKNOWN`.
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dagster_sparkscale.clusters.agents.change import Change, SetExecutors
-from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
+from dagster_sparkscale.clusters.base import Driver, DriverState
 from dagster_sparkscale.clusters.capacity import Capacity, Free
-from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, AlreadyRunning
+from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable
+from dagster_sparkscale.clusters.fate import Observed
 from dagster_sparkscale.clusters.records.leases import Lease, hold
 from dagster_sparkscale.clusters.records.overtaking import Holder
-from dagster_sparkscale.clusters.records.starts import Drivers, begin
+from dagster_sparkscale.clusters.records.starts import Start
 from dagster_sparkscale.clusters.records.store import Claim, Record
-from dagster_sparkscale.declare.checkpoints import normalized
-from dagster_sparkscale.declare.drift import declared, executors_at_start
+from dagster_sparkscale.clusters.spark_cluster import SparkCluster
+from dagster_sparkscale.clusters.submitted import SubmittedDriver
 from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.live_limits import SetRates
 from dagster_sparkscale.in_force.parts import pinned, remembered_settings
@@ -104,7 +105,7 @@ class World:
 _WORLDS: dict[str, World] = {}
 
 
-class MemoryCluster(ClusterManager):
+class MemoryCluster(SparkCluster):
     """Dagster copies resources, so what it holds is looked up by `world`."""
 
     world: str
@@ -128,69 +129,50 @@ class MemoryCluster(ClusterManager):
 
         return hold(self.store(), stream, holder, wait, keeping=_unkept, sleep=sleep)
 
-    def submit(
+    def driver_of(self, stream: str, record: Record) -> "MemoryDriver":
+        return MemoryDriver(stream, record, self)
+
+    def program_of(self, stream: Stream) -> str:
+        return stream.program
+
+    def launching(
         self,
         stream: Stream,
-        lease: Lease,
-        cause: str = "manual",
-        settings: Mapping[str, str] | None = None,
-        pinned: int | None = None,
-    ) -> Driver:
-        world = self._world
-        lease.check(stream.name)
-        before = world.streams.get(stream.name)
-        if before is not None and before.driver.state.alive:
-            now = f"{before.driver.state.value} already, epoch {before.driver.epoch}"
-            raise AlreadyRunning(f"{stream.name!r} is {now}, {before.driver.where}")
-        self.prepare()
-        checkpoint = stream.checkpoint_location
-        start = begin(
-            self.store(),
-            lease,
-            Drivers(self._who_runs, lambda *_: True, lambda name: self.lease(name, lease.holder)),
-            cause=cause,
-            checkpoint=None if checkpoint is None else normalized(checkpoint),
-            declared=declared(stream),
-            executors=executors_at_start(
-                stream,
-                lease.record.executors,
-                lease.record.declared,
-                pinned,
-            ),
-        )
-        epoch = start.record.epoch
-        kept = Kept(
-            driver=Driver(
-                stream.name,
-                epoch,
-                DriverState.RUNNING,
-                start.record.submitted_at,
-                agent_url=f"http://memory/{stream.name}/{epoch}",
-                ui_url=f"http://memory/{stream.name}/ui",
-                app_id=f"app-{epoch}",
-                where=f"memory process {epoch}",
-            ),
-            requested=start.record.executors or 0,
-            executor_cores=stream.executor_cores,
-            settings=dict(settings or {}),
-            rates=dict(start.record.rates or {}),
-        )
-        world.streams[stream.name] = kept
-        world.calls.append(f"submit {stream.name} {epoch}")
-        world.on_submit(kept)
-        return kept.driver
+        program: str,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
+    ) -> Callable[[Start], None]:
+        def launch(start: Start) -> None:
+            world, name, epoch = self._world, stream.name, start.record.epoch
+            world.streams[name] = kept = Kept(
+                driver=Driver(
+                    name,
+                    epoch,
+                    DriverState.RUNNING,
+                    start.record.submitted_at,
+                    agent_url=f"http://memory/{name}/{epoch}",
+                    ui_url=f"http://memory/{name}/ui",
+                    app_id=f"app-{epoch}",
+                    where=f"memory process {epoch}",
+                ),
+                requested=start.record.executors or 0,
+                executor_cores=stream.executor_cores,
+                settings=dict(more or {}),
+                rates=dict(start.record.rates or {}),
+            )
+            world.calls.append(f"submit {name} {epoch}")
+            world.on_submit(kept)
 
-    def _who_runs(self, stream: str) -> str | None:
-        driver = self.find(stream)
-        if driver is None or not driver.state.alive:
-            return None
-        return f"its driver {driver.epoch} is {driver.state.value} ({driver.where})"
+        return launch
+
+    def took(self, stream: str, epoch: int) -> bool:
+        return True
 
     def find(self, stream: str) -> Driver | None:
         self._world.on_find(stream)
-        return self._known(stream)
+        return self.known(stream)
 
-    def _known(self, stream: str) -> Driver | None:
+    def known(self, stream: str) -> Driver | None:
         kept, record = self._world.streams.get(stream), self.store().read(stream)
         if kept is None or record is None:
             return None
@@ -218,7 +200,7 @@ class MemoryCluster(ClusterManager):
     def end(self, driver: Driver, lease: Lease, graceful: bool, timeout: float) -> Driver:
         self._end(driver, lease, graceful, timeout)
         lease.check(driver.stream)
-        ended = self._known(driver.stream)
+        ended = self.known(driver.stream)
         assert ended is not None
         return ended
 
@@ -260,6 +242,36 @@ class MemoryCluster(ClusterManager):
     def prepare(self) -> None:
         self._world.calls.append("prepare")
         self._world.on_prepare()
+
+
+class MemoryDriver(SubmittedDriver):
+    """A driver of which all is known at once; `MemoryCluster.end` ends it."""
+
+    def __init__(self, stream: str, record: Record, cluster: MemoryCluster) -> None:
+        super().__init__(stream, record)
+        self._cluster = cluster
+
+    def describe(self) -> Driver:
+        known = self._cluster.known(self.stream)
+        record = self.record
+        return known or Driver(self.stream, record.epoch, DriverState.STOPPED, record.submitted_at)
+
+    def await_agent(self, seconds: float) -> Driver:
+        return self.describe()
+
+    def look(self) -> Observed:
+        raise NotImplementedError
+
+    def agent(self) -> "MemoryAgent":
+        return self._cluster.agent(self.describe())
+
+    def log(self, lines: int) -> str:
+        return self._cluster.logs(self.describe(), lines)
+
+    def kill(self) -> None:
+        raise NotImplementedError
+
+    def clear(self) -> None: ...
 
 
 @contextmanager
