@@ -257,7 +257,7 @@ class StreamingLimits(Declaration, Part):
 
 
 @dataclass(frozen=True)
-class SourcesLimits(Part):
+class DeclaredLimits(Part):
     """What the queries of a stream may read of its sources, by the name of the source."""
 
     limits: Mapping[str, SourceLimits]

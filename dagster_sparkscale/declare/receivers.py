@@ -97,7 +97,7 @@ def fitting_executors(receivers: int, tasks_at_a_time: int) -> int:
 
 
 @dataclass(frozen=True)
-class Receivers(Part):
+class DeclaredReceivers(Part):
     """The receivers of a DStream: each takes the place of one task for good."""
 
     number: int

@@ -7,9 +7,9 @@ from pydantic import Field, field_validator
 from dagster_sparkscale.declare.backpressure import BackpressurePolicy
 from dagster_sparkscale.declare.declaration import Whole
 from dagster_sparkscale.declare.fields import is_a
-from dagster_sparkscale.declare.limits import LimitsOfSources, SourcesLimits, StreamingLimits
+from dagster_sparkscale.declare.limits import DeclaredLimits, LimitsOfSources, StreamingLimits
 from dagster_sparkscale.declare.part import Part
-from dagster_sparkscale.declare.receivers import ReceiverPolicy, Receivers
+from dagster_sparkscale.declare.receivers import DeclaredReceivers, ReceiverPolicy
 from dagster_sparkscale.declare.state import State
 from dagster_sparkscale.declare.stream import Stream
 
@@ -17,8 +17,8 @@ KINDS_OF_PARTS: tuple[type[Part], ...] = (
     State,
     BackpressurePolicy,
     StreamingLimits,
-    Receivers,
-    SourcesLimits,
+    DeclaredReceivers,
+    DeclaredLimits,
 )
 
 
@@ -39,7 +39,7 @@ class StructuredStream(Stream):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return (*super().parts, *([SourcesLimits(self.limits)] if self.limits else []))
+        return (*super().parts, *([DeclaredLimits(self.limits)] if self.limits else []))
 
 
 class DStream(Stream):
@@ -76,4 +76,4 @@ class DStream(Stream):
     @property
     def parts(self) -> tuple[Part, ...]:
         limits = () if self.limits is None else (self.limits,)
-        return (Receivers(self.receivers, self.receiver_policy), *limits, *super().parts)
+        return (DeclaredReceivers(self.receivers, self.receiver_policy), *limits, *super().parts)
