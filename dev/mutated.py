@@ -37,6 +37,7 @@ def _tests_by_name(module: Path) -> tuple[str, ...]:
 # Where these are not the tests of its name, or not these alone.
 _OTHER_TESTS: Modules = {
     "names.py": ("watch/test_alert_sensor.py", "watch/test_fleet_events.py"),
+    "quantities.py": ("backpressure/test_recommend.py", "observe/test_receivers.py"),
     "typed_json.py": ("clusters/host/test_folders*.py", "observe/test_status*.py"),
     "autoscale/lag.py": ("autoscale/test_lag*.py", "autoscale/test_reasons*.py"),
     "autoscale/ratio.py": (

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dagster_sparkscale.backpressure.throughput import Sustained
+from dagster_sparkscale.quantities import number
 
 TARGET = 0.9
 """The share of the interval that a full batch is to take: scaling up begins there (SPARK-12133)."""
@@ -165,8 +166,3 @@ def rounded(value: float) -> float:
 def shown(value: float | None) -> str:
     """A value of a knob, for people."""
     return "no limit" if value is None else number(value)
-
-
-def number(value: float) -> str:
-    """A number as people write it: whole where it is large."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

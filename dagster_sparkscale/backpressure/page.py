@@ -7,6 +7,7 @@ from dagster_sparkscale.in_force.limits import LimitInForce, not_as_declared
 from dagster_sparkscale.markdown import INLINE, fitted, fitting
 from dagster_sparkscale.observe.minutes import Minute
 from dagster_sparkscale.observe.status import Limit, Query, Status
+from dagster_sparkscale.quantities import number
 
 _NAME = 60
 _REASON = 200
@@ -84,6 +85,4 @@ def _took(limit: Limit, query: Query | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return _DASH
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return _DASH if value is None else number(value)

@@ -12,7 +12,6 @@ from dagster_sparkscale.backpressure.advice import (
     comes,
     gains,
     meant,
-    number,
     of_batch,
     open_ended,
     rounded,
@@ -23,6 +22,7 @@ from dagster_sparkscale.backpressure.advice import (
 )
 from dagster_sparkscale.backpressure.throughput import Sustained
 from dagster_sparkscale.backpressure.tunables import MAX_DELAY, MAX_OFFSETS, MIN_OFFSETS, option
+from dagster_sparkscale.quantities import number
 
 DOMINATE = 0.8
 """Share of the minutes with work from which on tiny batches are what a stream does."""

@@ -12,7 +12,6 @@ from dagster_sparkscale.backpressure.advice import (
     comes,
     gains,
     meant,
-    number,
     of_batch,
     open_ended,
     rounded,
@@ -29,6 +28,7 @@ from dagster_sparkscale.backpressure.tunables import (
     RECEIVER_INITIAL,
     RECEIVER_MAX,
 )
+from dagster_sparkscale.quantities import number
 
 _THROTTLED = 30
 """Minutes at its limit from which on a limit is in the way."""

@@ -24,6 +24,7 @@ from dagster_sparkscale.declare.stream import Stream
 from dagster_sparkscale.in_force.limits import LimitInForce, live
 from dagster_sparkscale.in_force.live_limits import SetRates
 from dagster_sparkscale.observe.status import Batch, Limit, Status
+from dagster_sparkscale.quantities import number
 
 EVERY = "*"
 """Stands for each source that has no limits of its own."""
@@ -320,7 +321,7 @@ def _conclude(story: LimitsSet, ending: str, tell: Callable[[str], None]) -> Non
                 whose = _WHOSE.get(limit.by, "backpressure")
                 story.notes.append(
                     f"{limit.source}: what was set is not in force yet: {whose} allows less, "
-                    f"{_number(limit.rate or 0.0)} records/s. It holds once that allows more"
+                    f"{number(limit.rate or 0.0)} records/s. It holds once that allows more"
                 )
     if ending == "not heeded":
         story.notes.append(
@@ -347,16 +348,12 @@ def limits_in_words(limits: Mapping[str, float] | None) -> str:
 
 def in_words(limit: Limit) -> str:
     """A limit as a person is told of it."""
-    rate = "no limit" if limit.rate is None else f"{_number(limit.rate)} records/s ({limit.by})"
+    rate = "no limit" if limit.rate is None else f"{number(limit.rate)} records/s ({limit.by})"
     said = [f"{limit.source}: {rate}"]
     if limit.estimate is not None and limit.by != "estimator":
-        said.append(f"the estimator says {_number(limit.estimate)}")
+        said.append(f"the estimator says {number(limit.estimate)}")
     if limit.taken is not None:
         said.append("heeded" if limit.taken else "not heeded")
     if limit.query is None:
         said.append("no source has told of itself by this name yet")
     return ", ".join(said)
-
-
-def _number(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"

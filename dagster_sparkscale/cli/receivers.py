@@ -9,8 +9,9 @@ from dagster_sparkscale.cli.changes import operate, reason_option, stream_argume
 from dagster_sparkscale.cli.locations import Target, on_a_target
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.markdown import clock
-from dagster_sparkscale.observe.receivers import in_words, rate_in_words, spread
+from dagster_sparkscale.observe.receivers import in_words, spread
 from dagster_sparkscale.observe.status import Receiver, Status
+from dagster_sparkscale.quantities import number
 from dagster_sparkscale.receivers.page import RELAUNCHES
 
 
@@ -92,7 +93,7 @@ def _line(receiver: Receiver, now: float) -> str:
     if receiver.moving_to is not None:
         said.append(f"on its way to executor {receiver.moving_to}")
     if receiver.rate is not None:
-        said.append(f"{rate_in_words(receiver.rate)} records/s")
+        said.append(f"{number(receiver.rate)} records/s")
     if receiver.error:
         said.append(f"last failed of: {receiver.error}")
     return ", ".join(said)

@@ -85,8 +85,3 @@ def rows(relaunches: Iterable[Relaunch]) -> list[dict[str, Any]]:
         }
         for each in relaunches
     ]
-
-
-def rate_in_words(rate: float) -> str:
-    """Records per second, as a person is told of them."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"

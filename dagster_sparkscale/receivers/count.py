@@ -29,7 +29,7 @@ from dagster_sparkscale.declare.decisions import Hold, ReceiversTo
 from dagster_sparkscale.declare.receivers import ReceiverCount
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.observe.evaluation import Evaluation
-from dagster_sparkscale.observe.receivers import rate_in_words
+from dagster_sparkscale.quantities import number
 
 CHANGED = "set receivers"
 """Cause of a start with another number, in the history of submissions."""
@@ -182,15 +182,15 @@ def _by_rate(
     up, down = policy.scale_up_ratio, policy.scale_down_ratio
     load = rate / (running * capacity)
     why = (
-        f"{rate_in_words(rate)} records/s are {load:.2f} of what {_counted(running)} can take "
-        f"({rate_in_words(capacity)} each)"
+        f"{number(rate)} records/s are {load:.2f} of what {_counted(running)} can take "
+        f"({number(capacity)} each)"
     )
     if load >= up:
         return _more(policy, seen, running, most, rate / (capacity * up), why)
     each = capacity if now.allowed is None else min(capacity, now.allowed)
     fewer = max(policy.minimum, running - policy.step, math.ceil(rate / (each * down)))
     if fewer >= running:
-        may = "" if each == capacity else f" of the {rate_in_words(each)} that each may take"
+        may = "" if each == capacity else f" of the {number(each)} that each may take"
         return Hold(f"{why}, below {up:g}, and fewer would be above {down:g}{may}")
     left = rate / (fewer * each)
     fewer_say = f"{why}: {left:.2f} of what {fewer} can take is at or below {down:g}"

@@ -6,8 +6,9 @@ from dagster_sparkscale.capability import Situation
 from dagster_sparkscale.declare.streams import DStream
 from dagster_sparkscale.markdown import INLINE, clock, fitted, fitting
 from dagster_sparkscale.observe.minutes import Minute
-from dagster_sparkscale.observe.receivers import rate_in_words, spread
+from dagster_sparkscale.observe.receivers import spread
 from dagster_sparkscale.observe.status import Receiver, Relaunch, Status
+from dagster_sparkscale.quantities import number
 
 RELAUNCHES = 10
 
@@ -99,4 +100,4 @@ def _away(told: Relaunch, now: float) -> str:
 
 
 def _rate(value: float | None) -> str:
-    return _DASH if value is None else rate_in_words(value)
+    return _DASH if value is None else number(value)

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from dagster_sparkscale.backpressure.advice import number, rounded, shown
+from dagster_sparkscale.backpressure.advice import rounded, shown
+from dagster_sparkscale.quantities import number
 from tests.backpressure.advising import RATES, advised
 from tests.backpressure.histories import CLICKS, minutes
 

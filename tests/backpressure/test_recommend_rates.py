@@ -2,7 +2,7 @@
 
 import pytest
 
-from dagster_sparkscale.backpressure.advice import number, of_batch
+from dagster_sparkscale.backpressure.advice import of_batch
 from dagster_sparkscale.backpressure.recommend import recommend
 from dagster_sparkscale.backpressure.tunables import (
     INITIAL_RATE,
@@ -11,6 +11,7 @@ from dagster_sparkscale.backpressure.tunables import (
     RECEIVER_INITIAL,
     RECEIVER_MAX,
 )
+from dagster_sparkscale.quantities import number
 from tests.backpressure.advising import RATES, advised, after, by_day_and_night, of
 from tests.backpressure.histories import but, in_force, minutes
 

@@ -9,13 +9,13 @@ from dagster_sparkscale.observe.receivers import (
     away,
     in_words,
     missing,
-    rate_in_words,
     receiver_of,
     relaunched_since,
     rows,
     spread,
 )
 from dagster_sparkscale.observe.status import Executor, Receiver, Relaunch
+from dagster_sparkscale.quantities import number
 from tests.fakes import status
 
 HERE, LOST = Receiver(0, executor="1"), Receiver(1, error="refused")
@@ -96,7 +96,7 @@ def test_what_became_of_one_is_a_line(fields: dict[str, object], said: str) -> N
     [(1234.5, "1,234"), (100.4, "100"), (100.0, "100"), (99.96, "100"), (0.25, "0.25")],
 )
 def test_rates_have_as_many_digits_as_mean_something(rate: float, said: str) -> None:
-    assert rate_in_words(rate) == said
+    assert number(rate) == said
 
 
 def test_what_is_not_known_is_none_in_a_row() -> None:
