@@ -118,7 +118,9 @@ _OTHER_TESTS: Modules = {
         "declare/test_streams*.py",
     ),
     **dict.fromkeys(("declare/stream.py", "declare/streams.py"), ("declare/test_*.py",)),
-    "driver/kafka/lag.py": ("driver/test_kafka_lag*.py",),
+    **dict.fromkeys(
+        ("driver/batches/offsets.py", "driver/kafka/lag.py"), ("driver/test_kafka_lag*.py",)
+    ),
     "driver/ending/end_report.py": ("observe/test_end_report*.py",),
     "driver/batches/progress.py": (
         "driver/test_progress*.py",

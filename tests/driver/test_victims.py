@@ -11,7 +11,7 @@ CANDIDATES = st.lists(
         Candidate,
         id=st.integers(0, 40).map(str) | st.sampled_from(["driver-x", "pod-7"]),
         active_tasks=st.integers(0, 4),
-        receivers=st.integers(0, 2),
+        pins=st.integers(0, 2),
         leaving=st.booleans(),
         cores=st.integers(0, 4),
         evacuating=st.booleans(),
@@ -19,9 +19,7 @@ CANDIDATES = st.lists(
     max_size=15,
     unique_by=lambda candidate: candidate.id,
 )
-RULES = st.builds(
-    Rule, fitting=st.booleans(), receivers=st.integers(0, 12), task_cpus=st.integers(1, 3)
-)
+RULES = st.builds(Rule, fitting=st.booleans(), pins=st.integers(0, 12), task_cpus=st.integers(1, 3))
 
 
 def room(executors: list[Candidate], rule: Rule) -> int:
@@ -42,9 +40,9 @@ def test_a_choice_is_always_safe(executors: list[Candidate], target: int, rule: 
     assert len(victims) <= max(0, len(staying) - target)
     assert len(staying) - len(victims) >= min(target, len(staying))
     if not rule.fitting:
-        assert not any(victim.receivers for victim in victims)
-    elif rule.receivers and victims:
-        assert room(left, rule) > rule.receivers
+        assert not any(victim.pins for victim in victims)
+    elif rule.pins and victims:
+        assert room(left, rule) > rule.pins
     # As many go as may: none of what is left over may go, and that is said.
     stuck = len(left) > target
     assert (choice.blocked is not None) == stuck
@@ -52,9 +50,9 @@ def test_a_choice_is_always_safe(executors: list[Candidate], target: int, rule: 
     for one in left if stuck else ():
         others = [executor for executor in left if executor is not one]
         if rule.fitting:
-            assert room(others, rule) <= rule.receivers != 0
+            assert room(others, rule) <= rule.pins != 0
         else:
-            assert one.receivers
+            assert one.pins
 
 
 @given(CANDIDATES, st.integers(1, 15), RULES)
@@ -64,9 +62,9 @@ def test_nobody_goes_who_hosts_or_works_more_than_one_who_stays(
     """Where all are as large, so that it makes no difference to the cores who goes."""
     alike = [replace(executor, cores=2, evacuating=False) for executor in executors]
     choice = choose(alike, target, rule)
-    free = [e for e in alike if not e.leaving and (rule.fitting or not e.receivers)]
-    going = [(e.receivers, e.active_tasks) for e in free if e.id in choice.victims]
-    staying = [(e.receivers, e.active_tasks) for e in free if e.id not in choice.victims]
+    free = [e for e in alike if not e.leaving and (rule.fitting or not e.pins)]
+    going = [(e.pins, e.active_tasks) for e in free if e.id in choice.victims]
+    staying = [(e.pins, e.active_tasks) for e in free if e.id not in choice.victims]
     assert not going or not staying or max(going) <= min(staying)
 
 
@@ -94,7 +92,7 @@ def test_a_choice_stands_while_its_receivers_move(
     alike = [replace(executor, cores=2, evacuating=False) for executor in executors]
     first = choose(alike, target, replace(rule, fitting=True))
     later = [
-        replace(e, evacuating=True, receivers=data.draw(st.integers(0, e.receivers)))
+        replace(e, evacuating=True, pins=data.draw(st.integers(0, e.pins)))
         if e.id in first.victims
         else replace(e, active_tasks=data.draw(st.integers(0, 4)))
         for e in alike
@@ -113,7 +111,7 @@ def test_those_without_a_number_go_by_their_names() -> None:
 
 
 def test_it_says_why_no_more_go() -> None:
-    executors = [Candidate("0", receivers=1), Candidate("1", receivers=2), Candidate("2")]
+    executors = [Candidate("0", pins=1), Candidate("1", pins=2), Candidate("2")]
     choice = choose(executors, 1)
     assert choice.victims == ("2",)
     assert choice.blocked is not None
@@ -126,9 +124,9 @@ def test_of_one_too_many_one_goes() -> None:
     assert choose(executors, 1).victims == ("2",)
 
 
-FIVE = [Candidate(str(number), receivers=1, cores=4) for number in range(5)]
+FIVE = [Candidate(str(number), pins=1, cores=4) for number in range(5)]
 """The example of SPARK-12133: five executors of four cores, a receiver on each."""
-FITTING = Rule(fitting=True, receivers=5)
+FITTING = Rule(fitting=True, pins=5)
 
 
 def test_receivers_may_go_where_the_cores_that_stay_run_them() -> None:
@@ -159,8 +157,8 @@ def test_a_core_is_kept_for_each_receiver_and_one_for_batches(
 
 
 def test_one_without_receivers_stays_too_where_its_core_is_needed() -> None:
-    full = Candidate("0", receivers=4, cores=4)
-    choice = choose([full, Candidate("1", cores=4)], 1, replace(FITTING, receivers=4))
+    full = Candidate("0", pins=4, cores=4)
+    choice = choose([full, Candidate("1", cores=4)], 1, replace(FITTING, pins=4))
     assert choice.victims == ()
     assert choose([full, Candidate("1", cores=4)], 1).victims == ("1",)
 
@@ -178,4 +176,4 @@ def test_where_cores_are_not_known_nobody_goes_and_it_says_so() -> None:
 
 def test_without_receivers_cores_do_not_matter() -> None:
     executors = [Candidate("0"), Candidate("1")]
-    assert choose(executors, 1, replace(FITTING, receivers=0)).victims == ("1",)
+    assert choose(executors, 1, replace(FITTING, pins=0)).victims == ("1",)

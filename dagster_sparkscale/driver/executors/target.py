@@ -181,7 +181,7 @@ class Keeper:
         if self._being_placed(held.unplaced):
             return f"{held.unplaced} {pin}(s) are being started; waiting for them"
         executors, before = bound.executors, bound.executors.removing
-        rule = replace(bound.rule, receivers=held.total)
+        rule = replace(bound.rule, pins=held.total)
         # One that a pin has been sent to may have it at any moment.
         listed = held.on(registered, coming=True)
         choice = executors.choose(listed, target, rule, evacuated)

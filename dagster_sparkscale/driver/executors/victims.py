@@ -1,4 +1,7 @@
-"""Chooses the executors that go when there are more than the target. Pure."""
+"""Chooses the executors that go when there are more than the target. Pure.
+
+Its texts call a pin a receiver: nothing else pins executors.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,24 +13,24 @@ class Candidate:
 
     id: str
     active_tasks: int = 0
-    receivers: int = 0
+    pins: int = 0
     leaving: bool = False
     """Told to leave already; still counts as registered."""
     cores: int = 0
     """0: not known."""
     evacuating: bool = False
-    """Chosen before, and its receivers are on their way to others: it goes before the rest, so
+    """Chosen before, and its pins are on their way to others: it goes before the rest, so
     that a choice stands until it is carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Whether an executor with receivers may go (SPARK-12133)."""
+    """Whether an executor with pins may go (SPARK-12133)."""
 
     fitting: bool = False
-    """False: never (V1). True: if the cores of those that stay run all receivers and a task of a
+    """False: never (V1). True: if the cores of those that stay run all pins and a task of a
     batch beside them (V2). Then nobody else goes either who is needed for that."""
-    receivers: int = 0
+    pins: int = 0
     """How many the program has in all, also those that run nowhere at the moment."""
     task_cpus: int = 1
     """Cores that a task takes, and so a receiver: `spark.task.cpus`."""
@@ -48,20 +51,20 @@ class Choice:
 def choose(executors: Sequence[Candidate], target: int, rule: Rule = V1) -> Choice:
     """Choose whom to remove, so that `target` executors stay.
 
-    First go those with the fewest receivers, which have the least to be started elsewhere; of
+    First go those with the fewest pins, which have the least to be started elsewhere; of
     these who work on the fewest tasks, then the youngest, which hold the least cached and
     shuffled data.
     """
     staying = [executor for executor in executors if not executor.leaving]
     excess = max(0, len(staying) - target)
     staying.sort(key=_order)
-    needed = (rule.receivers + 1) if rule.fitting and rule.receivers else 0
+    needed = (rule.pins + 1) if rule.fitting and rule.pins else 0
     victims: list[Candidate] = []
     for each in staying:
         if len(victims) == excess:
             break
         gone = {victim.id for victim in victims} | {each.id}
-        if each.receivers and not rule.fitting:
+        if each.pins and not rule.fitting:
             continue
         if needed <= tasks(staying, gone, rule.task_cpus):
             victims.append(each)
@@ -83,16 +86,16 @@ def _order(executor: Candidate) -> tuple[bool, int, int, int, str]:
     # Spark numbers executors in the order they are launched.
     number = -int(executor.id) if executor.id.isdecimal() else 1
     later = not executor.evacuating
-    return (later, executor.receivers, executor.active_tasks, number, executor.id)
+    return (later, executor.pins, executor.active_tasks, number, executor.id)
 
 
 def _why(staying: Sequence[Candidate], victims: Sequence[Candidate], rule: Rule) -> str:
     words = "fewest receivers first, then least running work, then youngest: " + ", ".join(
-        f"{each.id} ({each.receivers} receivers, {each.active_tasks} tasks)" for each in victims
+        f"{each.id} ({each.pins} receivers, {each.active_tasks} tasks)" for each in victims
     )
-    if rule.fitting and rule.receivers:
+    if rule.fitting and rule.pins:
         room = tasks(staying, {victim.id for victim in victims}, rule.task_cpus)
-        words += f"; those that stay run {room} tasks at once, {rule.receivers} of them receivers"
+        words += f"; those that stay run {room} tasks at once, {rule.pins} of them receivers"
     return words
 
 
@@ -107,7 +110,7 @@ def _blocked(staying: Sequence[Candidate], gone: Collection[str], target: int, r
     unknown = [each.id for each in left if not each.cores]
     words = (
         f"{len(left)} executor(s) will stay although the target is {target}: one less, and those "
-        f"that stay would not run all {rule.receivers} receivers and a task of a batch beside them "
+        f"that stay would not run all {rule.pins} receivers and a task of a batch beside them "
         f"(the {len(left)} run {room} tasks at once)"
     )
     if unknown:
