@@ -1,7 +1,7 @@
 """`doctor`: what is wrong with this deployment, and what to do about it."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 import dagster as dg
@@ -14,6 +14,7 @@ from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.conditions import Condition
 from dagster_sparkscale.clusters.errors import ClusterError
+from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.remedy import WithRemedy
 from dagster_sparkscale.watch.assess import assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
@@ -22,6 +23,7 @@ from dagster_sparkscale.watch.fleet.orphan import Orphan
 from dagster_sparkscale.watch.fleet.rows import Row, in_trouble, row, worst_first
 from dagster_sparkscale.watch.health import left_running
 from dagster_sparkscale.watch.orphans import OrphanSearch
+from dagster_sparkscale.watch.sighting import Sighting
 
 DEADLINE = 15.0
 """Seconds for the agents of a cluster to answer."""
@@ -104,35 +106,54 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
     yield from _of_orphans(
         OrphanSearch().search(cluster, streams.by_name, deployed.owner, DEADLINE)
     )
-    alive = 0
     for name, sighting in sightings.items():
-        alive += sighting.driver is not None and sighting.driver.state.alive
-        if sighting.error is not None:
-            text = in_a_terminal(sighting.error, name)
-            cure = f"see its log: `sparkscale logs {name}`"
-            if sighting.driver is not None and sighting.driver.state is DriverState.STARTING:
-                cure = (
-                    f"where it says what it waits for, mend that, then `sparkscale restart {name}`;"
-                    f" else {cure}"
-                )
-            yield Condition(name, text, cure)
-        elif left := left_running(sighting, now):
-            what, cure = (in_a_terminal(WithRemedy(part), name) for part in left.parts)
-            yield Condition(name, what.removesuffix(": "), cure)
-        elif sighting.status is not None and sighting.status.missing:
-            yield Condition(
-                name,
-                "; ".join(sighting.status.missing),
-                f"its driver runs on Spark {sighting.status.spark_version}: give it a release "
-                "that is supported",
+        yield from _of_driver(name, sighting, now)
+    yield from _of_capacity(cluster, streams, sightings)
+    if troubled := [row.stream for row in worst_first(rows) if in_trouble(row)]:
+        yield Condition(
+            "streams",
+            f"{len(troubled)} of {len(rows)} in trouble: {_named(troubled)}",
+            "`sparkscale status` says what is the matter with each",
+            urgent=False,
+        )
+
+
+def _of_driver(name: str, sighting: Sighting, now: float) -> Iterator[Condition]:
+    """What one driver says, or why it says nothing."""
+    if sighting.error is not None:
+        text = in_a_terminal(sighting.error, name)
+        cure = f"see its log: `sparkscale logs {name}`"
+        if sighting.driver is not None and sighting.driver.state is DriverState.STARTING:
+            cure = (
+                f"where it says what it waits for, mend that, then `sparkscale restart {name}`;"
+                f" else {cure}"
             )
-        elif sighting.status is not None:
-            yield Condition(name, f"answers, Spark {sighting.status.spark_version or 'unknown'}")
+        yield Condition(name, text, cure)
+    elif left := left_running(sighting, now):
+        what, cure = (in_a_terminal(WithRemedy(part), name) for part in left.parts)
+        yield Condition(name, what.removesuffix(": "), cure)
+    elif sighting.status is not None and sighting.status.missing:
+        yield Condition(
+            name,
+            "; ".join(sighting.status.missing),
+            f"its driver runs on Spark {sighting.status.spark_version}: give it a release "
+            "that is supported",
+        )
+    elif sighting.status is not None:
+        yield Condition(name, f"answers, Spark {sighting.status.spark_version or 'unknown'}")
+
+
+def _of_capacity(
+    cluster: ClusterManager, streams: Streams, sightings: Mapping[str, Sighting]
+) -> Iterator[Condition]:
+    """Whether the cluster has room for the executors that are to come, and what is free."""
     room = cluster.capacity()
     for name, why in without_room(room, streams, waiting(streams, sightings)):
         yield Condition(
             name, f"executors: {why}", "add workers, or declare smaller or fewer executors"
         )
+    drivers = (sighting.driver for sighting in sightings.values())
+    alive = any(driver is not None and driver.state.alive for driver in drivers)
     if room is not None:
         yield Condition(
             "capacity", f"{room.free_cores} of {room.cores} cores free, {room.workers} worker(s)"
@@ -143,14 +164,7 @@ def _of_drivers(cluster: ClusterManager, deployed: Deployed) -> Iterator[Conditi
             "can't be told: the cluster does not answer, has not been started, or lets nobody look",
             "see that it runs, and that web_urls names it (an embedded one is started with its "
             "first stream; on Kubernetes, apply deploy/kubernetes/capacity.yaml)",
-            urgent=alive > 0 and not cluster.CAPACITY_MAY_BE_UNKNOWN,
-        )
-    if troubled := [row.stream for row in worst_first(rows) if in_trouble(row)]:
-        yield Condition(
-            "streams",
-            f"{len(troubled)} of {len(rows)} in trouble: {_named(troubled)}",
-            "`sparkscale status` says what is the matter with each",
-            urgent=False,
+            urgent=alive and not cluster.CAPACITY_MAY_BE_UNKNOWN,
         )
 
 

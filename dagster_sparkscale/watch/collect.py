@@ -7,7 +7,7 @@ whose look still hangs is not looked at again, and hanging looks have a limit to
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 
 from dagster_sparkscale.clusters.base import ClusterManager
@@ -57,61 +57,38 @@ class Collector:
             elapsed: by name, seconds since the tick of a stream's last evaluation began, or more.
         """
         began = time.monotonic()
-        until = began + deadline
-        timeout = min(5.0, deadline)
         declared = {stream.name: stream for stream in streams}
         with self._lock:
             hanging = dict(self._looking)
             self._turns = {name: at for name, at in self._turns.items() if name in declared}
             turns = dict(self._turns)
         try:
-            cluster = cluster.snapshot()
+            snapshot = cluster.snapshot()
         except Exception as error:  # the tick still has to tell that nothing can be told
             known = isinstance(error, ClusterError)
             why = str(error) if known else f"{type(error).__name__}: {error}"
             return {name: Sighting(name, error=why) for name in declared}
+
+        def look_at(stream: Stream) -> Sighting:
+            before = elapsed.get(stream.name) if elapsed else None
+            if before is not None:
+                before += time.monotonic() - began
+            window = to_ask_for(stream.window, before)
+            return self._look(snapshot, stream, min(5.0, deadline), window)
+
         waiting = [stream for name, stream in declared.items() if name not in hanging]
         waiting.sort(key=lambda stream: turns.get(stream.name, float("-inf")))
-        todo: SimpleQueue[Stream] = SimpleQueue()
-        for stream in waiting:
-            todo.put(stream)
-        seen: dict[str, Sighting] = {}
-        finished = threading.Event()
-
-        def work() -> None:
-            while time.monotonic() < until:
-                try:
-                    stream = todo.get_nowait()
-                except Empty:
-                    return
-                before = elapsed.get(stream.name) if elapsed else None
-                if before is not None:
-                    before += time.monotonic() - began
-                window = to_ask_for(stream.window, before)
-                seen[stream.name] = self._look(cluster, stream, timeout, window)
-                if len(seen) == len(waiting):
-                    finished.set()
-
         most = min(THREADS, HANGING - len(hanging))
-        threads, answered = 0, -1
-        while most > 0 and len(seen) < len(waiting) and (left := until - time.monotonic()) > 0:
-            waited_in_vain = len(seen) == answered
-            if (threads < AT_ONCE or waited_in_vain) and threads < most and not todo.empty():
-                # A daemon: a look that hangs must not keep the code server from ending.
-                threading.Thread(target=work, name="sparkscale-look", daemon=True).start()
-                threads += 1
-            answered = len(seen)
-            if threads >= min(AT_ONCE, most) or todo.empty():
-                finished.wait(min(PATIENCE, left))
+        found = _Looks(look_at, waiting, began + deadline).found_by(most)
         late = f"not looked at within {deadline:.3g} s: too many agents are slow"
         if most <= 0:
             late = f"not looked at: {len(hanging)} looks hang, and no more begin until one returns"
 
-        def unseen(name: str) -> Sighting:
+        def missing(name: str) -> Sighting:
             why = _hangs(began - hanging[name]) if name in hanging else late
             return Sighting(name, error=why)
 
-        return {name: seen.get(name) or unseen(name) for name in declared}
+        return {name: found.get(name) or missing(name) for name in declared}
 
     def _look(
         self, cluster: ClusterManager, stream: Stream, timeout: float, window: float
@@ -126,6 +103,52 @@ class Collector:
             with self._lock:
                 self._looking.pop(stream.name, None)
                 self._turns[stream.name] = began + (PUT_OFF if slow else 0.0)
+
+
+class _Looks:
+    """The looks of one tick: threads take one stream after the other, until `until`."""
+
+    def __init__(
+        self, look_at: Callable[[Stream], Sighting], streams: Sequence[Stream], until: float
+    ) -> None:
+        self._look_at, self._count, self._until = look_at, len(streams), until
+        self._todo: SimpleQueue[Stream] = SimpleQueue()
+        for stream in streams:
+            self._todo.put(stream)
+        self._found: dict[str, Sighting] = {}
+        self._finished = threading.Event()
+
+    def found_by(self, most: int) -> Mapping[str, Sighting]:
+        """The sightings by name, once all are there or the time is over; hanging looks add theirs
+        later.
+
+        Args:
+            most: threads at most.
+        """
+        threads, answered = 0, -1
+        while most > 0 and len(self._found) < self._count:
+            left = self._until - time.monotonic()
+            if left <= 0:
+                break
+            waited_in_vain, all_taken = len(self._found) == answered, self._todo.empty()
+            if (threads < AT_ONCE or waited_in_vain) and threads < most and not all_taken:
+                # A daemon: a look that hangs must not keep the code server from ending.
+                threading.Thread(target=self._work, name="sparkscale-look", daemon=True).start()
+                threads += 1
+            answered = len(self._found)
+            if threads >= min(AT_ONCE, most) or self._todo.empty():
+                self._finished.wait(min(PATIENCE, left))
+        return self._found
+
+    def _work(self) -> None:
+        while time.monotonic() < self._until:
+            try:
+                stream = self._todo.get_nowait()
+            except Empty:
+                return
+            self._found[stream.name] = self._look_at(stream)
+            if len(self._found) == self._count:
+                self._finished.set()
 
 
 def _hangs(seconds: float) -> str:

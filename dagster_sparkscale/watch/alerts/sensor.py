@@ -4,6 +4,7 @@ It asks no cluster and no stream: one event says all. So it goes on telling whil
 and what the autoscaler does costs no more for it.
 """
 
+import logging
 import math
 import re
 import time
@@ -67,18 +68,7 @@ def alert_sensor(
             duration, or another value that can't be. Whether there is such a cluster is known when
             all definitions are: the sensor's ticks fail if there is none.
     """
-    if not isinstance(webhook, Webhook):
-        raise DeclarationError(
-            f"webhook: a {type(webhook).__name__}; must be a Webhook or a SlackWebhook"
-        )
-    if not isinstance(default_status, dg.DefaultSensorStatus):
-        raise DeclarationError(
-            f"default_status = {shown(default_status)}: must be a dagster.DefaultSensorStatus"
-        )
-    if name is not None and not (isinstance(name, str) and re.fullmatch("[A-Za-z0-9_]+", name)):
-        raise DeclarationError(
-            f"name = {shown(name)}: must be letters, digits and underscores, or None"
-        )
+    _refuse_no_alerts(webhook, name, default_status)
     check_switch("tell_resolved", tell_resolved)
     check_cluster_key(cluster_key)
     lasting = _lasting({} if after is None else after)
@@ -95,18 +85,7 @@ def alert_sensor(
             _refuse_unknown(cluster_key, context.repository_def)
             memory.hear_nothing(lasting, now)
         memory.dump()  # if it can't be remembered, nothing is sent: it would be again at each tick
-        sent, why = 0, ""
-        while memory.queue and time.monotonic() - began < SENDING:
-            alert = memory.queue[0]
-            answer = webhook.send(alert, memory.dropped)
-            goes_on = memory.settle(answer.outcome)
-            dropped = not memory.queue or memory.queue[0] != alert
-            if not goes_on:
-                why = answer.why
-                if dropped:
-                    context.log.error(f"An alert is dropped, for {why}: {alert}")
-                break
-            sent += 1
+        sent, why = _send(webhook, memory, began + SENDING, context.log)
         return dg.SensorResult(skip_reason=_said(news, memory, sent, why), cursor=memory.dump())
 
     return dg.SensorDefinition(
@@ -116,6 +95,52 @@ def alert_sensor(
         default_status=default_status,
         description="Sends an alert for each problem of a stream, once, and once when it is over.",
     )
+
+
+def _refuse_no_alerts(webhook: Any, name: Any, default_status: Any) -> None:
+    """Refuse arguments of which no alert sensor can be made.
+
+    Raises:
+        DeclarationError: one of these is not what it must be.
+    """
+    if not isinstance(webhook, Webhook):
+        raise DeclarationError(
+            f"webhook: a {type(webhook).__name__}; must be a Webhook or a SlackWebhook"
+        )
+    if not isinstance(default_status, dg.DefaultSensorStatus):
+        raise DeclarationError(
+            f"default_status = {shown(default_status)}: must be a dagster.DefaultSensorStatus"
+        )
+    if name is not None and not (isinstance(name, str) and re.fullmatch("[A-Za-z0-9_]+", name)):
+        raise DeclarationError(
+            f"name = {shown(name)}: must be letters, digits and underscores, or None"
+        )
+
+
+def _send(
+    webhook: Webhook, memory: AlertMemory, until: float, log: logging.Logger
+) -> tuple[int, str]:
+    """Send what is in the queue, one by one, as long as each is taken.
+
+    Args:
+        until: when the last may begin, by `time.monotonic()`.
+
+    Returns:
+        How many were sent, and why the next one was not; empty: it was, or its time had not come.
+    """
+    sent, why = 0, ""
+    while memory.queue and time.monotonic() < until:
+        alert = memory.queue[0]
+        answer = webhook.send(alert, memory.dropped)
+        goes_on = memory.settle(answer.outcome)
+        dropped = not memory.queue or memory.queue[0] != alert
+        if not goes_on:
+            why = answer.why
+            if dropped:
+                log.error(f"An alert is dropped, for {why}: {alert}")
+            break
+        sent += 1
+    return sent, why
 
 
 def _refuse_unknown(cluster_key: str, repository: dg.RepositoryDefinition | None) -> None:
