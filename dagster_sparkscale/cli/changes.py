@@ -9,41 +9,30 @@ from typing import Any
 
 import click
 
+from dagster_sparkscale.autoscale.rescale_job import RescaleConfig
+from dagster_sparkscale.backpressure.retune_job import RetuneConfig
 from dagster_sparkscale.backpressure.set_limits import NONE_TOLD, in_words
-from dagster_sparkscale.backpressure.set_limits_job import read_at_a_start, who_set
+from dagster_sparkscale.backpressure.set_limits_job import SetLimitsConfig, read_at_a_start, who_set
 from dagster_sparkscale.cli.locations import Deployed, Target, on_a_target
-from dagster_sparkscale.cli.numbers import Finite
+from dagster_sparkscale.cli.options import Finite, field_option, seconds_option
 from dagster_sparkscale.cli.runs import carry_out
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.clusters.records.overtaking import STOP_ORPHAN
 from dagster_sparkscale.declare.stream import Stream
-from dagster_sparkscale.lifecycle.jobs import LONGEST_STOP
+from dagster_sparkscale.lifecycle.jobs import LONGEST_STOP, StopConfig
 from dagster_sparkscale.names import scoped
-from dagster_sparkscale.operations import asset_key
+from dagster_sparkscale.operations import OperationConfig, asset_key
+from dagster_sparkscale.state.reconfigure_job import ReconfigureConfig
 
 stream_argument = click.argument("stream")
 
 
-def reason_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--reason", help="Why; shown on the run's page.")(command)
-
-
-def wait_option(what: str) -> Callable[..., Any]:
-    """`--wait SECONDS`.
-
-    Args:
-        what: how long it waits for what, in words for the help, with the default.
-    """
-    return click.option("--wait", metavar="SECONDS", type=Finite(0), help=what)
+reason_option = field_option(OperationConfig, "reason", "--reason")
 
 
 def _how_to_stop(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option(
-        "--timeout",
-        metavar="SECONDS",
-        type=Finite(0, LONGEST_STOP, min_open=True),
-        help="After this long, what has not ended is killed. Default: 120.",
-    )(command)
+    bounds = {"max": LONGEST_STOP, "min_open": True}
+    command = seconds_option(StopConfig, "timeout_seconds", "--timeout", **bounds)(command)
     return click.option(
         "--now", is_flag=True, help="Do not wait for the batch in progress to finish."
     )(command)
@@ -57,7 +46,7 @@ def _whoever_declares_it(what: str) -> Callable[..., Any]:
 @stream_argument
 @click.argument("target", metavar="[N]", type=int, required=False)
 @click.option("--delta", type=int, help="Executors more than there are now; below 0: fewer.")
-@wait_option("How long to wait for the executors to come or go. Default: 120.")
+@seconds_option(RescaleConfig, "wait_seconds", "--wait")
 @reason_option
 @on_a_target
 def scale(
@@ -138,7 +127,7 @@ def restart(where: Target, stream: str, reason: str | None) -> None:
 @stream_argument
 @click.argument("partitions", metavar="[N]", type=int, required=False)
 @click.option("--query", help="The query that is meant. Default: each that keeps state.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done and what it may cost.")
+@field_option(ReconfigureConfig, "dry_run", "--dry-run", is_flag=True)
 @reason_option
 @on_a_target
 def reconfigure(
@@ -188,7 +177,7 @@ def _values(
     callback=_values,
     help="Set a limit, such as clicks.maxOffsetsPerTrigger=20000; may be given several times.",
 )
-@click.option("--put-back", is_flag=True, help="Have what was in force before the last change.")
+@field_option(RetuneConfig, "put_back", "--put-back", is_flag=True)
 @reason_option
 @on_a_target
 def retune(
@@ -222,10 +211,10 @@ def retune(
 @click.command()
 @stream_argument
 @click.option("--source", metavar="NAME", help="The source; '*': each without limits of its own.")
-@click.option("--rate", metavar="N", type=Finite(), help="Records per second, at most.")
+@field_option(SetLimitsConfig, "rate", "--rate", metavar="N", type=Finite())
 @click.option("--records", metavar="N", type=int, help="Records of a batch, at most.")
-@click.option("--none", "nothing", is_flag=True, help="Take away what was set.")
-@wait_option("How long to wait for the source to heed it. Default: 60.")
+@field_option(SetLimitsConfig, "none", "--none", "nothing", is_flag=True)
+@seconds_option(SetLimitsConfig, "wait_seconds", "--wait")
 @reason_option
 @on_a_target
 def limits(

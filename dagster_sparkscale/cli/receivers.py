@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from dagster_sparkscale.cli.changes import operate, reason_option, stream_argument, wait_option
+from dagster_sparkscale.cli.changes import operate, reason_option, stream_argument
 from dagster_sparkscale.cli.locations import Target, on_a_target
+from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.cli.words import in_a_terminal
 from dagster_sparkscale.markdown import clock
 from dagster_sparkscale.observe.receivers import in_words, spread
@@ -26,7 +27,12 @@ from dagster_sparkscale.receivers.page import RELAUNCHES
     is_flag=True,
     help="With --set: also where what was received is not all processed, and is lost.",
 )
-@wait_option("How long to wait for receivers to run. Default: 60; with --set 300.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=Finite(0),
+    help="How long to wait for receivers to run. Default: 60; with --set 300.",
+)
 @reason_option
 @on_a_target
 def receivers(

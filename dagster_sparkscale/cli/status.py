@@ -16,7 +16,7 @@ from rich.text import Text
 from dagster_sparkscale.capabilities import CAPABILITIES
 from dagster_sparkscale.cli.dagster_side import unwatched
 from dagster_sparkscale.cli.locations import Deployed, Target, instance_of_home, on_a_target
-from dagster_sparkscale.cli.numbers import Finite
+from dagster_sparkscale.cli.options import Finite
 from dagster_sparkscale.cli.room import waiting, without_room
 from dagster_sparkscale.cli.table import table
 from dagster_sparkscale.clusters.base import ClusterManager

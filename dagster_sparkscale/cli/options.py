@@ -1,0 +1,35 @@
+"""Options of commands: finite numbers, and fields of an operation's config."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from dagster_sparkscale.operations import OperationConfig
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Finite(click.FloatRange):
+    """A finite number in a range: `nan` compares with none, and would pass one."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no finite number.", param, ctx)
+        return number
+
+
+def field_option(config: type[OperationConfig], field: str, *names: str, **more: Any) -> Decorator:
+    """An option for a field of an operation's config, described as the launchpad has it."""
+    info = config.model_fields[field]
+    default = f" Default: {info.default:g}." if isinstance(info.default, float) else ""
+    return click.option(*names, help=f"{info.description}{default}", **more)
+
+
+def seconds_option(config: type[OperationConfig], field: str, name: str, **more: Any) -> Decorator:
+    """An option for a field of seconds."""
+    return field_option(config, field, name, metavar="SECONDS", type=Finite(0, **more))
