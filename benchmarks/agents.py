@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.begin.options import Options
+from dagster_sparkscale.driver.main import compose
 from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.wire import Batch, Executor, Query, Spark
@@ -27,7 +29,8 @@ class SteadyAgent(Agent):
     """An agent whose Spark has just answered, and completes a batch every ten seconds."""
 
     def __init__(self, options: Options) -> None:
-        super().__init__(Core(options))
+        core = Core(options)
+        super().__init__(core, compose(core, Rates()))
         # It has run for as long: what a tick stores once, after a start, is no part of the figure.
         self._next = self.started_at = time.time() - 10 * BATCHES
         self._complete_batches()

@@ -27,8 +27,11 @@ from benchmarks.pretended import pretend_submitted
 from dagster_sparkscale import RatioPolicy, StandaloneCluster, StructuredStream, build_defs
 from dagster_sparkscale.declare.drift import declared
 from dagster_sparkscale.driver.agent import Agent
+from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.begin.options import Options
 from dagster_sparkscale.driver.executors.control import ExecutorControl
+from dagster_sparkscale.driver.executors.guard import Guard
+from dagster_sparkscale.driver.main import compose
 from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
 from dagster_sparkscale.driver.spark.looks import Look
@@ -71,6 +74,9 @@ class _Executors(ExecutorControl):
         self.routes = {("PUT", "/v1/executors"): self._set_target}
         self.look = Look("executors", self.answer)
 
+    def guard_by(self, guard: Guard) -> None:
+        """None is ever removed."""
+
     def set_target(self, target: int, operation: int | None = None) -> None:
         self._admission.operations.admit(operation)
         self.target = target
@@ -102,7 +108,8 @@ class _Simulated(Agent):
             program=Path("none.py"),
         )
         self._simulated = _Executors()
-        super().__init__(Core(options, self._simulated))
+        core = Core(options, self._simulated)
+        super().__init__(core, compose(core, Rates()))
         self._simulated._admission = self.admission
         self._clock = clock
         self._random = random.Random(name)

@@ -23,7 +23,7 @@ from .ending.reporter import WITHIN, Word
 from .ending.stopper import Stopper
 from .kafka.part import KafkaPart
 from .log import say
-from .part import Core
+from .part import Core, Part
 from .receivers.part import ReceiversPart
 from .server import Server
 from .spark.jvm import active_context
@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Beside the announcement, which nobody cleans away while the driver runs.
     rates = Rates.prepare(options.announce.parent if options.announce else None)
     atexit.register(rates.close)  # what is registered first is done last: after Spark has ended
-    agent = compose(options, rates)
+    core = Core(options)
+    agent = Agent(core, compose(core, rates))
     word = Word(options.announce, options.last_words)
     if (code := _refused(options, word)) is not None:
         return code
@@ -71,12 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def compose(options: Options, rates: Rates) -> Agent:
-    """The agent of a driver with all of its parts, which are named here alone."""
-    core = Core(options)
+def compose(core: Core, rates: Rates) -> tuple[Part, ...]:
+    """The parts of a driver's agent, which are named here alone."""
     receivers = ReceiversPart(core)
     core.executors.guard_by(receivers)
-    return Agent(core, (receivers, BackpressurePart(core, rates), StatePart(core), KafkaPart()))
+    return receivers, BackpressurePart(core, rates), StatePart(core), KafkaPart()
 
 
 def _refused(options: Options, word: Word) -> int | None:

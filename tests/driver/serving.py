@@ -14,6 +14,7 @@ from dagster_sparkscale.driver.agent import Agent
 from dagster_sparkscale.driver.backpressure.rates import Rates
 from dagster_sparkscale.driver.begin.options import Options, tls_of
 from dagster_sparkscale.driver.main import compose
+from dagster_sparkscale.driver.part import Core
 from dagster_sparkscale.driver.server import Server
 from tests.waiting import HANGS
 
@@ -33,7 +34,8 @@ def options() -> Options:
 
 
 def agent_of(options: Options, rates: Rates | None = None) -> Agent:
-    return compose(options, rates or Rates())
+    core = Core(options)
+    return Agent(core, compose(core, rates or Rates()))
 
 
 def tls(folder: Path, credentials: Credentials) -> ssl.SSLContext:
