@@ -128,7 +128,8 @@ class Memory:
 def _flat(one: StreamMemory | Reported, of_capabilities: str) -> dict[str, Any]:
     """The fields for JSON, and beside them what capabilities keep there, under their own keys."""
     fields = {name: getattr(one, name) for name in one.__dataclass_fields__}
-    return {**fields, **fields.pop(of_capabilities)}
+    beside: dict[str, Any] = fields.pop(of_capabilities)
+    return fields | beside
 
 
 def _beside(one: StreamMemory | Reported) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 import json
 import math
 import zlib
-from base64 import b64encode
+from base64 import b64decode, b64encode
 
 import pytest
 from hypothesis import given
@@ -58,6 +58,18 @@ def test_two_streams_share_nothing():
 def test_fields_of_another_version_are_passed_over():
     cursor = json.dumps({"streams": {"clicks": {"decided_at": 5, "mood": "good"}}, "mood": "good"})
     assert Memory.load(written(cursor)).of("clicks") == StreamMemory(decided_at=5.0)
+
+
+def test_what_capabilities_keep_stands_in_a_cursor_where_it_always_stood():
+    old = {"capacity": 30.0, "told": {"at": 5.0, "receiver": "receiver 1 is back"}, "mood": None}
+    memory = Memory.load(written(json.dumps({"streams": {"clicks": old}})))
+    known = memory.of("clicks")
+    assert known.learned == {"capacity": 30.0}
+    assert known.told.news == {"receiver": "receiver 1 is back"}
+    cursor = zlib.decompress(b64decode(memory.dump(keep=["clicks"])))
+    now = json.loads(cursor)["streams"]["clicks"]
+    assert (now["capacity"], now["told"]["receiver"]) == (30.0, "receiver 1 is back")
+    assert not {"learned", "news", "mood"} & {*now, *now["told"]}
 
 
 BAD_STREAMS = [
