@@ -63,8 +63,8 @@ def events_of(
     now = _said_now(capabilities, assessment, row, minute, memory)
     checks = list(changed_checks(assessment, memory, now))
     yield from checks
-    failing = [f"{check} {outcome}" for check, outcome in memory.checks.items()]
-    now = replace(now, failing=", ".join(sorted(each for each in failing if "failed" in each)))
+    failing = [f"{name} {outcome}" for name, outcome in memory.checks.items() if _failed(outcome)]
+    now = replace(now, failing=", ".join(sorted(failing)))
     why = occasion(
         *(stream.name, memory.told, now), acts=assessment.acts, report_every=stream.report_every
     )
@@ -191,6 +191,11 @@ def forget_what_is_stored_otherwise(
     for key, passed in (stored_outcomes(instance, keys) or {}).items():
         if passed != (memory.checks[key.name] == "passed"):
             del memory.checks[key.name]
+
+
+def _failed(outcome: str) -> bool:
+    """Whether an outcome is that of a failed check: what it failed by stands behind."""
+    return outcome.partition(" ")[0] == "failed"
 
 
 def changed_checks(
