@@ -82,11 +82,11 @@ def meant(seen: Sustained, now: InForce) -> tuple[float, str]:
     return now.most, f"the stream may have {now.most} executors"
 
 
-def told(seen: Sustained) -> str:
+def in_words(throughput: Sustained) -> str:
     """What was measured, in words."""
     return (
-        f"an executor does {number(seen.low)} records/s or more in 90 % of {seen.loaded} loaded "
-        f"minutes of {seen.hours:.0f} h with work"
+        f"an executor does {number(throughput.low)} records/s or more in 90 % of "
+        f"{throughput.loaded} loaded minutes of {throughput.hours:.0f} h with work"
     )
 
 

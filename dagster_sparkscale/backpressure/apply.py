@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from dagster_sparkscale.backpressure.fallback import CAUSE, go_back, is_set
 from dagster_sparkscale.backpressure.plan import How
-from dagster_sparkscale.backpressure.preflight import Looked
+from dagster_sparkscale.backpressure.preflight import Preflight
 from dagster_sparkscale.clusters.base import ClusterManager, Driver, DriverState
 from dagster_sparkscale.clusters.errors import AgentRefused, AgentUnreachable, ClusterError
 from dagster_sparkscale.clusters.records.overtaking import Requester
@@ -56,7 +56,7 @@ def unchanged(record: Record, tuning: Tuning | None, stream: str) -> None:
 def apply(
     cluster: ClusterManager,
     stream: Stream,
-    looked: Looked,
+    looked: Preflight,
     tuning: Tuning,
     how: How,
     requester: Requester,
@@ -84,7 +84,7 @@ def apply(
 def _live(
     cluster: ClusterManager,
     stream: Stream,
-    looked: Looked,
+    looked: Preflight,
     tuning: Tuning,
     requester: Requester,
 ) -> None:
@@ -116,7 +116,7 @@ def _live(
 def _restart(
     cluster: ClusterManager,
     stream: Stream,
-    looked: Looked,
+    looked: Preflight,
     tuning: Tuning,
     requester: Requester,
 ) -> Driver:

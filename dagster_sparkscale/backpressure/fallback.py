@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import NoReturn
 
-from dagster_sparkscale.backpressure.preflight import Looked
+from dagster_sparkscale.backpressure.preflight import Preflight
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.errors import ClusterError
 from dagster_sparkscale.clusters.records.overtaking import Requester
@@ -50,7 +50,7 @@ def _is_same(found: Tuning | None, tuning: Tuning) -> bool:
 def go_back(
     cluster: ClusterManager,
     stream: Stream,
-    looked: Looked,
+    looked: Preflight,
     tuning: Tuning,
     error: ClusterError,
     requester: Requester,

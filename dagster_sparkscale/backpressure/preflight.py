@@ -36,7 +36,7 @@ _ANSWERS = 10.0
 
 
 @dataclass(frozen=True)
-class Looked:
+class Preflight:
     """A stream that may be retuned, and what is to be done about its limits."""
 
     driver: Driver
@@ -65,7 +65,7 @@ def look(
     values: Mapping[str, float] | None = None,
     *,
     now: float,
-) -> Looked:
+) -> Preflight:
     """What is to be done about the limits of `stream`. Changes nothing. What people have said
     before does not bind a person.
 
@@ -100,7 +100,7 @@ def look(
     if advice.recommended:
         found = change(stream, here, advice.recommended, status, record.rates or {})
     lately = [minute for minute in minutes if minute.at >= now - BASELINE]
-    looked = Looked(
+    looked = Preflight(
         *(driver, status, record, here, found, advice.why_not, advice.notes),
         baseline=measured(lately),
         by_hand=values is not None,

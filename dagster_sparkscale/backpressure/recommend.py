@@ -15,7 +15,7 @@ proportion. What was not measured is no zero: then nothing is recommended, and i
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dagster_sparkscale.backpressure.advice import InForce, Recommendation, told
+from dagster_sparkscale.backpressure.advice import InForce, Recommendation, in_words
 from dagster_sparkscale.backpressure.recommend_options import options
 from dagster_sparkscale.backpressure.recommend_rates import rates, receivers
 from dagster_sparkscale.backpressure.throughput import NotEnough, sustained
@@ -56,6 +56,6 @@ def recommend(minutes: Sequence[Minute], now: InForce, least_gain: float) -> Adv
         return Advice(tuple(found.values()), notes=(*refused, *seen.notes))
     why = "; ".join(refused) or (
         f"nothing to gain: no limit differs by {least_gain:.0%} or more from what its history "
-        f"recommends ({told(seen)})"
+        f"recommends ({in_words(seen)})"
     )
     return Advice(why_not=why, notes=seen.notes)

@@ -11,12 +11,12 @@ from dagster_sparkscale.backpressure.advice import (
     Recommendation,
     comes,
     gains,
+    in_words,
     meant,
     of_batch,
     open_ended,
     rounded,
     safe,
-    told,
     too_much,
     usual,
 )
@@ -69,7 +69,7 @@ def options(seen: Sustained, now: InForce, least_gain: float) -> Iterator[Recomm
             yield f"{name}: left as it is: not even one record fits into a batch"
             continue
         if after is not None and gains(value, after, least_gain):
-            why = f"{told(seen)}, and {of_executors}"
+            why = f"{in_words(seen)}, and {of_executors}"
             if len(limited) > 1:
                 why += f"; {share:.0%} of it is for this source, as now"
             if total != fits:

@@ -11,12 +11,12 @@ from dagster_sparkscale.backpressure.advice import (
     Recommendation,
     comes,
     gains,
+    in_words,
     meant,
     of_batch,
     open_ended,
     rounded,
     safe,
-    told,
     too_much,
     usual,
 )
@@ -124,7 +124,7 @@ def _initial_rate(
         INITIAL_RATE,
         first,
         inside,
-        f"{told(seen)}, and a start begins with {_start(now)} executors{_share(now)}",
+        f"{in_words(seen)}, and a start begins with {_start(now)} executors{_share(now)}",
         f"a start begins with {number(inside)} records/s and not {was}",
     )
 
@@ -169,7 +169,7 @@ def _receiver_max(
     full = None if most is None else most * now.interval
     speed = seen.low * usual(seen, now) / now.receivers
     effect = of_batch(full, after * now.interval, speed, now.interval)
-    why = f"{told(seen)}, and {of_executors}{share}"
+    why = f"{in_words(seen)}, and {of_executors}{share}"
     return Recommendation(RECEIVER_MAX, most, after, why, effect)
 
 
@@ -191,7 +191,7 @@ def _receiver_initial(
     above = first is not None and most is not None and first > most
     if after * now.interval < 1 or not (above or gains(first, after, least_gain)):
         return None
-    why = f"{told(seen)}, and a start begins with {start} executors{share}"
+    why = f"{in_words(seen)}, and a start begins with {start} executors{share}"
     was = "without a limit" if first is None else f"with {number(first)}"
     effect = f"a start begins with {number(after)} records/s and not {was}"
     return Recommendation(RECEIVER_INITIAL, first, after, why, effect)

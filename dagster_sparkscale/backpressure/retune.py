@@ -7,7 +7,7 @@ from typing import Any
 from dagster_sparkscale.backpressure.apply import Applied, apply, start_again, unchanged
 from dagster_sparkscale.backpressure.fallback import AGAIN
 from dagster_sparkscale.backpressure.plan import Present, present, way_back
-from dagster_sparkscale.backpressure.preflight import Looked, rules, running
+from dagster_sparkscale.backpressure.preflight import Preflight, rules, running
 from dagster_sparkscale.backpressure.verify import SETTLING, Verdict, measured, verdict
 from dagster_sparkscale.clusters.base import ClusterManager, DriverState
 from dagster_sparkscale.clusters.records.overtaking import Requester
@@ -42,7 +42,7 @@ class Verified:
 def retune(
     cluster: ClusterManager,
     stream: Stream,
-    looked: Looked,
+    looked: Preflight,
     requester: Requester,
     *,
     now: float,
@@ -128,7 +128,7 @@ def put_back(
         requester.tell(f"it is remembered for the next start: {_would_change_more(lines)}")
         back = replace(back, verify_at=now + AGAIN, outcome=f"{_TO_BE}{back.outcome}")
         how = "start"
-    looked = Looked(driver, status, record, here, None, "", (), {})
+    looked = Preflight(driver, status, record, here, None, "", (), {})
     return apply(cluster, stream, looked, back, how, requester)
 
 
@@ -274,7 +274,7 @@ def _put_back_waits(
             driver, status, record = running(cluster, stream, requester.epoch)
             if not (lines := drift(driver.declared, stream)):
                 here = present(stream, record)
-                looked = Looked(driver, status, record, here, None, "", (), {})
+                looked = Preflight(driver, status, record, here, None, "", (), {})
                 story = apply(cluster, stream, looked, done, "restart", requester)
                 return Verified(None, done.outcome, story)
             said = f"{tuning.outcome}; {_would_change_more(lines)}"

@@ -11,7 +11,7 @@ from pydantic import Field
 from dagster_sparkscale.backpressure.advice import Recommendation, shown
 from dagster_sparkscale.backpressure.apply import Applied
 from dagster_sparkscale.backpressure.plan import Change, How, present
-from dagster_sparkscale.backpressure.preflight import Looked, look, rules
+from dagster_sparkscale.backpressure.preflight import Preflight, look, rules
 from dagster_sparkscale.backpressure.retune import Verified, put_back, retune, verify
 from dagster_sparkscale.clusters.base import ClusterManager
 from dagster_sparkscale.clusters.records.overtaking import Requester
@@ -165,7 +165,7 @@ def _was_put_back(
     )
 
 
-def _nothing(config: RetuneConfig, looked: Looked) -> Report:
+def _nothing(config: RetuneConfig, looked: Preflight) -> Report:
     return Report(
         f"nothing to do: {looked.why_not}",
         {
@@ -177,7 +177,7 @@ def _nothing(config: RetuneConfig, looked: Looked) -> Report:
     )
 
 
-def _planned(looked: Looked, change: Change) -> Report:
+def _planned(looked: Preflight, change: Change) -> Report:
     by = {"live": "while it runs", "start": "from the next start on", "restart": "by a restart"}
     return Report(
         f"would change {change.in_short}, {by[change.how]}; nothing was changed",
@@ -192,7 +192,7 @@ def _planned(looked: Looked, change: Change) -> Report:
     )
 
 
-def _done(looked: Looked, change: Change, story: Applied) -> Report:
+def _done(looked: Preflight, change: Change, story: Applied) -> Report:
     return Report(
         f"changed {change.in_short}: {_ENDINGS[story.how]}",
         {

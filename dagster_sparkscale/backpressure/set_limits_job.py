@@ -92,8 +92,8 @@ def _report(story: LimitsSet, read_once: Mapping[str, str], set_by: Sequence[str
             "ending": story.ending,
             "set_before": _plain(story.set_before),
             "set_after": _plain(story.set_after),
-            "limits_before": _told(story.before),
-            "limits_after": _told(story.after),
+            "limits_before": _rows(story.before),
+            "limits_after": _rows(story.after),
             "read_at_a_start": dict(read_once),
             "epoch": story.driver.epoch,
         },
@@ -120,7 +120,7 @@ def _plain(rates: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, floa
     return {source: dict(limits) for source, limits in rates.items()}
 
 
-def _told(limits: Sequence[Limit]) -> list[dict[str, Any]]:
+def _rows(limits: Sequence[Limit]) -> list[dict[str, Any]]:
     return [
         {
             "source": each.source,

@@ -82,12 +82,12 @@ def with_values(
         }
     if isinstance(stream, DStream) and stream.limits is not None:
         given = {field: int(now[setting]) for setting, field in STREAMING.items() if setting in now}
-        more["limits"] = StreamingLimits(**{**_given(stream.limits), **given})
+        more["limits"] = StreamingLimits(**{**_declared(stream.limits), **given})
     if stream.backpressure is not None:
         rates = {knob.removeprefix(POLICY): now[knob] for knob in RATES if knob in now}
         policy = type(stream.backpressure)
-        more["backpressure"] = policy(**{**_given(stream.backpressure), **rates})
-    return declared_limits(type(stream)(**{**_given(stream), **more}))
+        more["backpressure"] = policy(**{**_declared(stream.backpressure), **rates})
+    return declared_limits(type(stream)(**{**_declared(stream), **more}))
 
 
 _FRACTIONS = RATES
@@ -99,9 +99,9 @@ def _with_options(limits: SourceLimits, source: str, now: Mapping[str, float]) -
     for name, field in OPTIONS.items():
         if (value := now.get(f"{source}.{name}")) is not None:
             given[field] = value if name == MAX_DELAY else int(value)
-    return SourceLimits(**{**_given(limits), **given})
+    return SourceLimits(**{**_declared(limits), **given})
 
 
-def _given(declared: Any) -> dict[str, Any]:
+def _declared(declared: Any) -> dict[str, Any]:
     """The fields that a declaration was given."""
     return {name: getattr(declared, name) for name in declared.model_fields_set}

@@ -21,10 +21,10 @@ PLAIN_HASH = "spark.sparkscale.state.plainHash"
 """Spark setting: `true` where partitions need not divide the key groups."""
 PLAN = "spark.sparkscale.state.plan"
 """Spark setting of one start: the change of state partitions to make before the queries start, the
-JSON of a `driver.state.plans.Plan`."""
+JSON of a `driver.state.plans.StatePlan`."""
 BACKPRESSURE = "spark.sparkscale.backpressure"
 """Spark setting: that the driver is to limit what its sources take, and how, the JSON of a
-`driver.backpressure.plan.Plan`."""
+`driver.backpressure.plan.EstimatorPlan`."""
 DECLARED_FIRST_RATE = "spark.sparkscale.receivers.initialRate"
 """Spark setting: what a receiver without a limit may take, where
 spark.streaming.backpressure.initialRate has what only those with a limit begin with. Empty: as much

@@ -52,7 +52,7 @@ def history(
         raise LookupError(_unknown(instance, key))
     parts = []
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
-        for minutes in _told(fetch, key, since, until):
+        for minutes in _events(fetch, key, since, until):
             parts.append([each for each in minutes if since <= each.at < until])
     return merged(parts)
 
@@ -74,7 +74,7 @@ def newest(instance: DagsterInstance, key: dg.AssetKey, most: int) -> list[Minut
     return merged(map(_minutes, found))
 
 
-def _told(
+def _events(
     fetch: Callable[..., dg.EventRecordsResult], key: dg.AssetKey, since: float, until: float
 ) -> Iterator[list[Minute]]:
     """The minutes of each event that may have some of the span, the oldest event first."""

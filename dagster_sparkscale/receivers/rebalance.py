@@ -209,7 +209,7 @@ def _follow(
     while True:
         status = ask(cluster, story.driver)
         last = status or last
-        told, now = _told(last, move, number), receiver_of(last, move.stream_id)
+        told, now = _relaunch_after(last, move, number), receiver_of(last, move.stream_id)
         place = now.executor if now is not None else None
         settled = status is not None and now is not None and now.moving_to is None
         over = time.monotonic() >= deadline
@@ -245,7 +245,7 @@ def _moved(
     return last
 
 
-def _told(status: Status, move: Move, number: int) -> Relaunch | None:
+def _relaunch_after(status: Status, move: Move, number: int) -> Relaunch | None:
     """What the driver tells of this move."""
     found = [
         each

@@ -64,7 +64,7 @@ def remembered(memory: Memory, declared: Collection[str]) -> list[Orphan]:
     return found
 
 
-def told_of(
+def orphan_events(
     orphans: Sequence[Orphan], memory: Memory
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """What Dagster is told of orphans: each once, and again when something of it has changed."""

@@ -27,12 +27,12 @@ from dagster_sparkscale.private_dagster import carrying, code_location
 from dagster_sparkscale.watch.assess import Assessment, assess_or_say_why
 from dagster_sparkscale.watch.collect import Collector
 from dagster_sparkscale.watch.coverage import Evaluated
-from dagster_sparkscale.watch.fleet.events import told_of_fleet
+from dagster_sparkscale.watch.fleet.events import fleet_event
 from dagster_sparkscale.watch.fleet.orphan import Orphan
 from dagster_sparkscale.watch.fleet.rows import Row, orphan_row, row
 from dagster_sparkscale.watch.health import NOT_STOPPED
 from dagster_sparkscale.watch.memory import Memory, StreamMemory
-from dagster_sparkscale.watch.orphans import OrphanSearch, remembered, told_of
+from dagster_sparkscale.watch.orphans import OrphanSearch, orphan_events, remembered
 from dagster_sparkscale.watch.page.events import Event, events_of
 from dagster_sparkscale.watch.page.recent import Recents
 from dagster_sparkscale.watch.sighting import Sighting, missed, of_another
@@ -256,9 +256,9 @@ class Tick:
             _keep(known, minute)
 
     def _tell_of_fleet(self, orphans: Sequence[Orphan]) -> None:
-        self._events += told_of(orphans, self._memory)
+        self._events += orphan_events(orphans, self._memory)
         self._rows += [orphan_row(orphan, now=self._now) for orphan in orphans]
-        self._events += told_of_fleet(
+        self._events += fleet_event(
             *(self._streams, self._rows, self._memory.fleet, self._context.instance),
             *(self._cluster, self._owner, self._now),
         )

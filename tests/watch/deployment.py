@@ -10,7 +10,7 @@ from dagster_sparkscale.definitions import build_defs
 from dagster_sparkscale.names import MINUTES, PREFIX
 from dagster_sparkscale.observe.hidden import carried
 from dagster_sparkscale.observe.minutes import restored
-from dagster_sparkscale.watch.fleet.events import fleet_key, problems_told
+from dagster_sparkscale.watch.fleet.events import fleet_key, stored_problems
 from dagster_sparkscale.watch.memory import Memory
 from tests.fakes import scaled
 from tests.in_memory.cluster import World
@@ -124,7 +124,7 @@ class Tick:
             return None
         (event,) = events
         told = {key.removeprefix(PREFIX): value.value for key, value in event.metadata.items()}
-        return told | {"for alerts": json.loads(problems_told(event))}
+        return told | {"for alerts": json.loads(stored_problems(event))}
 
     def checks(self, stream: str = "clicks") -> dict[str, bool]:
         return {e.check_name: e.passed for e in self.of(dg.AssetCheckEvaluation, stream)}

@@ -16,7 +16,7 @@ from dagster_sparkscale.in_flight import InFlight
 from dagster_sparkscale.names import PREFIX
 from dagster_sparkscale.operations import Streams
 from dagster_sparkscale.watch.fleet import events
-from dagster_sparkscale.watch.fleet.events import observation, problems_told, told_of_fleet
+from dagster_sparkscale.watch.fleet.events import fleet_event, observation, stored_problems
 from dagster_sparkscale.watch.fleet.memory import FleetMemory
 from dagster_sparkscale.watch.fleet.rows import Failing, Row
 from dagster_sparkscale.watch.memory import Memory
@@ -43,14 +43,14 @@ class Told:
         now = START + seconds
         rows = tuple(replace(row, seen_at=now) for row in rows)
         known = STREAMS, rows, self.memory, self.instance, World().cluster
-        events = [*told_of_fleet(*known, "web/x", now)]
+        events = [*fleet_event(*known, "web/x", now)]
         if not events:
             return None
         (event,) = events
         assert event.asset_key == dg.AssetKey("fleet")
         self.size = len(serialize_value(event))
         shown = {k.removeprefix(PREFIX): v.value for k, v in event.metadata.items()}
-        return shown | {"for alerts": json.loads(problems_told(event))}
+        return shown | {"for alerts": json.loads(stored_problems(event))}
 
 
 class TestWhen:
@@ -190,12 +190,12 @@ class TestWhat:
         shown = event.metadata["for alerts"].value
         tokens = [each for each in MarkdownIt("commonmark").parse(shown) if each.content]
         assert [each.type for each in tokens] == ["inline", "html_block"]
-        assert json.loads(problems_told(event))["problems"] == standing
+        assert json.loads(stored_problems(event))["problems"] == standing
 
     @pytest.mark.parametrize("value", ["none", {"of": "web/x"}, 5, "a -->"])
     def test_what_somebody_else_has_told_has_none(self, value):
-        assert problems_told(dg.AssetObservation("fleet", metadata={"for alerts": value})) is None
-        assert problems_told(dg.AssetObservation("fleet")) is None
+        assert stored_problems(dg.AssetObservation("fleet", metadata={"for alerts": value})) is None
+        assert stored_problems(dg.AssetObservation("fleet")) is None
 
     def test_what_belongs_together_stays_in_one_line(self):
         shown = Told().at(0, line(lag=4.0))

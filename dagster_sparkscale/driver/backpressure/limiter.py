@@ -241,7 +241,7 @@ class Limiter:
         for source in self._limited(plan, inputs):
             records = sum(each.records for each in inputs if each.source == source.name)
             estimator = self._estimator(f"source {source.name}", 1, plan)
-            seen = _seen(batch, interval_ms, records, queues, self._batch_cores(batch))
+            seen = _measured(batch, interval_ms, records, queues, self._batch_cores(batch))
             found = estimator.completed(seen)
             if found is not None:
                 source.estimated(found.rate, batch.completed_at, found.reason)
@@ -264,7 +264,7 @@ class Limiter:
         bounds = plan if alone else replace(plan, max_rate=None)
         estimator = self._estimator(f"query {batch.query}", len(limited), bounds)
         records = sum(each.records for each in inputs)
-        seen = _seen(batch, interval_ms, records, queues, self._batch_cores(batch))
+        seen = _measured(batch, interval_ms, records, queues, self._batch_cores(batch))
         found = estimator.completed(seen)
         if found is None:
             return
@@ -379,7 +379,7 @@ def _as_limited(each: Input) -> Input:
     return replace(each, records=each.limit)
 
 
-def _seen(
+def _measured(
     batch: Batch, interval_ms: int, records: int, queues: bool, cores: int | None
 ) -> MeasuredBatch:
     return MeasuredBatch(

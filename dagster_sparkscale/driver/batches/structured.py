@@ -183,11 +183,11 @@ class StructuredStreaming:
         started."""
         if self._remembering.acquire(blocking=False):
             try:
-                self._remember_those_that_have_told()
+                self._remember_those_with_state()
             finally:
                 self._remembering.release()
 
-    def _remember_those_that_have_told(self) -> None:
+    def _remember_those_with_state(self) -> None:
         with self._lock:
             known = dict(self._known)
         stateful, active = set(self._queries.stateful()), set(self._queries.active())

@@ -36,7 +36,7 @@ from .evacuation import (
 )
 from .move_request import CannotMove, MoveRequest
 from .tracker import NO_RECEIVERS, ReceiverContext, Receivers, bind
-from .watch import EVACUATION, MOVE, RESTART, ReceiverWatch, told_of
+from .watch import EVACUATION, MOVE, RESTART, ReceiverWatch, described
 
 WATCHFUL, QUIET = 0.1, 1.0
 """Seconds between two looks: while a receiver is away, and while all of them run."""
@@ -118,7 +118,7 @@ class Mover:
     ) -> Receivers:
         assert seen.placements is not None
         for over in self._watch.see(seen.placements, seen.hosts, self._clock()):
-            say(told_of(over))
+            say(described(over))
         for request in requests:
             request.carry_out(functools.partial(self._move, bound, seen, request))
         waiting = self._evacuate(bound, seen)
@@ -284,7 +284,7 @@ class Mover:
             first = replace(away, cause="", wanted=None, operation=None)
             if now - away.began_at >= TELL_AFTER and first not in self._told:
                 self._told.add(first)
-                say(f"{told_of(away)}, and it has not come back after {TELL_AFTER:.0f} s")
+                say(f"{described(away)}, and it has not come back after {TELL_AFTER:.0f} s")
 
     def _standings(self) -> dict[int, Standing]:
         now, ordered = self._clock(), self._watch.ordered

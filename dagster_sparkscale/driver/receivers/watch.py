@@ -89,15 +89,15 @@ class ReceiverWatch:
             there = known.placement.executor in present  # it pauses where it ran, or not at all
             known.pauses_until = placement.pauses_until if there else None
             if placement.active and placement.executor in present:
-                over += self._seen_running(known, placement, present, now)
+                over += self._note_running(known, placement, present, now)
             else:
-                self._seen_away(known, present, now)
+                self._note_away(known, present, now)
         self._left = {executor: at for executor, at in self._left.items() if executor in present}
         self._over = [*self._over, *over]
         del self._over[: max(0, len(self._over) - MOST)]
         return tuple(over)
 
-    def _seen_running(
+    def _note_running(
         self, known: _Known, placement: Placement, present: Collection[str], now: float
     ) -> list[Relaunch]:
         if known.order is not None and placement.launch == known.order.launch:
@@ -120,7 +120,7 @@ class ReceiverWatch:
         lasted = round(max(0.0, now - away.began_at), 3)
         return [replace(away, to_executor=placement.executor, away_seconds=lasted)]
 
-    def _seen_away(self, known: _Known, present: Collection[str], now: float) -> None:
+    def _note_away(self, known: _Known, present: Collection[str], now: float) -> None:
         known.here = False
         if known.since is None:
             return  # it has never run yet
@@ -205,7 +205,7 @@ class ReceiverWatch:
         return tuple(sorted([*over, *away], key=lambda each: each.began_at))
 
 
-def told_of(relaunch: Relaunch) -> str:
+def described(relaunch: Relaunch) -> str:
     """Describe a receiver that was away or is."""
     words = f"receiver {relaunch.stream_id} left executor {relaunch.from_executor}"
     if relaunch.from_executor is None:

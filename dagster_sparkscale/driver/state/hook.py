@@ -209,13 +209,13 @@ def _in_short(change: Reconfiguration | None) -> Reconfiguration | None:
         return None
     return replace(
         change,
-        group_rows=_told(change.group_rows),
-        partition_rows=_told(change.partition_rows),
-        partition_rows_after=_told(change.partition_rows_after),
+        group_rows=_shortened(change.group_rows),
+        partition_rows=_shortened(change.partition_rows),
+        partition_rows_after=_shortened(change.partition_rows_after),
     )
 
 
-def _told(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _shortened(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return numbers if numbers is None or len(numbers) <= MOST_TOLD else None
 
 

@@ -67,7 +67,7 @@ def fleet_asset(streams: Streams) -> dg.AssetSpec:
     )
 
 
-def told_of_fleet(
+def fleet_event(
     streams: Streams,
     rows: Iterable[Row],
     memory: FleetMemory,
@@ -153,7 +153,7 @@ def latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | No
     for limit in (1, OTHERS):  # another code location may tell of a fleet of the same key
         for record in instance.fetch_observations(key, limit=limit).records:
             observation = record.asset_observation
-            text = problems_told(observation) if observation else None
+            text = stored_problems(observation) if observation else None
             try:
                 # Half a character, as a log may have it, could not be remembered.
                 news = _NEWS.validate_json((text or "").encode(errors="replace"))
@@ -164,7 +164,7 @@ def latest(instance: DagsterInstance, key: dg.AssetKey, owner: str) -> News | No
     return None
 
 
-def problems_told(observation: dg.AssetObservation) -> str | None:
+def stored_problems(observation: dg.AssetObservation) -> str | None:
     """The problems that alerts are made of, as JSON; None where there are none to be read."""
     told = observation.metadata.get(FOR_ALERTS)
     return carried(told.value) if told is not None else None
